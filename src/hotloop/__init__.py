@@ -1,0 +1,27 @@
+"""Finds out why a PyTorch training run is slow, fixes it, proves the fix, and trains at full speed.
+
+`import hotloop` needs no torch; the public functions are loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hotloop.library import load_run, train
+
+__all__ = ["load_run", "train"]
+__version__ = "0.1.0"
+
+_HOMES = {"load_run": "hotloop.library", "train": "hotloop.library"}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'hotloop' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,195 @@
+"""Puts a run together: hardware, data, job, plan and forecast, before anything is written."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop import preflight
+from hotloop.core.env import ENV
+from hotloop.core.errors import ConfigError
+from hotloop.probe import memory
+from hotloop.probe.machine import detect
+from hotloop.recipes.schema import flatten
+from hotloop.request import plan_of
+from hotloop.train import prepare
+from hotloop.train.checkpoint import Identity
+from hotloop.train.feed import Feed
+from hotloop.train.messages import Note, Working
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.data.tokens import TokenSet
+    from hotloop.probe.memory import Forecast
+    from hotloop.recipes.auto import Choice
+    from hotloop.request import Request
+    from hotloop.session import Job
+    from hotloop.train.messages import Tell
+
+__all__ = ["Assembly", "assemble", "default_folder", "run_record"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """Everything that is known before the run folder is made."""
+
+    request: Request
+    hardware: Hardware
+    data: TokenSet
+    job: Job
+    feed: Feed
+    steps: int  # optimizer steps of the whole run
+    plan: Plan
+    origins: Mapping[str, str]  # technique id -> who asked
+    choices: Sequence[Choice]
+    forecast: Forecast
+    memory: str  # the forecast in a sentence
+
+    @property
+    def precision(self) -> str:
+        """The dtype of matrix products: bf16, fp16, tf32 or fp32."""
+        for id, name in (("autocast-bf16", "bf16"), ("autocast-fp16", "fp16"), ("tf32", "tf32")):
+            if self.plan.choice(id) is not None:
+                return name
+        return "fp32"
+
+    @property
+    def identity(self) -> Identity:
+        """What a checkpoint must agree with."""
+        return Identity(
+            train_data=self.job.train.fingerprint,
+            validation_data=self.job.valid.fingerprint,
+            batch_size=self.feed.batch_size,
+            seed=self.job.seed,
+            loss=self.request.config.objective,
+            drop_last=self.feed.drop_last,
+        )
+
+    def facts(self) -> dict[str, str]:
+        """Return what a user wants to see before step 1, a line each."""
+        plan, feed, about = self.plan, self.feed, self.data.about
+        window = self.job.train.batch(0, 0, 1)
+        batch = (
+            f"{plan.micro_batch} micro x {plan.accumulation} accumulation x 1 rank = "
+            f"{feed.batch_size} samples ({feed.batch_size * window.targets:,} tokens) per "
+            f"optimizer step, {feed.steps_per_epoch:,} steps per epoch"
+        )
+        unseen = about["unseen"]["count"]
+        return {
+            "device": f"{self.hardware.name} ({self.hardware.device})",
+            "data": (
+                f"{len(self.data.train):,} training and {len(self.data.valid):,} validation "
+                f"characters, {len(self.data.vocabulary)} in the vocabulary"
+                + f", {unseen} unseen in validation"
+                * bool(unseen)
+            ),
+            "model": (
+                f"{self.forecast.parameters_bytes // 4:,} parameters: "
+                + ", ".join(f"{k} {v}" for k, v in _model(self.request.config).items())
+            ),
+            "batch": batch,
+            "length": f"{self.steps:,} steps = {self.steps / feed.steps_per_epoch:.2f} epochs",
+            "memory": self.memory,
+        }
+
+
+def _model(config: Any) -> dict[str, Any]:
+    prefix = "model."
+    flat = flatten(config)
+    return {k.removeprefix(prefix): v for k, v in flat.items() if k.startswith(prefix)}
+
+
+def assemble(
+    request: Request, tell: Tell, poll: Callable[[], None], *, plan: Plan | None = None
+) -> Assembly:
+    """Return the assembly of a request; `plan` is given when a run is resumed.
+
+    Raises DataError, PlanError, ConfigError or DeviceError.
+    """
+    config, hardware = request.config, detect()
+    data = request.recipe.load().prepare_data(
+        config,
+        cache=ENV.cache,
+        progress=lambda what, share: tell(Working(what=what, share=share)),
+        poll=poll,
+    )
+    for note in data.notes:
+        tell(Note(text=note))
+    job = request.recipe.load().build(config, data)
+    training = config.training
+    feed = Feed(samples=job.train, batch_size=training.batch_size, drop_last=config.data.drop_last)
+    preflight.check_feed(feed)
+    steps = _total_steps(training.max_steps, training.epochs, feed)
+    if plan is None:
+        plan, origins, choices = plan_of(request, hardware, steps=steps)
+    else:
+        origins, choices = {use.id: "the run's plan" for use in plan.techniques}, []
+    prepare.check(plan)
+    draft = Assembly(
+        request=request,
+        hardware=hardware,
+        data=data,
+        job=job,
+        feed=feed,
+        steps=steps,
+        plan=plan,
+        origins=origins,
+        choices=choices,
+        forecast=memory.forecast(job, micro_batch=1, precision="fp32"),
+        memory="",
+    )
+    return _with_forecast(draft, tell)
+
+
+def _total_steps(max_steps: int | None, epochs: int | None, feed: Feed) -> int:
+    by_epochs = None if epochs is None else epochs * feed.steps_per_epoch
+    limits = [limit for limit in (max_steps, by_epochs) if limit is not None]
+    if not limits:
+        raise ConfigError("set training.epochs or training.max_steps: the run needs an end")
+    return min(limits)
+
+
+def _with_forecast(draft: Assembly, tell: Tell) -> Assembly:
+    """Fill in the memory forecast; where `auto` chose the batch, fit the micro batch to it."""
+    plan, precision = draft.plan, draft.precision.replace("tf32", "fp32")
+    derived = draft.request.origins["training.batch_size"].startswith("auto")
+    while True:
+        forecast = memory.forecast(draft.job, micro_batch=plan.micro_batch, precision=precision)
+        text, fits = preflight.memory_sentence(forecast, draft.hardware)
+        if fits or not derived or plan.micro_batch % 2:
+            break
+        plan = replace(plan, micro_batch=plan.micro_batch // 2, accumulation=plan.accumulation * 2)
+        tell(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
+    if not fits:
+        advice = "expect an out of memory; hotloop then halves the micro batch and goes on"
+        tell(Note(text=f"memory: {text}; {advice}", warning=True))
+    return replace(draft, plan=plan, forecast=forecast, memory=text)
+
+
+def run_record(parts: Assembly) -> dict[str, object]:
+    """Return what run.json says at the start."""
+    request = parts.request
+    return {
+        "recipe": request.recipe.name,
+        "status": "running",
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "config": flatten(request.config),
+        "origins": dict(request.origins),
+        "steps": parts.steps,
+        "facts": parts.facts(),
+        "choices": [
+            {"what": str(c.use), "origin": c.origin, "reason": c.reason} for c in parts.choices
+        ],
+        "data": dict(parts.data.about),
+        "hardware": parts.hardware.to_json(),
+    }
+
+
+def default_folder(recipe: str, now: str) -> Path:
+    """Return where a run goes without --out."""
+    return Path("runs") / f"{recipe}-{now}"

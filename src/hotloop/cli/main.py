@@ -1,0 +1,68 @@
+"""The command line: picks the verb, prints errors, returns exit codes. Verbs load when used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+from hotloop import __version__
+from hotloop.core.errors import HotloopError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+VERBS = {
+    "train": "train a recipe: hotloop train char-lm [key=value ...]",
+    "sample": "print text from a trained run: hotloop sample RUN_DIR [--prompt TEXT]",
+    "checkpoints": "list a run's checkpoints: hotloop checkpoints RUN_DIR [--verify]",
+    "techniques": "what makes training faster, and what is usable here or why not",
+    "explain": "the page of a technique: hotloop explain fused-adamw",
+}
+BUG = 70
+
+
+def _help() -> str:
+    verbs = "\n".join(f"  {name:<12} {text}" for name, text in VERBS.items())
+    return (
+        "usage: hotloop VERB [options] ...\n\n"
+        "Trains PyTorch models at full speed on the card you have, safely.\n\n"
+        f"{verbs}\n\n"
+        "hotloop VERB --help says more. Data go to stdout, everything else to stderr."
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code (ARCHITECTURE 7.6)."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(args)
+    except HotloopError as error:
+        print(f"hotloop: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("hotloop: stopped before anything was written", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away: not an error of ours
+        return 141
+    except SystemExit as leave:  # argparse's own help and usage errors
+        return leave.code if isinstance(leave.code, int) else 2
+
+
+def _dispatch(args: list[str]) -> int:
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0 if args else 2
+    if args[0] in ("-V", "--version"):
+        print(f"hotloop {__version__}")
+        return 0
+    verb, *rest = args
+    if verb not in VERBS:
+        near = did_you_mean(verb, VERBS)
+        raise UsageError(f"no command is called {verb!r}{near} (see hotloop --help)")
+    module = importlib.import_module(f"hotloop.cli.{verb}")
+    code: int = module.run(rest)
+    return code

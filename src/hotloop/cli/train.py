@@ -1,0 +1,126 @@
+"""hotloop train: one recipe, or a run that is resumed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.cli.screen import Screen
+from hotloop.core.errors import UsageError
+from hotloop.core.files import write_json
+from hotloop.core.rundir import RunDir
+from hotloop.recipes.registry import RECIPES
+from hotloop.request import fresh_request, refuse_differences
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.execute import RunResult
+    from hotloop.request import Request
+
+__all__ = ["run"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    recipes = "\n".join(f"  {recipe.name}: {recipe.summary}" for recipe in RECIPES.values())
+    parser = argparse.ArgumentParser(
+        prog="hotloop train",
+        description=f"Train a recipe.\n\nrecipes:\n{recipes}\n\nOrder of settings: defaults < "
+        "preset= < experiment= < --config FILE < key=value.\n"
+        "hotloop train char-lm --show-config lists every key.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("what", nargs="*", metavar="RECIPE key=value", help="the recipe, then settings")
+    add("--out", type=Path, metavar="RUN_DIR", help="run folder (default runs/RECIPE-TIME)")
+    add("--resume", type=Path, metavar="RUN_DIR", help="go on with a run")
+    add("--config", type=Path, metavar="FILE", help="settings from a YAML or JSON file")
+    add("--plan", type=Path, metavar="FILE", help="a plan file instead of the derived plan")
+    add("--with", dest="added", action="append", default=[], metavar="ID[:choice=value]")
+    add("--without", dest="removed", action="append", default=[], metavar="ID")
+    add("--show-config", action="store_true", help="print every setting with its origin, and stop")
+    add("--json", type=Path, metavar="PATH", help="write the result as JSON")
+    add("-q", "--quiet", action="store_true", help="warnings and errors only")
+    add("-v", "--verbose", action="store_true", help="every note, and a line per log interval")
+    return parser
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the verb."""
+    options = _parser().parse_intermixed_args(args)
+    recipe, assignments = _split(options.what)
+    if options.resume is not None:
+        return _resume(options, recipe, assignments)
+    if recipe is None:
+        raise UsageError(f"which recipe? There are: {', '.join(RECIPES)}")
+    request = fresh_request(
+        recipe,
+        assignments,
+        config_file=options.config,
+        plan_file=options.plan,
+        added=options.added,
+        removed=options.removed,
+    )
+    screen = Screen(quiet=options.quiet, verbose=options.verbose)
+    if options.show_config:
+        screen.settings(request.rows)
+        return 0
+    screen.renamed(request.renamed)
+    return _train(request, options, screen)
+
+
+def _split(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    if words and "=" not in words[0]:
+        return words[0], list(words[1:])
+    return None, list(words)
+
+
+def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int:
+    from hotloop import engine
+    from hotloop.probe.clock import process_began
+
+    if request.sets:
+        results = engine.train_sets(request, out=options.out, tell=screen.tell)
+    else:
+        one = engine.train(request, out=options.out, tell=screen.tell, began=process_began())
+        results = {"": one}
+    for result in results.values():
+        screen.result(result)
+    last = list(results.values())[-1]
+    if options.json:
+        write_json(options.json, {name: _as_json(result) for name, result in results.items()})
+    return last.exit_code
+
+
+def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[str]) -> int:
+    for name, given in (("--plan", options.plan), ("--out", options.out)):
+        if given is not None:
+            raise UsageError(f"{name} does not go with --resume: the run keeps its own")
+    if options.added or options.removed:
+        raise UsageError("--with and --without do not go with --resume: the run keeps its plan")
+    record = RunDir.open(options.resume).read()
+    refuse_differences(record, recipe, assignments, options.config)
+
+    from hotloop import engine
+    from hotloop.probe.clock import process_began
+
+    screen = Screen(quiet=options.quiet, verbose=options.verbose)
+    result = engine.resume(options.resume, tell=screen.tell, began=process_began())
+    screen.result(result)
+    if options.json:
+        write_json(options.json, {"": _as_json(result)})
+    return result.exit_code
+
+
+def _as_json(result: RunResult) -> dict[str, object]:
+    return {
+        "path": str(result.path) if result.path else None,
+        "reason": result.reason,
+        "exit_code": result.exit_code,
+        "step": result.step,
+        "best_loss": result.best_loss,
+        "best_step": result.best_step,
+        "wall": dict(result.wall or {}),
+        "resume_command": result.resume_command,
+    }

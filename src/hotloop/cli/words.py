@@ -1,0 +1,61 @@
+"""Numbers as people read them: durations, sizes, rates and the progress line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hotloop.train.messages import Progress
+
+__all__ = ["bytes_", "count", "duration", "progress_line"]
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as 0.12 s, 9.4 s, 3:05 or 11:02:09."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def count(number: float) -> str:
+    """Return a rate or count as 950, 51.7k or 3.52M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            return f"{number / limit:.3g}{unit}"
+    return f"{number:.3g}"
+
+
+def bytes_(number: float) -> str:
+    """Return bytes as 512 KiB, 1.2 GiB."""
+    for limit, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if number >= limit:
+            return f"{number / limit:.3g} {unit}"
+    return f"{number:.0f} B"
+
+
+def progress_line(at: Progress, width: int) -> str:
+    """Return the progress line; the least needed fields go first where the width is short."""
+    unknown = "unknown"
+    memory = unknown if at.memory_bytes is None else bytes_(at.memory_bytes)
+    busy = unknown if at.utilisation is None else f"{at.utilisation:.0%}"
+    left = unknown if at.seconds_left is None else duration(at.seconds_left)
+    if at.steady_from is not None:
+        left = f"compiling: judge speed from step {at.steady_from}"
+    fields = [  # (text, rank: the highest goes first)
+        (f"step {at.step}/{at.steps}", 0),
+        (f"loss {at.loss:.4f}", 1),
+        (f"lr {at.learning_rate:.1e}", 7),
+        (f"{at.steps_per_s:.3g} it/s", 2),
+        (f"{count(at.samples_per_s)} samples/s", 8),
+        (f"{count(at.tokens_per_s)} tokens/s", 4),
+        (f"mem {memory}", 5),
+        (f"util {busy}", 6),
+        (f"left {left}", 3),
+    ]
+    while len(line := "  ".join(text for text, _ in fields)) >= width and len(fields) > 1:
+        fields.remove(max(fields, key=lambda field: field[1]))
+    return line

@@ -1,0 +1,134 @@
+"""What vendors publish about their cards: dense peaks, bandwidth, memory. One cited line a card.
+
+A card is found only if every word of its device name is known here: a laptop part, a `Ti`, a `D`,
+a MIG slice or a vGPU of the same number is another card, and what is not here is unknown.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["CARDS", "Card", "find_card"]
+
+_TERA, _GIB = 1e12, 1 << 30
+_MEMORY_OFF = 0.12  # ECC and driver take 2-8 % of the nominal memory; 10 against 12 GiB is 17 %
+
+# NVIDIA's own pages; tensor peaks are dense, with fp32 accumulation. Read 2026-11 in stored copies
+# and in the tables of Lightning, torchtitan, nanochat, composer and PrimeIntellect/prime that cite
+# these pages; a figure found in none of them is None here.
+_WWW = "https://www.nvidia.com/content/dam/en-zz/Solutions/Data-Center"
+_IMG = "https://images.nvidia.com"
+_V100 = f"{_IMG}/content/technologies/volta/pdf/volta-v100-datasheet-update-us-1165301-r5.pdf"
+_T4 = f"{_WWW}/tesla-t4/t4-tensor-core-datasheet-951643.pdf"
+_A100 = f"{_WWW}/a100/pdf/nvidia-a100-datasheet-us-nvidia-1758950-r4-web.pdf"
+_A10 = f"{_WWW}/a10/pdf/datasheet-new/nvidia-a10-datasheet.pdf"
+_L4 = "https://www.nvidia.com/en-us/data-center/l4/"
+_L40S = "https://www.nvidia.com/en-us/data-center/l40s/"
+_H100 = "https://resources.nvidia.com/en-us-tensor-core/nvidia-tensor-core-gpu-datasheet"
+_H200 = "https://www.nvidia.com/en-us/data-center/h200/"
+_GA102 = (
+    "https://www.nvidia.com/content/PDF/nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.pdf"
+)
+_ADA = f"{_IMG}/aem-dam/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf"
+_GB202 = f"{_IMG}/aem-dam/Solutions/geforce/blackwell/nvidia-rtx-blackwell-gpu-architecture.pdf"
+_GEFORCE = "https://www.nvidia.com/en-us/geforce/graphics-cards"
+# 28 SM x 512 FLOP per clock (the rate of the GA102 whitepaper) x 1.78 GHz of the product page
+_RTX3060 = f"28 SM x 512 x 1.78 GHz, {_GEFORCE}/30-series/rtx-3060-3060ti/"
+# AI TOPS are sparse fp8, 8 times dense bf16 (4090: 1321 and 165.2; 4080: 780 and 97.5)
+_RTX4080S = f"836 AI TOPS / 8, 256 bit x 23 Gbit/s, {_GEFORCE}/40-series/rtx-4080-family/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One card as its vendor describes it. What could not be confirmed is absent or None."""
+
+    words: frozenset[str]  # all of them are in the device name, in lower case
+    optional: frozenset[str]  # these may be there as well; any other word means another card
+    capability: tuple[int, int]
+    flops: Mapping[str, float]  # fp32, tf32, bf16, fp16 -> dense FLOP/s
+    bandwidth: float | None  # bytes/s
+    memory_bytes: int  # nominal
+    source: str
+    derived: bool = False  # peaks are arithmetic on published figures, as `source` says
+
+
+def _card(
+    words: str,
+    capability: tuple[int, int],
+    gib: int,
+    tera_bytes: float | None,
+    fp32: float | None,
+    tf32: float | None,
+    half: float | None,
+    source: str,
+    *,
+    also: str = "",
+    derived: bool = False,
+) -> Card:
+    bf16 = half if capability >= (8, 0) else None  # tensor cores have bf16 from Ampere on
+    tera = {"fp32": fp32, "tf32": tf32, "bf16": bf16, "fp16": half}
+    return Card(
+        words=frozenset(words.split()),
+        optional=frozenset(f"nvidia geforce tesla {gib}gb {also}".split()),
+        capability=capability,
+        flops={dtype: rate * _TERA for dtype, rate in tera.items() if rate is not None},
+        bandwidth=tera_bytes * _TERA if tera_bytes else None,
+        memory_bytes=gib * _GIB,
+        source=source,
+        derived=derived,
+    )
+
+
+# words, capability, GiB, TB/s, TFLOP/s in fp32, tf32 and 16 bit, source
+CARDS: tuple[Card, ...] = (
+    _card("v100 sxm2", (7, 0), 16, 0.9, 15.7, None, 125, _V100),
+    _card("v100 sxm2", (7, 0), 32, 0.9, 15.7, None, 125, _V100),
+    _card("v100 pcie", (7, 0), 16, 0.9, 14, None, 112, _V100),
+    _card("v100 pcie", (7, 0), 32, 0.9, 14, None, 112, _V100),
+    _card("t4", (7, 5), 16, 0.32, 8.1, None, 65, _T4),
+    _card("a100 40gb", (8, 0), 40, 1.555, 19.5, 156, 312, _A100, also="sxm4 pcie"),
+    _card("a100 80gb pcie", (8, 0), 80, 1.935, 19.5, 156, 312, _A100),
+    _card("a100 80gb sxm4", (8, 0), 80, 2.039, 19.5, 156, 312, _A100),
+    _card("a10", (8, 6), 24, 0.6, 31.2, 62.5, 125, _A10),  # the A10G is another card
+    _card("rtx 3060", (8, 6), 12, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
+    _card("rtx 3060", (8, 6), 8, None, 12.7, 12.7, 25.5, _RTX3060, derived=True),
+    _card("rtx 3070", (8, 6), 8, 0.448, 20.3, 20.3, 40.6, _GA102),
+    _card("rtx 3080", (8, 6), 10, 0.76, 29.8, 29.8, 59.5, _GA102),
+    _card("rtx 3080", (8, 6), 12, None, None, None, None, _GA102),  # more cores; not in there
+    _card("rtx 3090", (8, 6), 24, 0.936, 35.6, 35.6, 71, _GA102),
+    _card("l4", (8, 9), 24, 0.3, 30.3, 60, 121, _L4),  # page, sparse: 120, 242
+    _card("l40s", (8, 9), 48, 0.864, 91.6, 183, 362.05, _L40S),
+    _card("rtx 4070", (8, 9), 12, None, 29.1, 29.1, 58.3, _GB202),  # GDDR6X and GDDR6, one name
+    _card("rtx 4070 ti", (8, 9), 12, 0.504, 40.1, 40.1, 80.2, _ADA),
+    _card("rtx 4080", (8, 9), 16, 0.7168, 48.7, 48.7, 97.5, _ADA),
+    _card("rtx 4080 super", (8, 9), 16, 0.736, 52.2, 52.2, 104.5, _RTX4080S, derived=True),
+    _card("rtx 4090", (8, 9), 24, 1.008, 82.6, 82.6, 165.2, _ADA),
+    _card("h100 pcie", (9, 0), 80, 2.0, 51, 378, 756.5, _H100),  # page, sparse: 756, 1513
+    _card("h100 hbm3", (9, 0), 80, 3.35, 67, 494.5, 989.5, _H100),  # SXM, sparse: 989, 1979
+    _card("h200", (9, 0), 141, 4.8, 67, 494.5, 989.5, _H200),  # SXM, sparse: 989, 1979
+    _card("rtx 5070", (12, 0), 12, None, 30.9, 30.9, 61.7, _GB202),
+    _card("rtx 5070 ti", (12, 0), 16, None, 43.9, 43.9, 87.9, _GB202),
+    _card("rtx 5080", (12, 0), 16, None, 56.3, 56.3, 112.6, _GB202),
+    _card("rtx 5090", (12, 0), 32, 1.792, 104.8, 104.8, 209.5, _GB202),
+)
+
+
+def find_card(name: str, memory_bytes: int | None = None) -> Card | None:
+    """Return the one card that `name` can mean, or None: an unknown or ambiguous name has no peak.
+
+    `memory_bytes`, where known, must agree: it tells twins of one name apart and finds rebuilt
+    cards. Twins with equal figures, such as the two V100, need no memory.
+    """
+    words = frozenset(re.split(r"[\s\-_()]+", name.lower())) - {""}
+    fits = [
+        card
+        for card in CARDS
+        if card.words <= words <= card.words | card.optional and _memory_fits(card, memory_bytes)
+    ]
+    if not fits or any((c.flops, c.bandwidth) != (fits[0].flops, fits[0].bandwidth) for c in fits):
+        return None
+    return fits[0]
+
+
+def _memory_fits(card: Card, memory_bytes: int | None) -> bool:
+    return memory_bytes is None or abs(memory_bytes / card.memory_bytes - 1) <= _MEMORY_OFF

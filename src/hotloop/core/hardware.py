@@ -1,0 +1,219 @@
+"""What the machine is, as training sees it, and what it can and cannot do. Unknown is None.
+
+Format history: schema 1 (2026-11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+from hotloop.core.cards import Card, find_card
+from hotloop.core.errors import DataError, HotloopError, did_you_mean
+from hotloop.core.measurement import Measurement, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["DTYPES", "Device", "Hardware"]
+
+Device = Literal["cpu", "cuda", "mps"]
+DTYPES = ("fp32", "tf32", "bf16", "fp16")  # the names under which speeds are asked for
+SCHEMA = 1
+
+_BF16_CPU = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # the last one is Arm's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """One machine and the device that trains. `probe.machine.detect` fills it in."""
+
+    device: Device
+    name: str  # of the device, as the driver or /proc/cpuinfo spells it
+    count: int = 1  # devices of this kind
+    memory_bytes: int | None = None  # of ONE device; on cpu: all that this process may be given
+    host_memory_bytes: int | None = None  # all that this process may be given, cgroups included
+    cores: float | None = None  # the smaller of affinity and cgroup quota; may be a fraction
+    capability: tuple[int, int] | None = None  # CUDA compute capability
+    smem_bytes: int | None = None  # shared memory one block can have on request
+    cpu_features: frozenset[str] = frozenset()  # flags as the kernel names them; empty: unknown
+    versions: Mapping[str, str] = field(default_factory=dict)
+    measured: Mapping[str, Measurement] = field(default_factory=dict)  # dtype -> FLOP/s
+
+    @property
+    def card(self) -> Card | None:
+        """Return the vendor's line for this device, if its name, memory and capability agree."""
+        card = find_card(self.name, self.memory_bytes) if self.device == "cuda" else None
+        agrees = card is not None and self.capability in (None, card.capability)
+        return card if agrees else None
+
+    def peak_flops(self, dtype: str) -> Measurement | None:
+        """Return dense FLOP/s of one device, published before measured; None if neither is known.
+
+        MFU is judged against the published peak; `measured[dtype]` is the ceiling seen here.
+        """
+        if dtype not in DTYPES:
+            hint = did_you_mean(dtype, DTYPES)
+            raise HotloopError(f"peak_flops: expected one of {DTYPES}, got {dtype!r}{hint}")
+        card = self.card
+        if card is None or dtype not in card.flops:
+            return self.measured.get(dtype)
+        return _cited(card, "FLOP/s", card.flops[dtype])
+
+    def bandwidth(self) -> Measurement | None:
+        """Return the published bytes/s between one device and its memory, or None."""
+        card = self.card
+        if card is None or card.bandwidth is None:
+            return None
+        return _cited(card, "bytes/s", card.bandwidth)
+
+    def why_no_bf16(self) -> str | None:
+        """Return why bf16 does not pay here, or None. Emulated bf16 (T4) counts as none."""
+        if self.device == "mps":
+            return "bf16 on Apple's MPS is untested"
+        if self.device == "cuda":
+            return self._why_below(
+                (8, 0), "bf16", "it would be emulated, about 4x slower; use fp16"
+            )
+        if not self.cpu_features:
+            return f"the instruction set of {self.name} is unknown, so bf16 cannot be judged"
+        if self.cpu_features & _BF16_CPU:
+            return None
+        return f"{self.name} has none of {sorted(_BF16_CPU)}; bf16 would be emulated, use fp32"
+
+    def why_no_fp16(self) -> str | None:
+        """Return why fp16 does not pay here, or None."""
+        if self.device == "mps":
+            return "fp16 on Apple's MPS is untested"
+        if self.device == "cuda":
+            return self._why_below((7, 0), "fp16 tensor cores", "use fp32")
+        # Measured 2026-11 with torch 2.13 (shared design, LIBRARIES pitfall 6).
+        return "fp16 on a CPU runs 40 to 100 times slower than fp32; use bf16 or fp32"
+
+    def why_no_tf32(self) -> str | None:
+        """Return why TF32 does not exist here, or None."""
+        if self.device != "cuda":
+            return f"TF32 is a format of CUDA tensor cores; this is a {self.device} device"
+        return self._why_below((8, 0), "TF32", "fp32 stays fp32")
+
+    def why_no_flash(self) -> str | None:
+        """Return why PyTorch's flash attention cannot run here, or None. The CPU has its own."""
+        if self.device == "mps":
+            return "PyTorch has no flash attention for Apple's MPS"
+        if self.device == "cpu":
+            return None
+        return self._why_below((8, 0), "FlashAttention-2", "use the efficient or math back end")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values under a schema number."""
+        value: dict[str, Any] = {"schema": SCHEMA}
+        value |= {item.name: getattr(self, item.name) for item in fields(self)}
+        return value | {
+            "capability": list(self.capability) if self.capability else None,
+            "cpu_features": sorted(self.cpu_features),
+            "versions": dict(self.versions),
+            "measured": {dtype: reading.to_json() for dtype, reading in self.measured.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: object, *, place: str = "hardware") -> Self:
+        """Return what `to_json` wrote; `place` names it in errors. Raises DataError."""
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+            raise DataError(f"{place}: expected an object of schema {SCHEMA}, got {value!r:.80}")
+        known = {item.name for item in fields(cls)}
+        for key in value.keys() - known - {"schema"}:
+            raise DataError(f"{place}: unknown key {key!r}{did_you_mean(str(key), known)}")
+        if missing := sorted(known - value.keys()):
+            raise DataError(f"{place}: missing {', '.join(missing)}")
+        return cls(**{name: _READ[name](value[name], f"{place}.{name}") for name in known})
+
+    def _why_below(self, needed: tuple[int, int], what: str, remedy: str) -> str | None:
+        need = ".".join(map(str, needed))
+        if self.capability is None:
+            return f"{what} needs compute capability {need}; that of {self.name} is unknown"
+        if self.capability >= needed:
+            return None
+        has = ".".join(map(str, self.capability))
+        return f"{what} needs compute capability {need}, {self.name} has {has}: {remedy}"
+
+
+def _cited(card: Card, unit: str, value: float) -> Measurement:
+    source: Source = "derived" if card.derived else "published"
+    return Measurement(unit=unit, readings=(value,), source=source, where=card.source)
+
+
+def _text(value: object, place: str) -> str:
+    if not isinstance(value, str):
+        raise DataError(f"{place}: expected a string, got {value!r:.60}")
+    return value
+
+
+def _device(value: object, place: str) -> str:
+    if value not in get_args(Device):
+        raise DataError(f"{place}: expected one of {get_args(Device)}, got {value!r:.60}")
+    return _text(value, place)
+
+
+def _whole(value: object, place: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise DataError(f"{place}: expected a whole number >= 0, got {value!r:.60}")
+    return value
+
+
+def _maybe_whole(value: object, place: str) -> int | None:
+    return None if value is None else _whole(value, place)
+
+
+def _cores(value: object, place: str) -> float | None:
+    if value is None or (isinstance(value, int | float) and 0 < value < 1e6 and value is not True):
+        return value
+    raise DataError(f"{place}: expected a number of cores > 0 or null, got {value!r:.60}")
+
+
+def _capability(value: object, place: str) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 2:
+        raise DataError(f"{place}: expected [major, minor] or null, got {value!r:.60}")
+    return _whole(value[0], place), _whole(value[1], place)
+
+
+def _features(value: object, place: str) -> frozenset[str]:
+    if not isinstance(value, list):
+        raise DataError(f"{place}: expected a list of flags, got {value!r:.60}")
+    return frozenset(_text(item, place) for item in value)
+
+
+def _mapping(value: object, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DataError(f"{place}: expected an object, got {value!r:.60}")
+    return {_text(key, place): item for key, item in value.items()}
+
+
+def _versions(value: object, place: str) -> dict[str, str]:
+    return {key: _text(item, f"{place}.{key}") for key, item in _mapping(value, place).items()}
+
+
+def _measured(value: object, place: str) -> dict[str, Measurement]:
+    found = _mapping(value, place)
+    for dtype in found.keys() - set(DTYPES):
+        raise DataError(f"{place}: unknown dtype {dtype!r}{did_you_mean(dtype, DTYPES)}")
+    return {
+        dtype: Measurement.from_json(item, place=f"{place}.{dtype}")
+        for dtype, item in found.items()
+    }
+
+
+_READ: dict[str, Callable[[object, str], Any]] = {
+    "device": _device,
+    "name": _text,
+    "count": _whole,
+    "memory_bytes": _maybe_whole,
+    "host_memory_bytes": _maybe_whole,
+    "cores": _cores,
+    "capability": _capability,
+    "smem_bytes": _maybe_whole,
+    "cpu_features": _features,
+    "versions": _versions,
+    "measured": _measured,
+}

@@ -1,0 +1,146 @@
+"""A number that remembers how it was obtained: readings kept whole, summarised on demand."""
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeGuard, get_args
+
+from hotloop.core.errors import DataError, HotloopError, did_you_mean
+
+__all__ = ["Measurement", "Source"]
+
+Source = Literal["measured", "published", "derived"]
+
+# Our own thresholds; they decide when hotloop answers "cannot be told".
+_FEWEST = 5  # readings: the fewest whose quartiles do not rest on the single worst one
+_WIDEST = 0.10  # interquartile range over median
+_DRIFT = 0.05  # second half against first, over median
+_FEWEST_FOR_DRIFT = 10  # two halves of five
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Repeated readings of one quantity in `unit`, in the order in which they were taken.
+
+    `where` is the citation of a number from outside; a published one must have it, and a derived
+    one has it when it is arithmetic on published figures. Raises HotloopError without readings.
+    """
+
+    unit: str
+    readings: tuple[float, ...]
+    source: Source = "measured"
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.readings:
+            raise HotloopError(f"a Measurement in {self.unit!r} needs at least one reading, got 0")
+        if self.source == "published" and not self.where:
+            raise HotloopError(f"a published number in {self.unit!r} needs `where`, its citation")
+
+    @property
+    def n(self) -> int:
+        """Return the number of readings."""
+        return len(self.readings)
+
+    @property
+    def median(self) -> float:
+        """Return the middle reading, in `unit`: robust to the odd slow step."""
+        return statistics.median(self.readings)
+
+    @property
+    def spread(self) -> float | None:
+        """Return the interquartile range over the median; None where that says nothing."""
+        if self.n < 2 or not self._finite or self.median == 0:
+            return None
+        return _iqr(self.readings) / abs(self.median)
+
+    @property
+    def drift(self) -> float | None:
+        """Return (second half - first half) / median, of medians; None under ten readings."""
+        if self.n < _FEWEST_FOR_DRIFT or not self._finite or self.median == 0:
+            return None
+        first, second = self._halves
+        return (statistics.median(second) - statistics.median(first)) / abs(self.median)
+
+    def why_unstable(self) -> str | None:
+        """Return why this number must not be compared, or None if it may be.
+
+        A cited number has one reading by nature, so count, spread and drift do not apply to it.
+        """
+        if not self._finite:
+            bad = sum(not math.isfinite(reading) for reading in self.readings)
+            return f"{bad} of {self.n} readings are not finite"
+        if self.median <= 0:
+            return f"the median is {self.median:g} {self.unit}, which no speed or time can be"
+        return None if self.where else self._why_noisy()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; a reading that is not finite becomes a string."""
+        shown = [reading if math.isfinite(reading) else str(reading) for reading in self.readings]
+        value: dict[str, Any] = {"unit": self.unit, "readings": shown, "source": self.source}
+        return value | ({"where": self.where} if self.where is not None else {})
+
+    @classmethod
+    def from_json(cls, value: object, *, place: str = "measurement") -> Self:
+        """Return what `to_json` wrote; `place` names it in errors. Raises DataError."""
+        if not isinstance(value, dict):
+            raise DataError(f"{place}: expected an object, got {type(value).__name__}")
+        for key in value.keys() - {"unit", "readings", "source", "where"}:
+            hint = did_you_mean(str(key), ("unit", "readings", "source", "where"))
+            raise DataError(f"{place}: unknown key {key!r}{hint}")
+        unit, where, source = value.get("unit"), value.get("where"), value.get("source")
+        if not isinstance(unit, str):
+            raise DataError(f"{place}.unit: expected a string, got {unit!r}")
+        if not _is_source(source):
+            raise DataError(f"{place}.source: expected one of {get_args(Source)}, got {source!r}")
+        if not (where is None or isinstance(where, str)) or (source == "published" and not where):
+            raise DataError(f"{place}.where: expected the citation as a string, got {where!r}")
+        readings = _numbers(value.get("readings"), f"{place}.readings")
+        return cls(unit=unit, readings=readings, source=source, where=where)
+
+    @property
+    def _finite(self) -> bool:
+        return all(map(math.isfinite, self.readings))
+
+    @property
+    def _halves(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        middle = self.n // 2
+        return self.readings[:middle], self.readings[-middle:]
+
+    def _why_noisy(self) -> str | None:
+        if self.n < _FEWEST:
+            return f"only {self.n} reading{'s' * (self.n > 1)}, at least {_FEWEST} are needed"
+        if self.spread is not None and self.spread > _WIDEST:
+            return f"readings spread by {self.spread:.0%} of the median, at most {_WIDEST:.0%}"
+        if self.drift is None:
+            return None
+        # A step between the halves, not the noise inside them: it must exceed both their ranges.
+        moved = abs(self.drift * self.median)
+        if abs(self.drift) > _DRIFT and moved > max(map(_iqr, self._halves)):
+            return f"the second half of the readings is off the first by {self.drift:+.0%}"
+        return None
+
+
+def _is_source(value: object) -> TypeGuard[Source]:
+    return value in get_args(Source)
+
+
+def _iqr(readings: tuple[float, ...]) -> float:
+    low, _, high = statistics.quantiles(readings, n=4, method="inclusive")
+    return high - low
+
+
+def _numbers(value: object, place: str) -> tuple[float, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise DataError(f"{place}: expected a list of at least one number, got {value!r}")
+    return tuple(_number(item, place) for item in value)
+
+
+def _number(item: object, place: str) -> float:
+    spelled = isinstance(item, str) and item in ("nan", "inf", "-inf")
+    if spelled or (isinstance(item, int | float) and not isinstance(item, bool)):
+        try:
+            return float(item)  # type: ignore[arg-type]
+        except OverflowError:
+            pass
+    raise DataError(f"{place}: expected numbers, got {item!r:.60}")

@@ -1,0 +1,125 @@
+"""What to do to a run: pure data that can be printed, diffed, hashed, stored and run again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from hotloop.core.errors import PlanError, did_you_mean
+from hotloop.core.files import digest
+
+__all__ = ["SCHEMA", "Plan", "Use", "Value"]
+
+SCHEMA = 1  # history: 1 (2026-11) micro_batch, accumulation, techniques
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One technique with its choices, sorted by name: hashable, unlike a dict."""
+
+    id: str
+    choice: tuple[tuple[str, Value], ...] = ()
+
+    @classmethod
+    def of(cls, id: str, **choice: Value) -> Use:
+        """Return the use of technique `id` with `choice`."""
+        return cls(id, tuple(sorted(choice.items())))
+
+    def __str__(self) -> str:
+        """Return `id` or `id(name=value, ...)`."""
+        return self.id + (f"({', '.join(f'{k}={v}' for k, v in self.choice)})" * bool(self.choice))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The shape of an optimizer step, and the techniques in force."""
+
+    micro_batch: int  # samples of one forward pass
+    accumulation: int = 1  # forward passes of one optimizer step
+    techniques: tuple[Use, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.micro_batch < 1 or self.accumulation < 1:
+            raise PlanError(
+                f"a plan needs a micro batch and an accumulation of 1 or more, "
+                f"not {self.micro_batch} and {self.accumulation}"
+            )
+        ids = [use.id for use in self.techniques]
+        if twice := sorted({id for id in ids if ids.count(id) > 1}):
+            raise PlanError(f"a plan names a technique twice: {', '.join(twice)}")
+
+    def choice(self, id: str) -> dict[str, Value] | None:
+        """Return the choices of technique `id`, or None when the plan does not use it."""
+        return next((dict(use.choice) for use in self.techniques if use.id == id), None)
+
+    def plus(self, id: str, **choice: Value) -> Plan:
+        """Return this plan with technique `id` added, or its choices replaced."""
+        return replace(
+            self.minus(id), techniques=(*self.minus(id).techniques, Use.of(id, **choice))
+        )
+
+    def minus(self, id: str) -> Plan:
+        """Return this plan without technique `id`."""
+        return replace(self, techniques=tuple(use for use in self.techniques if use.id != id))
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex digits that are equal for equal plans on any machine."""
+        return digest(json.dumps(self.to_json(), sort_keys=True))[:12]
+
+    def differences(self, other: Plan) -> list[str]:
+        """Return one line for each part in which `other` differs from this plan."""
+        mine, theirs = self._parts(), other._parts()
+        return [
+            f"{key}: {mine.get(key, 'off')} -> {theirs.get(key, 'off')}"
+            for key in sorted(mine.keys() | theirs.keys())
+            if mine.get(key) != theirs.get(key)
+        ]
+
+    def _parts(self) -> dict[str, object]:
+        return {
+            "micro_batch": self.micro_batch,
+            "accumulation": self.accumulation,
+            **{use.id: dict(use.choice) or "on" for use in self.techniques},
+        }
+
+    def to_json(self) -> dict[str, object]:
+        """Return the plan as JSON values."""
+        return {
+            "schema": SCHEMA,
+            "micro_batch": self.micro_batch,
+            "accumulation": self.accumulation,
+            "techniques": {use.id: dict(use.choice) for use in self.techniques},
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, object]) -> Plan:
+        """Read a plan strictly: PlanError names an unknown key, a wrong type or schema."""
+        known = {"schema", "micro_batch", "accumulation", "techniques"}
+        for key in raw:
+            if key not in known:
+                raise PlanError(f"unknown key {key!r} in a plan{did_you_mean(key, known)}")
+        if raw.get("schema") != SCHEMA:
+            raise PlanError(f"plan schema is {raw.get('schema')!r}, this version reads {SCHEMA}")
+        micro, accumulation = raw.get("micro_batch"), raw.get("accumulation", 1)
+        uses = raw.get("techniques", {})
+        if type(micro) is not int or type(accumulation) is not int:
+            raise PlanError("a plan's micro_batch and accumulation must be whole numbers")
+        if not isinstance(uses, Mapping):
+            raise PlanError("a plan's techniques must map an id to its choices")
+        return cls(
+            micro_batch=micro,
+            accumulation=accumulation,
+            techniques=tuple(_use(id, choice) for id, choice in uses.items()),
+        )
+
+
+def _use(id: object, choice: object) -> Use:
+    if not isinstance(id, str) or not isinstance(choice, Mapping):
+        raise PlanError(f"technique {id!r} of a plan must map to its choices, not {choice!r}")
+    for name, value in choice.items():
+        if not isinstance(name, str) or not isinstance(value, str | int | float | bool):
+            raise PlanError(f"choice {name!r} of technique {id} must be a word or number")
+    return Use.of(id, **choice)

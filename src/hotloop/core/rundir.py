@@ -1,0 +1,127 @@
+"""The folder of one run. Nothing else in the package knows the names in it.
+
+run.json      what was asked, what is in effect, where, with which versions; schema numbered
+plan.json     the plan, so that it can be run again
+events-r<rank>.jsonl, checkpoints/, vocabulary.json, lock.json (while a process is at it)
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import DataError, UsageError
+from hotloop.core.files import Journal, make_folder, read_json, write_file, write_json
+from hotloop.core.lock import Lock
+from hotloop.core.plan import Plan
+from hotloop.core.trace import Event, read_events
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["SCHEMA", "RunDir"]
+
+SCHEMA = 1  # history: 1 (2026-11) first
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """One run on disk."""
+
+    path: Path
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was started here."""
+        return self._file.is_file()
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def vocabulary(self) -> Path:
+        """The vocabulary the model was trained with, beside the run so that it can be moved."""
+        return self.path / "vocabulary.json"
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on with this run."""
+        return f"hotloop train --resume {shlex.quote(str(self.path))}"
+
+    @classmethod
+    def create(cls, path: Path, record: Mapping[str, object], plan: Plan) -> RunDir:
+        """Make the folder and write what will run. UsageError when it holds a run already."""
+        run = cls(path)
+        if run.exists:
+            raise UsageError(
+                f"{path} already holds a run; name another folder with --out, "
+                f"or go on with it: {run.resume_command}"
+            )
+        if path.exists() and not run._holds_nothing():
+            raise UsageError(f"{path} is not an empty folder; name another one with --out")
+        make_folder(run.checkpoints)
+        write_json(run._plan, plan.to_json())
+        write_json(run._file, {"schema": SCHEMA, **record})
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDir:
+        """Return the run in `path`; UsageError when there is none."""
+        run = cls(path)
+        if not run.exists:
+            raise UsageError(f"{path} is no run folder (it has no {run._file.name})")
+        return run
+
+    def _holds_nothing(self) -> bool:
+        """Whether the folder is empty but for what a start that was killed may leave."""
+        known = {self.checkpoints.name, self._plan.name}
+        return self.path.is_dir() and all(
+            entry.name in known or entry.name.startswith(".") for entry in self.path.iterdir()
+        )
+
+    @property
+    def _file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def _plan(self) -> Path:
+        return self.path / "plan.json"
+
+    def read(self) -> dict[str, object]:
+        """Return the record; DataError when it is damaged or of another schema."""
+        record = read_json(self._file)
+        if record.get("schema") != SCHEMA:
+            raise DataError(f"{self._file} has schema {record.get('schema')}, not {SCHEMA}")
+        return record
+
+    def update(self, **fields: object) -> None:
+        """Replace some fields of the record."""
+        write_json(self._file, {**self.read(), **fields})
+
+    def plan(self) -> Plan:
+        """Return the plan this run was started with."""
+        return Plan.from_json(read_json(self._plan))
+
+    def save_vocabulary(self, text: str) -> None:
+        """Keep the vocabulary (JSON text) beside the run."""
+        write_file(self.vocabulary, text)
+
+    def lock(self) -> Lock:
+        """Return the lock of this folder, not yet taken."""
+        return Lock(self.path / "lock.json")
+
+    def journal(self, rank: int = 0) -> Journal:
+        """Open this rank's event file for appending."""
+        return Journal(self._events(rank))
+
+    def events(self, rank: int = 0) -> list[Event]:
+        """Return this rank's valid events; empty before the first."""
+        path = self._events(rank)
+        return read_events(path) if path.exists() else []
+
+    def _events(self, rank: int) -> Path:
+        return self.path / f"events-r{rank}.jsonl"

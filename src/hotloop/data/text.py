@@ -1,0 +1,235 @@
+"""Finds text files and reads them as clean UTF-8 in bounded memory."""
+
+import codecs
+import os
+import platform
+import shlex
+import sysconfig
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NoReturn
+
+from hotloop.core.errors import DataError, did_you_mean
+
+__all__ = ["SUFFIXES", "TextSource", "find_invalid", "find_texts", "read_text"]
+
+# What is read from a folder. JSON, CSV and HTML are left out: they hold records or markup, and a
+# model of their brackets is rarely what is wanted. A file that is named is read whatever it is.
+SUFFIXES = (".md", ".py", ".rst", ".tex", ".text", ".txt")
+
+_CHUNK_BYTES = 1 << 20
+# Git takes a file with a NUL in its first 8000 bytes for binary, UTF-16 included:
+# buffer_is_binary() in https://github.com/git/git/blob/master/xdiff-interface.c, 2026-11
+_HEAD_BYTES = 8000
+_NOT_TEXT = frozenset({"site-packages", "dist-packages", "__pycache__"})
+_TESTS = frozenset({"test", "tests", "idle_test"})  # of the standard library
+_MARKS = (  # longest first: the mark of UTF-32-LE begins with that of UTF-16-LE
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+# Decoding puts this for each invalid sequence. Valid UTF-8 has no surrogates, so it is told apart
+# from a U+FFFD that stands in the text.
+_BAD, _REPLACEMENT = "\udc80", "\ufffd"
+
+
+def _mark_bad(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return _BAD, error.end
+
+
+codecs.register_error("hotloop.mark", _mark_bad)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSource:
+    """Text files in the order in which they are read."""
+
+    files: tuple[Path, ...]
+    root: Path  # a folder that holds them all
+    what: str  # one line for people
+
+    def name(self, file: Path) -> str:
+        """Return the path of a file relative to `root`, with forward slashes."""
+        return file.relative_to(self.root).as_posix()
+
+
+def find_texts(path: str | None) -> TextSource:
+    """Find the text at `path`: a file, a folder, or with None Python's own standard library.
+
+    A folder is searched with all below it for SUFFIXES, in the order of the relative names. Left
+    out are hidden and empty files, linked folders, links that lead out of it, and second names
+    of one file. Raises DataError, which says what to do, when there is nothing to read.
+    """
+    try:
+        return _standard_library() if path is None else _named(path)
+    except OSError as error:
+        _refuse(error, path)
+
+
+def read_text(
+    path: Path, *, limit: int | None = None, chunk_bytes: int = _CHUNK_BYTES
+) -> Iterator[tuple[str, int]]:
+    """Yield the text of a file in pieces, each with the number of invalid sequences in it.
+
+    At most `limit` characters are given. The text is decoded as UTF-8 without its byte order mark;
+    CR LF and CR become LF, and a missing last LF is added, so these variants of a file are equal.
+    An invalid sequence becomes U+FFFD. Memory stays at a few times `chunk_bytes`, however long a
+    line is. Raises DataError for UTF-16, UTF-32 and binary files and for what cannot be read.
+    """
+    left, last = limit, "\n"
+    for block in _blocks(path, chunk_bytes):
+        text = block.decode(errors="hotloop.mark")
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if left is not None:
+            text = text[:left]
+            left -= len(text)
+        last = text[-1:] or last
+        bad = text.count(_BAD)
+        if text:
+            yield text.replace(_BAD, _REPLACEMENT) if bad else text, bad
+        if left == 0:
+            return
+    if last != "\n":
+        yield "\n", 0
+
+
+def find_invalid(path: Path, name: str, *, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[str]:
+    """Yield `name:line:byte: what` for each sequence that is not UTF-8; both count from 1."""
+    line, column = 1, 1  # of the block's first byte
+    for block in _blocks(path, chunk_bytes):
+        at, view = 0, memoryview(block)
+        while at < len(block):
+            try:
+                codecs.utf_8_decode(view[at:], "strict", True)
+                break
+            except UnicodeDecodeError as error:
+                start, at = at + error.start, at + error.end
+                where = _advance(line, column, block[:start])
+                yield f"{name}:{where[0]}:{where[1]}: 0x{block[start]:02x}, {error.reason}"
+        line, column = _advance(line, column, block)
+
+
+def _advance(line: int, column: int, passed: bytes) -> tuple[int, int]:
+    breaks = passed.count(b"\n") + passed.count(b"\r") - passed.count(b"\r\n")
+    last = max(passed.rfind(b"\n"), passed.rfind(b"\r"))
+    return line + breaks, column + len(passed) if last < 0 else len(passed) - last
+
+
+def _blocks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
+    """Yield the bytes after a byte order mark in blocks of whole characters and whole CR LF."""
+    try:
+        with path.open("rb") as stream:
+            _check_head(path, stream.read(_HEAD_BYTES))
+            stream.seek(0)
+            rest = _without_mark(stream)
+            while fresh := stream.read(chunk_bytes):
+                data = rest + fresh
+                cut = _cut(data)
+                rest = data[cut:]
+                yield data[:cut]
+            yield rest
+    except OSError as error:
+        _refuse(error, path)
+
+
+def _without_mark(stream: BinaryIO) -> bytes:
+    return stream.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
+
+
+def _cut(data: bytes) -> int:
+    """Return a place near the end that is neither inside a character nor between CR and LF."""
+    for back in (1, 2, 3):  # a character has at most three bytes after its first, >= 0xc0 in each
+        if data[-back:][:1] >= b"\xc0":
+            return len(data) - min(back, len(data))
+    return len(data) - data.endswith(b"\r")
+
+
+def _check_head(path: Path, head: bytes) -> None:
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            raise DataError(
+                f"{path} is {encoding} (it begins with the bytes {mark.hex(' ')}), but UTF-8 is "
+                f"read; convert it: {_conversion(path, encoding)}"
+            )
+    if (at := head.find(b"\0")) >= 0:
+        raise DataError(
+            f"{path} is not UTF-8 text: byte {at + 1} is NUL, so it is binary, or UTF-16 without a "
+            f"mark; leave it out, or convert it: {_conversion(path, 'UTF-16LE')}"
+        )
+
+
+def _conversion(path: Path, encoding: str) -> str:
+    return f"iconv -f {encoding} -t UTF-8 {shlex.quote(path.name)} > utf8.txt"
+
+
+def _refuse(error: OSError, place: object = None) -> NoReturn:
+    raise DataError(
+        f"cannot read {error.filename or place}: {error.strerror or error}; check that it is there "
+        "and that you may read it"
+    ) from error
+
+
+def _missing(place: Path) -> str:
+    if place.exists():
+        return f"{place} is neither a file nor a folder; name a text file or a folder of them"
+    near = ""
+    if place.parent.is_dir():
+        near = did_you_mean(place.name, (entry.name for entry in place.parent.iterdir()))
+    return f"{place} does not exist (looked from {Path.cwd()}){near or '; check data.path'}"
+
+
+def _named(path: str) -> TextSource:
+    if not path:
+        raise DataError("the path of the text is empty; name a file or a folder in data.path")
+    place = Path(os.path.expanduser(path))  # a shell leaves the ~ of data.path=~/x alone
+    if place.is_dir():
+        return _folder(place.resolve(), SUFFIXES, _NOT_TEXT, "{n} text files in {root}")
+    if not place.is_file():
+        raise DataError(_missing(place))
+    place = place.absolute()
+    if place.stat().st_size == 0:
+        raise DataError(f"{place} is empty; name a file or folder with text")
+    return TextSource(files=(place,), root=place.parent, what=str(place))
+
+
+def _standard_library() -> TextSource:
+    root = Path(sysconfig.get_path("stdlib"))
+    if not root.is_dir():
+        raise DataError(f"this Python has no library folder at {root}; name a text with data.path")
+    what = f"the standard library of Python {platform.python_version()}: {{n}} files in {{root}}"
+    return _folder(root.resolve(), (".py",), _NOT_TEXT | _TESTS, what)
+
+
+def _folder(
+    root: Path, suffixes: tuple[str, ...], skipped: frozenset[str], what: str
+) -> TextSource:
+    found: dict[Path, Path] = {}  # what a path resolves to -> the path
+    others: Counter[str] = Counter()
+    for path in sorted(_visible(root, skipped), key=lambda path: path.is_symlink()):
+        if path.suffix.lower() not in suffixes:
+            others[path.suffix or "without suffix"] += 1
+        elif not path.is_file() or not (target := path.resolve()).is_relative_to(root):
+            others["links that lead out of it, or no plain files"] += 1
+        elif path.stat().st_size == 0:
+            others["empty"] += 1
+        else:
+            found.setdefault(target, path)
+    if not found:
+        seen = ", ".join(f"{n} {kind}" for kind, n in others.most_common(5)) or "nothing"
+        raise DataError(
+            f"{root} holds no text: expected files ending in {' '.join(suffixes)}, found {seen}; "
+            "name one file, or put the text into a .txt file"
+        )
+    files = sorted(found.values(), key=lambda path: path.relative_to(root).as_posix())
+    return TextSource(files=tuple(files), root=root, what=what.format(n=len(files), root=root))
+
+
+def _visible(root: Path, skipped: frozenset[str]) -> Iterator[Path]:
+    for folder, below, names in os.walk(root, onerror=_refuse):
+        below[:] = [name for name in below if not name.startswith(".") and name not in skipped]
+        yield from (Path(folder, name) for name in names if not name.startswith("."))

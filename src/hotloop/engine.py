@@ -1,0 +1,129 @@
+"""The engine's front door: `hotloop train` as functions, from a request to a finished run."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hotloop.assemble import assemble, default_folder, run_record
+from hotloop.core.files import DISK, Disk, sweep
+from hotloop.core.rundir import RunDir
+from hotloop.execute import RunResult, execute
+from hotloop.probe.clock import clock
+from hotloop.request import Request, refuse_changes, saved_request
+from hotloop.train.ledger import Ledger
+from hotloop.train.messages import Note
+from hotloop.train.signals import Dropped, Signals
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from hotloop.train.messages import Message, Tell
+
+__all__ = ["resume", "silent", "train", "train_sets"]
+
+
+def silent(message: Message) -> None:
+    """Listen to nothing."""
+    del message
+
+
+def train(
+    request: Request,
+    *,
+    out: Path | None = None,
+    tell: Tell = silent,
+    began: float | None = None,
+    disk: Disk = DISK,
+) -> RunResult:
+    """Train a request in a new run folder until it ends; every exit has saved.
+
+    `began` is when the process began, on probe.clock's scale. Raises a HotloopError.
+    """
+    ledger, signals = Ledger(clock, began=began), Signals()
+    with signals.installed():
+        try:
+            with signals.droppable(at_once=True):
+                parts = assemble(request, tell, signals.poll)
+                now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+                folder = out or default_folder(request.recipe.name, now)
+                run = RunDir.create(folder, run_record(parts), parts.plan)
+                run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json(), ensure_ascii=False))
+        except Dropped:
+            assert signals.received is not None
+            return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)
+        with _locked(run, tell):
+            return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+
+
+def resume(
+    path: Path, *, tell: Tell = silent, began: float | None = None, disk: Disk = DISK
+) -> RunResult:
+    """Go on with a run from its newest sound checkpoint, bit for bit as if it never stopped.
+
+    A finished run is left as it is. Raises a HotloopError: CheckpointError when every checkpoint
+    is broken, ConfigError with a diff when the data have changed.
+    """
+    ledger, signals = Ledger(clock, began=began), Signals()
+    run = RunDir.open(path)
+    record = run.read()
+    if record.get("status") == "complete":
+        tell(Note(text=f"{path} is complete; nothing to do"))
+        final = record["final"]
+        assert isinstance(final, dict)
+        return RunResult(path=path, reason="complete", exit_code=0, **final)
+    request = saved_request(record)
+    with signals.installed():
+        try:
+            with signals.droppable(at_once=True):
+                parts = assemble(request, tell, signals.poll, plan=run.plan())
+        except Dropped:
+            assert signals.received is not None
+            return RunResult(path=path, reason="signal", exit_code=128 + signals.received, step=0)
+        with _locked(run, tell):
+            return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+
+
+def train_sets(request: Request, *, out: Path | None, tell: Tell = silent) -> dict[str, RunResult]:
+    """Train one run for each of data.sets, in RUN_DIR/<name>; return what came of each.
+
+    A set that is finished is skipped when its run had the same settings and data, and refused
+    with a diff otherwise; an interrupted one is resumed. A run that stops ends the series.
+    """
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    root = out or default_folder(request.recipe.name, now)
+    results: dict[str, RunResult] = {}
+    for name in request.sets:
+        one = replace(request, config=replace(request.config, dataset=name), sets=())
+        tell(Note(text=f"data set {name}"))
+        results[name] = _train_set(one, root / name, tell)
+        if results[name].resume_command is not None or results[name].exit_code:
+            break
+    return results
+
+
+def _train_set(request: Request, folder: Path, tell: Tell) -> RunResult:
+    run = RunDir(folder)
+    if not run.exists:
+        return train(request, out=folder, tell=tell)
+    refuse_changes(run.read(), request)
+    return resume(folder, tell=tell)
+
+
+@contextlib.contextmanager
+def _locked(run: RunDir, tell: Tell) -> Iterator[None]:
+    """Hold the run folder, and clear away what a process that was killed left in it."""
+    lock = run.lock()
+    lock.acquire()
+    try:
+        if lock.took_over:
+            tell(Note(text=f"took over the lock of {run.path}: {lock.took_over}"))
+        sweep(run.path)
+        sweep(run.checkpoints)
+        yield
+    finally:
+        lock.release()

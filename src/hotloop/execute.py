@@ -1,0 +1,274 @@
+"""Drives an assembled run in its folder: session, restore, loop, and the record of how it ended."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop import preflight
+from hotloop.core.errors import ConfigError, DeviceError, DivergedError, HotloopError
+from hotloop.core.trace import WARMUP_STEPS
+from hotloop.probe.allocator import cap_memory
+from hotloop.probe.machine import readings
+from hotloop.train import checkpoint, prepare, store
+from hotloop.train.feed import Position
+from hotloop.train.keeper import Keeper, SavePolicy
+from hotloop.train.loop import Ending, Loop, Rules
+from hotloop.train.messages import Note, Prepared
+from hotloop.train.recorder import Recorder
+from hotloop.train.schedule import schedule
+from hotloop.train.signals import Dropped
+from hotloop.train.step import is_out_of_memory
+from hotloop.train.weights import load_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hotloop.assemble import Assembly
+    from hotloop.core.files import Disk
+    from hotloop.core.rundir import RunDir
+    from hotloop.session import Session
+    from hotloop.train.effect import Effect
+    from hotloop.train.ledger import Ledger
+    from hotloop.train.messages import Tell
+    from hotloop.train.signals import Signals
+
+__all__ = ["RunResult", "execute"]
+
+TIME_LIMIT = 75  # exit code of a run that can be resumed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What came of a run. `exit_code` is what the command line ends with."""
+
+    path: Path | None  # None when a signal came before there was a folder
+    reason: str  # complete, early stop, time limit, signal
+    exit_code: int
+    step: int
+    best_loss: float | None = None  # of the validations
+    best_step: int | None = None
+    wall: Mapping[str, float] | None = None  # seconds of this process by row
+    resume_command: str | None = None  # None when there is nothing left to do
+
+
+def execute(
+    run: RunDir, parts: Assembly, *, ledger: Ledger, signals: Signals, tell: Tell, disk: Disk
+) -> RunResult:
+    """Train from the newest sound checkpoint, or from step 0 when there is none.
+
+    Every ending is written to run.json. Raises a HotloopError.
+    """
+    ledger.mark("start")
+    try:
+        session, effects, at = _set_up(run, parts, ledger, signals, tell)
+    except Dropped:
+        assert signals.received is not None
+        code = 128 + signals.received
+        run.update(status="stopped", reason="signal")
+        return RunResult(path=run.path, reason="signal", exit_code=code, step=0)
+    preflight.check_disk(
+        run.checkpoints,
+        parts.forecast.parameters_bytes + parts.forecast.optimizer_bytes,
+        parts.request.config.training.keep,
+        disk,
+    )
+    run.update(effects=[effect.to_json() for effect in effects], status="running")
+    tell(
+        Prepared(
+            path=run.path,
+            facts=parts.facts(),
+            choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
+            effects=effects,
+        )
+    )
+    journal = run.journal()
+    try:
+        loop = _loop(run, parts, session, at, ledger, signals, tell, disk, journal)
+        return _drive(run, loop, at, ledger)
+    finally:
+        journal.close()
+        for undo in session.undo.values():
+            undo()  # switches of the process are the caller's again
+
+
+def _set_up(
+    run: RunDir, parts: Assembly, ledger: Ledger, signals: Signals, tell: Tell
+) -> tuple[Session, list[Effect], Position]:
+    """Return the session at its position; compilation is charged to its own row."""
+    _cap_memory(parts, tell)
+    session, effects = prepare.prepare(parts.job, parts.plan, parts.hardware, parts.origins)
+    newest, broken = store.newest_sound(run.checkpoints)
+    for bad in broken:
+        faults = "; ".join(bad.broken or ())
+        instead = f"step {newest.step}" if newest else "step 0"
+        tell(Note(text=f"{bad.path.name} is broken ({faults}); {instead} is used", warning=True))
+    at = Position()
+    if newest is not None:
+        at = checkpoint.restore(newest.path, session, parts.identity)
+    elif parts.request.config.init_from:
+        source = Path(parts.request.config.init_from)
+        for difference in load_weights(session.model, source):
+            tell(Note(text=f"init_from: {difference}"))
+    if "compile" in session.undo:
+        ledger.mark("start")
+        with signals.droppable(at_once=True):
+            failure = prepare.warm_up(session, parts.job.train.batch(0, 0, session.micro_batch))
+        effects = prepare.after_warm_up(effects, session, failure)
+        ledger.mark("compile")
+    return session, effects, at
+
+
+def _cap_memory(parts: Assembly, tell: Tell) -> None:
+    fraction = parts.request.config.training.memory_fraction
+    why = cap_memory(fraction, parts.hardware.device) if fraction else None
+    if why is None:
+        return
+    if parts.request.origins["training.memory_fraction"] in prepare.TYPED:
+        raise ConfigError(f"{why}; leave it out")
+    tell(Note(text=why))
+
+
+def _loop(
+    run: RunDir,
+    parts: Assembly,
+    session: Session,
+    at: Position,
+    ledger: Ledger,
+    signals: Signals,
+    tell: Tell,
+    disk: Disk,
+    journal: Any,
+) -> Loop:
+    training, device = parts.request.config.training, parts.hardware.device
+    window = parts.job.train.batch(0, 0, 1)
+    forecast, peak = parts.forecast, parts.hardware.peak_flops(parts.precision)
+    tokens = parts.plan.micro_batch * window.tokens
+    recorder = Recorder(
+        session=session,
+        samples=parts.job.train,
+        journal=journal,
+        ledger=ledger,
+        tell=tell,
+        readings=_readings(device, parts.hardware.cores),
+        log_every=training.log_every,
+        steps=parts.steps,
+        flops_per_token=forecast.flops / tokens if forecast.flops else None,
+        peak_flops=peak.median if peak else None,
+        steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
+    )
+    recorder.event("session", at.step, at=_now(), pid=os.getpid())
+    recorder.event("resumed_from", at.step)
+    keeper = Keeper(
+        run=run,
+        session=session,
+        identity=parts.identity,
+        policy=SavePolicy(
+            every_steps=training.save_every_steps,
+            every_seconds=training.save_every,
+            keep=training.keep,
+        ),
+        ledger=ledger,
+        recorder=recorder,
+        tell=tell,
+        disk=disk,
+        last_step=at.step,
+    )
+    return Loop(
+        session=session,
+        feed=parts.feed,
+        rules=Rules(
+            steps=parts.steps,
+            max_time=training.max_time,
+            gradient_clip=training.gradient_clip,
+            evaluate_every_steps=training.eval_every_steps,
+            evaluate_every_epochs=training.eval_every_epochs,
+            evaluate_batches=training.eval_batches,
+            patience=training.patience,
+            min_delta=training.min_delta,
+        ),
+        rate=schedule(
+            training.schedule,
+            peak=training.learning_rate,
+            floor=training.min_learning_rate,
+            warmup=training.warmup_steps,
+            total=parts.steps,
+        ),
+        recorder=recorder,
+        keeper=keeper,
+        ledger=ledger,
+        signals=signals,
+        tell=tell,
+    )
+
+
+def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
+    """Run the loop; write how it ended, also when it ends in an error."""
+    ledger.mark("start")
+    try:
+        ending = loop.train(at)
+    except (HotloopError, RuntimeError) as error:
+        status = "diverged" if isinstance(error, DivergedError) else "failed"
+        _end(run, loop, ledger, status, str(error))
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            raise DeviceError(
+                f"out of memory with a micro batch of {loop.session.micro_batch}; "
+                f"{loop.keeper.safe}. Use a smaller model or context, or raise "
+                "training.accumulation"
+            ) from error
+        raise
+    done = ending.reason in ("complete", "early stop")
+    rows = _end(run, loop, ledger, "complete" if done else "stopped", ending.reason)
+    at = ending.at
+    run.update(final={"step": at.step, "best_loss": at.best_loss, "best_step": at.best_step})
+    return RunResult(
+        path=run.path,
+        reason=ending.reason,
+        exit_code=_exit_code(ending),
+        step=at.step,
+        best_loss=at.best_loss,
+        best_step=at.best_step,
+        wall=rows,
+        resume_command=None if done else run.resume_command,
+    )
+
+
+def _end(run: RunDir, loop: Loop, ledger: Ledger, status: str, reason: str) -> dict[str, float]:
+    """Write the end to the log and the record; return the wall time by row."""
+    ledger.mark("other")
+    rows = {name: round(seconds, 4) for name, seconds in ledger.rows().items()}
+    loop.recorder.event("end", loop.keeper.last_step, reason=reason, wall=rows)
+    run.update(status=status, reason=reason)
+    return rows
+
+
+def _exit_code(ending: Ending) -> int:
+    if ending.reason == "signal":
+        assert ending.signal is not None
+        return 128 + ending.signal
+    return TIME_LIMIT if ending.reason == "time limit" else 0
+
+
+def _readings(device: str, cores: float | None) -> Callable[[], Mapping[str, float | None]]:
+    """Return what reads memory (bytes) and utilisation (0..1) of the device or this process."""
+
+    def read() -> Mapping[str, float | None]:
+        now = readings(device)
+        if device == "cpu":
+            busy = now["cpu_percent"]
+            share = None if busy is None or not cores else busy / 100 / cores
+            return {"memory_bytes": now["rss_bytes"], "utilisation": share}
+        busy = now["device_percent"]
+        return {
+            "memory_bytes": now["device_bytes"],
+            "utilisation": None if busy is None else busy / 100,
+        }
+
+    return read
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,128 @@
+"""hotloop as a library: `hotloop.train(...)` and `hotloop.load_run(...)` return values."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.errors import UsageError
+from hotloop.core.files import read_json
+from hotloop.core.rundir import RunDir
+from hotloop.core.trace import StepTrace, steps
+from hotloop.request import fresh_request, saved_request
+from hotloop.train.store import Stored, listing, newest_sound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch import nn
+
+    from hotloop.data.chars import Vocabulary
+    from hotloop.execute import RunResult
+    from hotloop.train.messages import Tell
+
+__all__ = ["Run", "load_run", "train"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run read back from its folder."""
+
+    path: Path
+    record: Mapping[str, Any]  # run.json
+    steps: Sequence[StepTrace]
+    evaluations: Sequence[Mapping[str, Any]]  # step, loss, targets, best, wall
+    checkpoints: Sequence[Stored]
+
+    @property
+    def config(self) -> Any:
+        """The configuration the run was started with."""
+        return saved_request(self.record).config
+
+    def vocabulary(self) -> Vocabulary:
+        """Return the vocabulary the model was trained with."""
+        from hotloop.data.chars import Vocabulary
+
+        return Vocabulary.from_json(read_json(RunDir(self.path).vocabulary))
+
+    def model(self, which: str = "best") -> nn.Module:
+        """Return the trained model on the CPU in evaluation mode.
+
+        `which` is "best" (lowest validation loss among the sound checkpoints), "last", or a step.
+        Raises UsageError when there is no such checkpoint, CheckpointError when all are broken.
+        """
+        from safetensors.torch import load_file
+
+        stored = self.checkpoint(which)
+        model = (
+            saved_request(self.record)
+            .recipe.load()
+            .build_model(self.config, len(self.vocabulary()))
+        )
+        model.load_state_dict(load_file(stored.path / "model.safetensors"))
+        built: nn.Module = model.eval()
+        return built
+
+    def checkpoint(self, which: str) -> Stored:
+        """Return a sound checkpoint: "best", "last" or a step."""
+        folder = RunDir(self.path).checkpoints
+        newest, _ = newest_sound(folder)
+        if newest is None:
+            raise UsageError(f"{self.path} has no checkpoint yet")
+        if which == "last":
+            return newest
+        sound = [stored for stored in listing(folder, verify=True) if stored.sound]
+        if which == "best":
+            judged = [s for s in sound if s.validation_loss is not None]
+            return min(judged, key=lambda s: s.validation_loss or 0.0) if judged else newest
+        for stored in sound:
+            if which == str(stored.step):
+                return stored
+        steps = ", ".join(str(stored.step) for stored in sound)
+        raise UsageError(f"no sound checkpoint of step {which}; there are best, last, {steps}")
+
+
+def load_run(path: str | Path) -> Run:
+    """Read a run folder. Raises UsageError when it is none, DataError when it is damaged."""
+    run = RunDir.open(Path(path))
+    events = run.events()
+    return Run(
+        path=run.path,
+        record=run.read(),
+        steps=steps(events),
+        evaluations=[event for event in events if event["kind"] == "eval"],
+        checkpoints=listing(run.checkpoints),
+    )
+
+
+def train(
+    recipe: str,
+    *,
+    out: str | Path | None = None,
+    config: str | Path | None = None,
+    plan: str | Path | None = None,
+    tell: Tell | None = None,
+    **settings: object,
+) -> RunResult:
+    """Train a recipe and return what came of it.
+
+    Settings are dotted keys with `__` for the dot: train("char-lm", training__max_steps=200).
+    Raises a HotloopError; `tell` is called with each message of train.messages.
+    """
+    from hotloop import engine
+
+    typed = [f"{key.replace('__', '.')}={_text(value)}" for key, value in settings.items()]
+    request = fresh_request(
+        recipe,
+        typed,
+        config_file=Path(config) if config else None,
+        plan_file=Path(plan) if plan else None,
+    )
+    folder = Path(out) if out else None
+    return engine.train(request, out=folder, tell=tell or engine.silent)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

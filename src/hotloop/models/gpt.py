@@ -1,0 +1,141 @@
+"""A decoder-only transformer for short vocabularies: GPT-2's blocks, pre-norm, tied head.
+
+Dims: B batch, T positions, D width, H heads, K head width, V vocabulary.
+Dropout stands on embeddings and residual branches, not on attention weights, so that every
+attention back end computes the same function.
+Sources: Radford et al. 2019 (GPT-2); initialisation as in github.com/karpathy/nanoGPT.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Gpt", "next_token_loss"]
+
+_KERNELS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+    "math": SDPBackend.MATH,
+}
+
+
+class Attention(nn.Module):
+    """Causal self-attention; `attention` says how softmax(QK^T)V is computed."""
+
+    causal_TT: Tensor
+
+    def __init__(self, width: int, heads: int, context: int, *, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.head_width, self.context = heads, width // heads, context
+        self.attention = "auto"
+        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+        causal_TT = torch.ones(context, context, dtype=torch.bool).tril()
+        self.register_buffer("causal_TT", causal_TT, persistent=False)
+
+    def attend(self, q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor) -> Tensor:
+        """Return softmax(QK^T / sqrt(K)) V under the causal mask, [B, H, T, K]."""
+        if self.attention == "naive":
+            return self._naive(q_BHTK, k_BHTK, v_BHTK)
+        if self.attention == "auto":
+            return functional.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True)
+        with sdpa_kernel(_KERNELS[self.attention]):
+            return functional.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True)
+
+    def _naive(self, q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor) -> Tensor:
+        T = q_BHTK.shape[2]
+        scores_BHTT = (q_BHTK @ k_BHTK.mT) * (1 / math.sqrt(self.head_width))
+        scores_BHTT = scores_BHTT.masked_fill(~self.causal_TT[:T, :T], -torch.inf)
+        return scores_BHTT.softmax(-1) @ v_BHTK
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """[B, T, D] -> [B, T, D]."""
+        B, T, D = x_BTD.shape
+        q_BHTK, k_BHTK, v_BHTK = (
+            part.view(B, T, self.heads, self.head_width).transpose(1, 2)
+            for part in self.qkv(x_BTD).split(D, dim=-1)
+        )
+        y_BTD = self.attend(q_BHTK, k_BHTK, v_BHTK).transpose(1, 2).reshape(B, T, D)
+        return self.dropout(self.out(y_BTD))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """x + attention(norm(x)), then x + mlp(norm(x))."""
+
+    def __init__(self, width: int, heads: int, context: int, *, bias: bool, dropout: float) -> None:
+        super().__init__()
+        self.norm_attention = nn.LayerNorm(width, bias=bias)
+        self.attention = Attention(width, heads, context, bias=bias, dropout=dropout)
+        self.norm_mlp = nn.LayerNorm(width, bias=bias)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width, bias=bias),
+            nn.GELU(),
+            nn.Linear(4 * width, width, bias=bias),
+            nn.Dropout(dropout),
+        )
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """[B, T, D] -> [B, T, D]."""
+        x_BTD = x_BTD + self.attention(self.norm_attention(x_BTD))
+        return x_BTD + self.mlp(self.norm_mlp(x_BTD))  # type: ignore[no-any-return]
+
+
+class Gpt(nn.Module):
+    """Token ids [B, T] -> logits [B, T, V]; the head shares the embedding's weight."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary: int,
+        layers: int,
+        heads: int,
+        width: int,
+        context: int,
+        dropout: float = 0.0,
+        bias: bool = False,
+    ) -> None:
+        super().__init__()
+        self.context = context
+        self.embed = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(context, width)
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(
+            Block(width, heads, context, bias=bias, dropout=dropout) for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(width, bias=bias)
+        self._initialise(layers)
+
+    def _initialise(self, layers: int) -> None:
+        """Normal(0, 0.02); branches into the residual stream shrink with the depth (GPT-2)."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() >= 2:
+                branch = name.endswith(("attention.out.weight", "mlp.2.weight"))
+                std = 0.02 / math.sqrt(2 * layers) if branch else 0.02
+                nn.init.normal_(parameter, std=std)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, ids_BT: Tensor) -> Tensor:
+        """[B, T] -> [B, T, V]; T is at most the context."""
+        T = ids_BT.shape[1]
+        x_BTD = self.dropout(self.embed(ids_BT) + self.position.weight[:T])
+        for block in self.blocks:
+            x_BTD = block(x_BTD)
+        return functional.linear(self.norm(x_BTD), self.embed.weight)
+
+
+def next_token_loss(model: nn.Module, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return the mean cross entropy in nats of `targets` [B, T] given `inputs` [B, T]."""
+    logits_BTV = model(tensors["inputs"])
+    return functional.cross_entropy(logits_BTV.flatten(0, 1), tensors["targets"].flatten())

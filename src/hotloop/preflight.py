@@ -1,0 +1,69 @@
+"""What is checked before step 1, so that a run of days does not fail at hour three."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import DataError, WriteError
+from hotloop.core.files import Disk, free_bytes, make_folder, probe_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.probe.memory import Forecast
+    from hotloop.train.feed import Feed
+
+__all__ = ["check_disk", "check_feed", "memory_sentence"]
+
+GIB = 1 << 30
+HEAD_ROOM = 0.9  # of the memory may be forecast: workspaces and fragments are not in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """Room for checkpoints."""
+
+    needed: int  # bytes
+    free: int  # bytes
+
+
+def check_feed(feed: Feed) -> None:
+    """Raise DataError when an epoch would have no step."""
+    if feed.steps_per_epoch < 1:
+        raise DataError(
+            f"{len(feed.samples)} samples are fewer than one batch of {feed.batch_size}, and "
+            "data.drop_last=true leaves nothing; lower training.batch_size or use more data"
+        )
+
+
+def check_disk(folder: Path, checkpoint_bytes: int, keep: int, disk: Disk) -> Space:
+    """Prove that the folder can be written, and that keep+2 checkpoints have room.
+
+    One more than is kept is on disk while it is written, and one is the best. WriteError.
+    """
+    make_folder(folder)
+    probe_folder(folder, disk=disk)
+    space = Space(needed=(keep + 2) * checkpoint_bytes, free=free_bytes(folder))
+    if space.free < space.needed:
+        raise WriteError(
+            f"{folder} has {space.free / GIB:.2f} GiB free, but {keep + 2} checkpoints of "
+            f"{checkpoint_bytes / GIB:.2f} GiB need {space.needed / GIB:.2f} GiB; free some space, "
+            "name another folder with --out, or lower training.keep"
+        )
+    return space
+
+
+def memory_sentence(forecast: Forecast, hardware: Hardware) -> tuple[str, bool]:
+    """Return (what the forecast says, whether it fits with head-room)."""
+    peak, have = forecast.peak_bytes, hardware.memory_bytes
+    text = (
+        f"{peak / GIB:.2f} GiB forecast (parameters {forecast.parameters_bytes / GIB:.2f}, "
+        f"optimizer {forecast.optimizer_bytes / GIB:.2f}, "
+        f"activations {forecast.activations_bytes / GIB:.2f})"
+    )
+    if have is None:
+        return f"{text}; the memory of {hardware.name} is unknown", True
+    fits = peak <= HEAD_ROOM * have
+    return f"{text} of {have / GIB:.1f} GiB" + ("" if fits else ": too much"), fits

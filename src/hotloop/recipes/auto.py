@@ -1,0 +1,120 @@
+"""From configuration and hardware to a plan: every derived choice stands with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.plan import Plan, Use
+from hotloop.recipes.sources import Layer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.recipes.common import Training
+
+__all__ = ["Choice", "auto_layer", "derive_plan"]
+
+GIB = 1 << 30
+SHORT_CONTEXT = 512  # naive attention won at 128 and 256 and lost at 1024 (TECHNIQUES, 2 cores)
+LONG_RUN = 2000  # optimizer steps below which compiling for 11-24 s is not assumed to pay back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One technique of a derived plan."""
+
+    use: Use
+    origin: str  # the key, preset or "auto" that brought it in
+    reason: str
+
+
+def auto_layer(hardware: Hardware) -> Layer:
+    """Return what `preset=auto` sets: the batch, by the memory of the device.
+
+    96, 128 and 192 are the batches of the 12, 16 and 24 GB presets. A card's usable memory is a
+    little under its name, so the limits are too.
+    """
+    if hardware.device == "cpu":
+        values = {"training.batch_size": 48, "training.accumulation": 4}
+        why = "CPU: 4 micro batches of 12, the fastest size measured on 2 cores"
+    else:
+        memory = (hardware.memory_bytes or 0) / GIB
+        sizes = ((70, 384), (22, 192), (15, 128), (11, 96), (7.5, 64))
+        batch = next((size for least, size in sizes if memory >= least), 32)
+        values = {"training.batch_size": batch}
+        why = f"{memory:.0f} GiB on {hardware.name}" if memory else "memory unknown"
+    return Layer(origin=f"auto ({why})", values=values)
+
+
+def derive_plan(
+    training: Training,
+    attention: str,
+    context: int,
+    hardware: Hardware,
+    *,
+    origins: Mapping[str, str],
+    steps: int,
+) -> tuple[Plan, list[Choice]]:
+    """Return the plan for a configuration on this machine, and why each technique is in it."""
+    choices = [
+        *_precision(training.precision, hardware, origins["training.precision"]),
+        *_compile(training.use_compile, hardware, origins["training.use_compile"], steps),
+        _always("fused-adamw", "one kernel instead of one per operation; same formula"),
+        _always("gc-freeze", "a full garbage collection in mid-run stalls the loop"),
+    ]
+    if hardware.device == "cpu":
+        choices.append(_always("threads", "as many compute threads as usable cores"))
+    else:
+        choices.append(_always("lagged-loss-read", "reading a loss each step drains the queue"))
+    low = next((c.use.id for c in choices if c.use.id.startswith("autocast")), None)
+    choices.append(_attention(attention, context, hardware, low, origins["model.attention"]))
+    choices.sort(key=lambda choice: choice.use.id)
+    plan = Plan(
+        micro_batch=training.batch_size // training.accumulation,
+        accumulation=training.accumulation,
+        techniques=tuple(choice.use for choice in choices),
+    )
+    return plan, choices
+
+
+def _always(id: str, reason: str) -> Choice:
+    return Choice(use=Use.of(id), origin="auto", reason=reason)
+
+
+def _precision(asked: str, hardware: Hardware, origin: str) -> list[Choice]:
+    if asked in ("bf16", "fp16"):
+        return [Choice(use=Use.of(f"autocast-{asked}"), origin=origin, reason="asked for")]
+    no_bf16, no_fp16 = hardware.why_no_bf16(), hardware.why_no_fp16()
+    if asked == "auto" and no_bf16 is None:
+        reason = "this device has bf16 matrix units"
+        return [Choice(use=Use.of("autocast-bf16"), origin="auto", reason=reason)]
+    if asked == "auto" and no_fp16 is None:
+        return [Choice(use=Use.of("autocast-fp16"), origin="auto", reason=f"no bf16: {no_bf16}")]
+    if asked == "fp32" and origin == "command line":
+        return []  # float32 was typed: TF32 would be something else
+    if hardware.why_no_tf32() is None:
+        return [_always("tf32", "float32 products on tensor cores")]
+    return []
+
+
+def _compile(asked: str, hardware: Hardware, origin: str, steps: int) -> list[Choice]:
+    if asked == "true":
+        return [Choice(use=Use.of("compile"), origin=origin, reason="asked for")]
+    if asked == "auto" and hardware.device == "cuda" and steps >= LONG_RUN:
+        reason = f"{steps} steps on a card are enough to pay a compilation back"
+        return [Choice(use=Use.of("compile"), origin="auto", reason=reason)]
+    return []
+
+
+def _attention(
+    asked: str, context: int, hardware: Hardware, low_precision: str | None, origin: str
+) -> Choice:
+    if asked != "auto":
+        return Choice(use=Use.of("sdpa", backend=asked), origin=origin, reason="asked for")
+    if hardware.device == "cpu" and low_precision and context <= SHORT_CONTEXT:
+        reason = f"written-out products win in bf16 on a CPU up to context {SHORT_CONTEXT}"
+        return Choice(use=Use.of("sdpa", backend="naive"), origin="auto", reason=reason)
+    reason = "torch picks a fused kernel"
+    return Choice(use=Use.of("sdpa", backend="auto"), origin="auto", reason=reason)

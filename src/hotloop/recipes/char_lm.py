@@ -1,0 +1,113 @@
+"""The char-lm recipe: a character-level language model on text files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from hotloop.data.text import find_texts
+from hotloop.data.tokens import TokenSet, prepare
+from hotloop.data.windows import Windows
+from hotloop.models.gpt import Gpt, next_token_loss
+from hotloop.session import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from torch import nn
+
+    from hotloop.recipes.char_lm_config import CharLmConfig
+
+__all__ = ["AdamW", "build", "build_model", "prepare_data"]
+
+
+def prepare_data(
+    config: CharLmConfig,
+    *,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+    poll: Callable[[], None] | None = None,
+) -> TokenSet:
+    """Return the token set of the configured text, tokenised once and kept in the cache.
+
+    Raises DataError naming file, line and byte of what cannot be read.
+    """
+    path = config.data.path
+    if config.dataset is not None:
+        path = config.data.sets[config.dataset]
+    return prepare(
+        find_texts(path),
+        cache=cache,
+        max_chars=config.data.max_chars,
+        validation_share=config.data.validation_share,
+        invalid=config.data.invalid,
+        progress=progress,
+        poll=poll,
+    )
+
+
+def build_model(config: CharLmConfig, vocabulary: int) -> Gpt:
+    """Return a new model for `vocabulary` characters."""
+    model = config.model
+    return Gpt(
+        vocabulary=vocabulary,
+        layers=model.layers,
+        heads=model.heads,
+        width=model.width,
+        context=model.context,
+        dropout=model.dropout,
+        bias=model.bias,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdamW:
+    """Builds an AdamW whose matrices decay and whose biases and norms do not."""
+
+    learning_rate: float
+    betas: tuple[float, float]
+    weight_decay: float
+
+    def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
+        """Return the optimizer of a model's trainable parameters."""
+        trainable = [p for p in model.parameters() if p.requires_grad]
+        groups = [
+            {"params": [p for p in trainable if p.dim() >= 2], "weight_decay": self.weight_decay},
+            {"params": [p for p in trainable if p.dim() < 2], "weight_decay": 0.0},
+        ]
+        used = [group for group in groups if group["params"]]
+        return torch.optim.AdamW(used, lr=self.learning_rate, betas=self.betas)
+
+
+def build(config: CharLmConfig, data: TokenSet) -> Job:
+    """Return the job: next-character prediction on windows of the token set."""
+    training, context = config.training, config.model.context
+    size = len(data.vocabulary)
+    return Job(
+        name="char-lm",
+        model=lambda: build_model(config, size),
+        loss=next_token_loss,
+        optimizer=AdamW(
+            learning_rate=training.learning_rate,
+            betas=training.betas,
+            weight_decay=training.weight_decay,
+        ),
+        train=Windows(
+            data.train,
+            tokens_fingerprint=data.fingerprint,
+            context=context,
+            seed=config.seed,
+            shuffle=True,
+        ),
+        valid=Windows(
+            data.valid,
+            tokens_fingerprint=data.fingerprint,
+            context=context,
+            seed=config.seed,
+            shuffle=False,
+        ),
+        seed=config.seed,
+    )

@@ -1,0 +1,108 @@
+"""Configures char-lm, a character language model: its settings, their order and checks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from hotloop.core.errors import ConfigError, did_you_mean
+from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
+from hotloop.recipes.common import ALIASES, ALL, Data, Training, check_shared, give_way
+from hotloop.recipes.schema import said, setting
+from hotloop.recipes.settings import Resolved, resolve
+from hotloop.recipes.sources import Layer, parse_assignments, read_config
+
+__all__ = ["AUTO", "CharLmConfig", "CharModel", "asked_char_lm", "check_char_lm", "resolve_char_lm"]
+
+AUTO = "auto"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharModel:
+    """The decoder: nanoGPT's character model by default, about 11 M parameters."""
+
+    layers: int = setting(6, "transformer blocks", low=1)
+    heads: int = setting(6, "attention heads; width is divisible by it", low=1)
+    width: int = setting(384, "channels of the residual stream", low=1)
+    context: int = setting(256, "characters a prediction can see", low=1)
+    dropout: float = setting(0.2, "share dropped in training", low=0, high=1, high_open=True)
+    attention: Literal["auto", "naive", "math", "efficient", "flash", "cudnn"] = setting(
+        "auto", "attention kernel; naive is written out"
+    )
+    bias: bool = setting(False, "biases in linear layers and norms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CharLmConfig:
+    """Everything that decides a char-lm run, but for the machine."""
+
+    seed: int = setting(1337, "of weights, order and dropout", low=0, high=2**32 - 1)
+    preset: str = setting(AUTO, "values for a card", choices=(AUTO, *PRESETS))
+    experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
+    objective: Literal["next-char"] = setting("next-char", "what is learned")
+    dataset: str | None = setting(None, "a name of data.sets, or all: a run for each")
+    init_from: str | None = setting(None, "weights to start from: .safetensors, .pt or a run")
+    training: Training = field(default_factory=lambda: Training(max_steps=5000))
+    data: Data = field(default_factory=Data)
+    model: CharModel = field(default_factory=CharModel)
+
+
+def resolve_char_lm(
+    assignments: Sequence[str],
+    config_file: Path | None = None,
+    auto_layer: Callable[[], Layer] | None = None,
+) -> Resolved[CharLmConfig]:
+    """Return the configuration: defaults < preset < experiment < file < assignments.
+
+    `auto_layer` derives preset=auto from the machine; it is called only when that preset is in
+    force, and only after every key and value was found good. What nobody asked for gives way to
+    what the user did ask for. Raises UsageError for an argument without =, else ConfigError.
+    """
+    user = _user_layers(assignments, config_file)
+    first = resolve(CharLmConfig, user, ALIASES).config
+    layers = []
+    if first.preset != AUTO:
+        layers.append(PRESETS[first.preset].layer(f"preset {first.preset}"))
+    elif auto_layer is not None:
+        layers.append(auto_layer())
+    if first.experiment is not None:
+        layers.append(EXPERIMENTS[first.experiment].layer(f"experiment {first.experiment}"))
+    layers += user
+    resolved = resolve(CharLmConfig, layers, ALIASES)
+    resolved = resolve(CharLmConfig, [*layers, give_way(resolved)], ALIASES)
+    check_char_lm(resolved.config, resolved.origins)
+    return resolved
+
+
+def asked_char_lm(assignments: Sequence[str], config_file: Path | None = None) -> dict[str, object]:
+    """Return only what the user asked for, as `flatten` gives it: on resume it must agree."""
+    return resolve(CharLmConfig, _user_layers(assignments, config_file), ALIASES).given()
+
+
+def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -> None:
+    """Raise ConfigError for settings that contradict each other."""
+    check_shared(config, origins)
+    model, sets, dataset = config.model, config.data.sets, config.dataset
+
+    def told(key: str) -> str:
+        return said(config, key, origins)
+
+    if model.width % model.heads:
+        raise ConfigError(f"{told('model.width')} is not divisible by {told('model.heads')}")
+    if dataset is None:
+        if sets and config.data.path is None:
+            raise ConfigError(f"{told('data.sets')}: say which, dataset=NAME or dataset={ALL}")
+        return
+    if config.data.path is not None:
+        raise ConfigError(f"{told('dataset')} and {told('data.path')}: give one of them")
+    if not sets or dataset not in (ALL, *sets):
+        names = ", ".join([*sets, ALL]) if sets else "none; set data.sets={NAME: PATH}"
+        hint = did_you_mean(dataset, [*sets, ALL]) if sets else ""
+        raise ConfigError(f"{told('dataset')} is no name of data.sets (known: {names}){hint}")
+
+
+def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[Layer]:
+    typed = parse_assignments(assignments)
+    return [typed] if config_file is None else [read_config(config_file), typed]

@@ -1,0 +1,49 @@
+"""The recipes by name. Needs no torch: a misspelt key is answered before anything heavy loads."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.errors import UsageError, did_you_mean
+from hotloop.recipes.char_lm_config import CharLmConfig, resolve_char_lm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["RECIPES", "Recipe", "find"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe's configuration side; `module` is its torch side."""
+
+    name: str
+    summary: str
+    schema: type[Any]
+    resolve: Callable[..., Any]
+    module: str  # has prepare_data, build and build_model
+
+    def load(self) -> Any:
+        """Import and return the torch side."""
+        return importlib.import_module(self.module)
+
+
+RECIPES = {
+    "char-lm": Recipe(
+        name="char-lm",
+        summary="character-level language model on text files",
+        schema=CharLmConfig,
+        resolve=resolve_char_lm,
+        module="hotloop.recipes.char_lm",
+    )
+}
+
+
+def find(name: str) -> Recipe:
+    """Return the recipe called `name`; UsageError lists the ones there are."""
+    if name not in RECIPES:
+        near = did_you_mean(name, RECIPES)
+        raise UsageError(f"no recipe is called {name!r}{near} (there are: {', '.join(RECIPES)})")
+    return RECIPES[name]

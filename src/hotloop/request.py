@@ -1,0 +1,167 @@
+"""What a user asked to train: settings, plan and where each came from, fresh or from a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.errors import ConfigError, PlanError
+from hotloop.core.files import read_json
+from hotloop.core.plan import Plan, Use, Value
+from hotloop.recipes.auto import Choice, auto_layer, derive_plan
+from hotloop.recipes.registry import Recipe, find
+from hotloop.recipes.schema import flatten
+from hotloop.recipes.settings import differences, rebuild
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.core.hardware import Hardware
+
+__all__ = [
+    "Request",
+    "fresh_request",
+    "parse_use",
+    "plan_of",
+    "refuse_differences",
+    "saved_request",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A recipe with its resolved configuration, and what was said about the plan."""
+
+    recipe: Recipe
+    config: Any  # of recipe.schema
+    origins: Mapping[str, str]  # of every key
+    rows: Sequence[tuple[str, str, str, str]] = ()  # key, value, origin, meaning
+    renamed: Sequence[tuple[str, str, str]] = ()  # old spelling, key, where
+    plan_file: Path | None = None
+    added: tuple[Use, ...] = ()  # --with
+    removed: tuple[str, ...] = ()  # --without
+    sets: tuple[str, ...] = field(default=())  # dataset=all: one run each
+
+
+def parse_use(text: str) -> Use:
+    """Return the technique of `id` or `id:choice=value:choice=value`; PlanError on other forms."""
+    id, *choices = text.split(":")
+    chosen: dict[str, Value] = {}
+    for choice in choices:
+        name, sign, value = choice.partition("=")
+        if not sign:
+            raise PlanError(f"--with {text}: expected id:choice=value, got {choice!r}")
+        chosen[name] = int(value) if value.isdigit() else value
+    return Use.of(id, **chosen)
+
+
+def fresh_request(
+    recipe: str,
+    assignments: Sequence[str],
+    *,
+    config_file: Path | None = None,
+    plan_file: Path | None = None,
+    added: Sequence[str] = (),
+    removed: Sequence[str] = (),
+) -> Request:
+    """Resolve a request; keys are checked before the hardware (and torch) is looked at.
+
+    Raises UsageError, ConfigError or PlanError.
+    """
+    found = find(recipe)
+
+    def machine() -> Any:
+        from hotloop.probe.machine import detect
+
+        return auto_layer(detect())
+
+    resolved = found.resolve(assignments, config_file=config_file, auto_layer=machine)
+    config = resolved.config
+    every = tuple(config.data.sets) if config.dataset == "all" else ()
+    return Request(
+        recipe=found,
+        config=config,
+        origins=resolved.origins,
+        rows=resolved.rows(),
+        renamed=resolved.renamed,
+        plan_file=plan_file,
+        added=tuple(parse_use(text) for text in added),
+        removed=tuple(removed),
+        sets=every,
+    )
+
+
+def saved_request(record: Mapping[str, Any]) -> Request:
+    """Return the request that a run was started with; `auto` is never derived again."""
+    recipe = find(str(record["recipe"]))
+    config = rebuild(recipe.schema, record["config"], origin="run.json")
+    return Request(recipe=recipe, config=config, origins=record["origins"])
+
+
+def refuse_differences(
+    record: Mapping[str, Any], recipe: str | None, assignments: Sequence[str], config: Path | None
+) -> None:
+    """Raise ConfigError with a diff when what was typed for a resume is not the run's own."""
+    if recipe is not None and recipe != record["recipe"]:
+        raise ConfigError(f"the run is a {record['recipe']} run, asked {recipe}")
+    if not assignments and config is None:
+        return
+    found = find(str(record["recipe"]))
+    asked = found.resolve(assignments, config_file=config, auto_layer=None).given()
+    if changed := differences(record["config"], asked):
+        raise ConfigError(
+            "a resumed run keeps its settings:\n  "
+            + "\n  ".join(changed)
+            + "\nleave them out to go on, or start a new run with init_from"
+        )
+
+
+def refuse_changes(record: Mapping[str, Any], request: Request) -> None:
+    """Raise ConfigError with a diff when a run in the way was started with other settings."""
+    if changed := differences(record["config"], flatten(request.config)):
+        raise ConfigError(
+            "a run of this set is there with other settings:\n  "
+            + "\n  ".join(changed)
+            + "\nname another folder with --out"
+        )
+
+
+def plan_of(
+    request: Request, hardware: Hardware, *, steps: int
+) -> tuple[Plan, dict[str, str], list[Choice]]:
+    """Return the plan, who asked for each technique, and the reasons of what was derived.
+
+    A plan file replaces the derivation; --with and --without change either.
+    """
+    config = request.config
+    if request.plan_file is not None:
+        plan = Plan.from_json(read_json(request.plan_file))
+        choices: list[Choice] = []
+        whole, asked = plan.micro_batch * plan.accumulation, config.training.batch_size
+        if whole != asked:
+            raise PlanError(
+                f"{request.plan_file} makes optimizer steps of {whole} samples, the configuration "
+                f"of {asked}; set training.batch_size={whole} or use another plan"
+            )
+        origins = {use.id: f"plan {request.plan_file}" for use in plan.techniques}
+    else:
+        plan, choices = derive_plan(
+            config.training,
+            config.model.attention,
+            config.model.context,
+            hardware,
+            origins=request.origins,
+            steps=steps,
+        )
+        origins = {choice.use.id: choice.origin for choice in choices}
+    for use in request.added:
+        plan = replace(plan, techniques=(*plan.minus(use.id).techniques, use))
+        origins[use.id] = "--with"
+        choices = [choice for choice in choices if choice.use.id != use.id]
+    for id in request.removed:
+        if plan.choice(id) is None:
+            raise PlanError(f"--without {id}: the plan does not use it")
+        plan = plan.minus(id)
+        choices = [choice for choice in choices if choice.use.id != id]
+    return plan, origins, choices

@@ -1,0 +1,82 @@
+"""Job, what a recipe wants trained, and Session, the one mutable object that techniques change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+    from hotloop.core.hardware import Hardware
+
+__all__ = ["Batch", "Job", "Samples", "Session"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Host tensors that go to the device together, batch in dim 0 of each."""
+
+    tensors: Mapping[str, Tensor]
+    samples: int
+    tokens: int  # positions the model computes, padding included
+    targets: int  # positions that carry loss; micro batches are weighed by this
+
+
+class Samples(Protocol):
+    """A data set whose order is a pure function of (seed, epoch, index)."""
+
+    fingerprint: str  # of everything that decides what a sample is
+
+    def __len__(self) -> int:
+        """Return the number of samples of one epoch."""
+        ...
+
+    def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
+        """Return what tells those samples apart, [count]; the run log keeps its digest."""
+        ...
+
+    def batch(self, epoch: int, first: int, count: int) -> Batch:
+        """Return samples first..first+count-1 of the epoch's order; no shared state is used."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is to be trained. `model` and `optimizer` are factories: a job can be started twice."""
+
+    name: str
+    model: Callable[[], nn.Module]
+    loss: Callable[[nn.Module, Mapping[str, Tensor]], Tensor]  # mean over the batch's targets
+    optimizer: Callable[[nn.Module], torch.optim.Optimizer]
+    train: Samples
+    valid: Samples
+    seed: int
+    loss_unit: str = "nats"
+
+
+@dataclass(slots=True)
+class Session:
+    """A job on a device. Techniques change its fields in place, in stage order."""
+
+    job: Job
+    hardware: Hardware
+    device: torch.device
+    model: nn.Module
+    micro_batch: int
+    accumulation: int
+    forward: Callable[[Mapping[str, Tensor]], Tensor]  # device tensors -> mean loss; may be wrapped
+    optimizer: torch.optim.Optimizer | None = None  # built after the MODEL stage
+    scaler: torch.amp.GradScaler | None = None
+    lag_reads: bool = False  # read losses at the log interval instead of at every step
+    wrapped: list[str] = field(default_factory=list)  # names of what wraps `forward`, inner first
+    undo: dict[str, Callable[[], None]] = field(default_factory=dict)  # technique id -> back out
+
+    def describe(self) -> str:
+        """Return the chain around the forward pass, outermost first."""
+        return " > ".join([*reversed(self.wrapped), type(self.model).__name__])

@@ -1,0 +1,71 @@
+"""The shape of a technique. A technique is a value; there is nothing to subclass."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan, Value
+    from hotloop.session import Session
+
+__all__ = ["HEADINGS", "Host", "Numerics", "Stage", "Technique", "anywhere"]
+
+HEADINGS = ("What:", "Helps when:", "Does not help when:", "Numbers:", "Measured:", "Source:")
+
+
+class Numerics(enum.IntEnum):
+    """What a technique may change about the numbers. `tune` says how far it may go."""
+
+    BITWISE = 0  # losses and gradients are identical, bit for bit
+    ROUNDING = 1  # same mathematics, other rounding: within `tolerance` and `cosine`
+    TRAINING = 2  # other mathematics: only a longer run can say whether it is as good
+
+
+class Stage(enum.IntEnum):
+    """When a technique is applied: in this order, then in the order of techniques.ALL."""
+
+    PROCESS = 0  # global switches
+    LOADER = 1
+    MODEL = 2  # modules are changed, the forward pass is wrapped
+    SHARD = 3
+    OPTIMIZER = 4  # the optimizer exists from here on
+    STEP = 5  # slots of the engine's loop
+    COMPILE = 6  # last: it looks at everything before
+
+
+class Host(enum.Enum):
+    """Who may call a technique."""
+
+    ENGINE = "engine"
+    SCRIPT = "script"
+
+
+def anywhere(hardware: Hardware, plan: Plan) -> str | None:
+    """Answer None: nothing stands in the way on any machine."""
+    del hardware, plan
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Technique:
+    """One way to train faster or smaller. Its file's docstring is its page in the docs."""
+
+    id: str
+    title: str
+    page: str
+    stage: Stage
+    numerics: Numerics
+    apply: Callable[..., int]  # (session, **choice) -> how many things changed; 0: no effect
+    read_back: Callable[[Session], str | None]  # what is in effect now, or None if it is not
+    nothing: str  # why `apply` may find nothing to change, said when it does
+    blocked: Callable[[Hardware, Plan], str | None] = anywhere  # why it can't run here, or None
+    choices: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # first is default
+    excludes: frozenset[str] = frozenset()
+    hosts: frozenset[Host] = frozenset(Host)
+    tolerance: float = 0.0  # relative, on losses; for ROUNDING
+    cosine: float = 1.0  # of each first-step gradient with the plain run's; for ROUNDING

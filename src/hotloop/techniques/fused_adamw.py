@@ -1,0 +1,62 @@
+"""Fused AdamW: the whole optimizer step in one kernel per dtype instead of one per operation.
+
+What: sets `fused` in every parameter group of an AdamW or Adam.
+Helps when: the update is more than a few percent of the step: small models, small batches.
+Does not help when: the step is bound by matrix products; it is then free all the same.
+Numbers: rounding; the same formula in another order of operations (parameters differ by 1e-7).
+Measured: not measured here yet.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html (2026-11)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.techniques.base import Numerics, Stage, Technique
+
+if TYPE_CHECKING:
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.session import Session
+
+__all__ = ["TECHNIQUE"]
+
+
+def blocked(hardware: Hardware, plan: Plan) -> str | None:
+    """Runs where torch has the kernel: CUDA, CPU and MPS."""
+    del plan
+    return None if hardware.device in ("cuda", "cpu", "mps") else f"no kernel on {hardware.device}"
+
+
+def apply(session: Session) -> int:
+    """Turn the flag on in every group that has it off."""
+    from torch.optim import Adam
+
+    if not isinstance(session.optimizer, Adam):  # AdamW is an Adam since torch 2.7
+        return 0
+    off = [group for group in session.optimizer.param_groups if not group["fused"]]
+    for group in off:
+        group.update(fused=True, foreach=False)
+    return len(off)
+
+
+def read_back(session: Session) -> str | None:
+    """Read the flags of the parameter groups."""
+    groups = session.optimizer.param_groups if session.optimizer else []
+    fused = sum(bool(group.get("fused")) for group in groups)
+    return f"fused=True in {fused} of {len(groups)} parameter groups" if fused else None
+
+
+TECHNIQUE = Technique(
+    id="fused-adamw",
+    title="Fused AdamW",
+    page=__doc__ or "",
+    stage=Stage.OPTIMIZER,
+    numerics=Numerics.ROUNDING,
+    tolerance=1e-5,
+    cosine=0.999999,
+    blocked=blocked,
+    apply=apply,
+    read_back=read_back,
+    nothing="the optimizer is not Adam or AdamW, or is fused already",
+)

@@ -1,0 +1,51 @@
+"""Freeze the garbage collector's view of what exists before step 1.
+
+What: collects once, then moves all living objects to a generation that is never scanned.
+Helps when: a process holds many Python objects (imports, datasets) and steps are short: a full
+    collection in mid-run shows as a stall of up to hundreds of milliseconds.
+Does not help when: there are few objects. What is frozen and later becomes a garbage cycle is
+    never freed, so code that rebuilds its model in the loop should not use it.
+Numbers: bitwise the same.
+Measured: not measured here yet.
+Source: https://docs.python.org/3/library/gc.html#gc.freeze
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+from hotloop.techniques.base import Numerics, Stage, Technique
+
+if TYPE_CHECKING:
+    from hotloop.session import Session
+
+__all__ = ["TECHNIQUE"]
+
+
+def apply(session: Session) -> int:
+    """Collect and freeze; return how many objects left the collector's sight."""
+    before = gc.get_freeze_count()
+    gc.collect()
+    gc.freeze()
+    session.undo["gc-freeze"] = gc.unfreeze
+    return gc.get_freeze_count() - before
+
+
+def read_back(session: Session) -> str | None:
+    """Ask the collector."""
+    del session
+    frozen = gc.get_freeze_count()
+    return f"{frozen:,} objects frozen" if frozen else None
+
+
+TECHNIQUE = Technique(
+    id="gc-freeze",
+    title="Freeze the garbage collector",
+    page=__doc__ or "",
+    stage=Stage.STEP,
+    numerics=Numerics.BITWISE,
+    apply=apply,
+    read_back=read_back,
+    nothing="the collector tracks no objects",
+)

@@ -1,0 +1,80 @@
+"""Attention back end: which implementation computes softmax(QK^T)V.
+
+What: sets how attention modules compute: `auto` leaves the choice to torch's
+    scaled_dot_product_attention; flash, efficient, cudnn and math pin one of its kernels;
+    naive writes the products out. A pinned kernel that does not run on this machine falls to
+    the next one, and the read-back names the kernel that really ran.
+Helps when: sequences are long: fused kernels never build the T x T matrix.
+Does not help when: sequences are short on a CPU in bf16: naive attention was 3.4x faster than
+    SDPA at length 128 and 2.1x slower at 1024 (2 cores with AVX512_BF16, torch 2.13).
+Numbers: rounding; the same sum in another order.
+Measured: not measured here yet.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.techniques.base import Numerics, Stage, Technique
+
+if TYPE_CHECKING:
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.session import Session
+
+__all__ = ["BACKENDS", "TECHNIQUE"]
+
+BACKENDS = ("auto", "flash", "efficient", "cudnn", "math", "naive")
+_FALLS_TO = ("flash", "efficient", "cudnn", "math")
+
+
+def blocked(hardware: Hardware, plan: Plan) -> str | None:
+    """Refuse a kernel by the card's capability; what is left is tried before it is used."""
+    asked = (plan.choice("sdpa") or {}).get("backend", "auto")
+    if asked in ("cudnn", "efficient") and hardware.device == "cpu":
+        return f"the {asked} kernel is for CUDA; on a CPU there are flash, math and naive"
+    if asked == "flash" and hardware.device == "cuda":
+        return hardware.why_no_flash()
+    return None
+
+
+def apply(session: Session, *, backend: str = "auto") -> int:
+    """Set the back end of every attention module; return how many took it."""
+    from hotloop.probe.attention import attention_modules, first_that_runs
+
+    modules = attention_modules(session.model)
+    if not modules:
+        return 0
+    if backend in _FALLS_TO:
+        order = (backend, *(name for name in _FALLS_TO if name != backend))
+        backend = first_that_runs(session, modules[0], order)
+    for module in modules:
+        module.attention = backend
+    return len(modules)
+
+
+def read_back(session: Session) -> str | None:
+    """Run one attention module on random numbers and name the kernel that ran."""
+    from hotloop.probe.attention import attention_modules, kernel_of
+
+    modules = attention_modules(session.model)
+    if not modules:
+        return None
+    return f"{modules[0].attention}: {kernel_of(session, modules[0])} in {len(modules)} modules"
+
+
+TECHNIQUE = Technique(
+    id="sdpa",
+    title="Attention back end",
+    page=__doc__ or "",
+    stage=Stage.MODEL,
+    numerics=Numerics.ROUNDING,
+    tolerance=1e-4,
+    cosine=0.9999,
+    blocked=blocked,
+    apply=apply,
+    read_back=read_back,
+    choices={"backend": BACKENDS},
+    nothing="the model has no attention module that can be switched",
+)

@@ -1,0 +1,70 @@
+"""Threads: as many compute threads as there are cores for them, and no more.
+
+What: sets torch's intra-op thread count; 0 means the cores this process may really use.
+Helps when: a container's quota is smaller than the machine, so that torch starts too many
+    threads: one spinning thread too many has cost 30x on two cores.
+Does not help when: the count is right already, or the work is on a card.
+Numbers: rounding; another count splits sums in other places.
+Measured: not measured here yet.
+Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.techniques.base import Numerics, Stage, Technique
+
+if TYPE_CHECKING:
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.session import Session
+
+__all__ = ["TECHNIQUE"]
+
+
+def blocked(hardware: Hardware, plan: Plan) -> str | None:
+    """A count above the cores is refused; with unknown cores a count must be named."""
+    asked = (plan.choice("threads") or {}).get("count", 0)
+    if hardware.cores is None:
+        return None if asked else "the cores of this machine are unknown: name a count"
+    if isinstance(asked, int) and asked > max(1, int(hardware.cores)):
+        return f"{asked} threads on {hardware.cores:g} cores would fight for them"
+    return None
+
+
+def apply(session: Session, *, count: int = 0) -> int:
+    """Set the count; report nothing changed when it was right."""
+    import torch
+
+    want = count or max(1, int(session.hardware.cores or 1))
+    before = torch.get_num_threads()
+    if want == before:
+        return 0
+    torch.set_num_threads(want)
+    session.undo["threads"] = lambda: torch.set_num_threads(before)
+    return 1
+
+
+def read_back(session: Session) -> str | None:
+    """Ask torch."""
+    import torch
+
+    del session
+    return f"{torch.get_num_threads()} compute threads"
+
+
+TECHNIQUE = Technique(
+    id="threads",
+    title="Compute threads",
+    page=__doc__ or "",
+    stage=Stage.PROCESS,
+    numerics=Numerics.ROUNDING,
+    tolerance=1e-5,
+    cosine=0.999999,
+    blocked=blocked,
+    apply=apply,
+    read_back=read_back,
+    choices={"count": (0, 1, 2, 4, 8, 16)},
+    nothing="torch uses the right count already",
+)

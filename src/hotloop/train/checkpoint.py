@@ -1,0 +1,270 @@
+"""Writing and restoring a checkpoint: safetensors and JSON, nothing pickled, all of it checked.
+
+model.safetensors, optimizer.safetensors ("<parameter>/<state>"), rng.safetensors and state.json.
+History of state.json: schema 1 (2026-11) first.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from hotloop.core.errors import CheckpointError, ConfigError
+from hotloop.core.files import DISK, Disk, read_json, write_folder
+from hotloop.train.feed import Position
+from hotloop.train.store import STATE, Stored, path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from hotloop.session import Session
+
+__all__ = ["Identity", "restore", "rng_state", "save", "set_rng_state", "tensor_chunks"]
+
+SCHEMA = 1
+_NAMES = {  # safetensors' names: https://github.com/huggingface/safetensors#format (2026-11)
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What must be equal for a checkpoint to be the same run's."""
+
+    train_data: str
+    validation_data: str
+    batch_size: int  # samples of one optimizer step
+    seed: int
+    loss: str
+    drop_last: bool
+
+
+def tensor_chunks(tensors: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
+    """Yield a safetensors file piece by piece; one tensor at a time is copied from a card."""
+    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header, end = {}, 0
+    for name in order:
+        tensor = tensors[name]
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name in order:
+        flat = tensors[name].detach().cpu().contiguous().reshape(-1)
+        yield flat.view(torch.uint8).numpy().data
+
+
+def rng_state(device: torch.device) -> dict[str, Tensor]:
+    """Return the state of the generators that training draws from."""
+    state = {"torch.cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["torch.cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def set_rng_state(device: torch.device, state: Mapping[str, Tensor]) -> None:
+    """Put the generators back."""
+    torch.set_rng_state(state["torch.cpu"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state["torch.cuda"], device)
+
+
+def _parameter_names(session: Session) -> list[str]:
+    """Return the names of the optimizer's parameters in its own order."""
+    assert session.optimizer is not None
+    names = {id(parameter): name for name, parameter in session.model.named_parameters()}
+    groups = session.optimizer.param_groups
+    return [names[id(parameter)] for group in groups for parameter in group["params"]]
+
+
+def _optimizer_state(session: Session) -> tuple[dict[str, Tensor], dict[str, object]]:
+    """Return (tensors by name, the rest: scalars and the parameters that have no state)."""
+    assert session.optimizer is not None
+    names, state = _parameter_names(session), session.optimizer.state_dict()["state"]
+    tensors: dict[str, Tensor] = {}
+    scalars: dict[str, object] = {}
+    for index, values in state.items():
+        for key, value in values.items():
+            target = tensors if isinstance(value, torch.Tensor) else scalars
+            target[f"{names[index]}/{key}"] = value
+    without = [name for index, name in enumerate(names) if index not in state]
+    return tensors, {"scalars": scalars, "without_state": without}
+
+
+def save(
+    folder: Path,
+    session: Session,
+    at: Position,
+    identity: Identity,
+    *,
+    validation_loss: float | None,
+    disk: Disk = DISK,
+) -> Stored:
+    """Write the checkpoint of a position durably; WriteError leaves older ones as they are."""
+    optimizer, rest = _optimizer_state(session)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    state = {
+        "schema": SCHEMA,
+        "saved_at": now,
+        "position": asdict(at),
+        "identity": asdict(identity),
+        "validation_loss": validation_loss,
+        "micro_batch": session.micro_batch,
+        "accumulation": session.accumulation,
+        "optimizer": {"class": type(session.optimizer).__name__, **rest},
+        "scaler": session.scaler.state_dict() if session.scaler else None,
+    }
+    path = path_of(folder, at.step)
+    manifest = write_folder(
+        path,
+        {
+            "model.safetensors": tensor_chunks(session.model.state_dict()),
+            "optimizer.safetensors": tensor_chunks(optimizer),
+            "rng.safetensors": tensor_chunks(rng_state(session.device)),
+            STATE: [json.dumps(state, indent=1, allow_nan=False).encode()],
+        },
+        disk=disk,
+    )
+    files = manifest["files"]
+    assert isinstance(files, dict)
+    return Stored(
+        path=path,
+        step=at.step,
+        bytes=sum(entry["bytes"] for entry in files.values()),
+        saved_at=now,
+        validation_loss=validation_loss,
+    )
+
+
+def _load(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+
+
+def _refuse_misfits(
+    path: Path,
+    have: Mapping[str, Tensor],
+    want: Mapping[str, tuple[torch.Size, torch.dtype] | None],
+) -> None:
+    """Raise CheckpointError naming missing and foreign keys, shapes, dtypes and non-finite ones."""
+    faults = [f"{name} is missing" for name in sorted(want.keys() - have.keys())]
+    faults += [f"{name} belongs to nothing here" for name in sorted(have.keys() - want.keys())]
+    for name in sorted(have.keys() & want.keys()):
+        tensor, expected = have[name], want[name]
+        if expected and (tensor.shape, tensor.dtype) != expected:
+            faults.append(
+                f"{name} is {tensor.dtype} {list(tensor.shape)}, "
+                f"expected {expected[1]} {list(expected[0])}"
+            )
+        elif tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            faults.append(f"{name} holds values that are not finite")
+    if faults:
+        shown = "\n  ".join(faults[:20])
+        raise CheckpointError(f"{path} does not fit this run ({len(faults)} faults):\n  {shown}")
+
+
+def restore(folder: Path, session: Session, identity: Identity) -> Position:
+    """Load a verified checkpoint into the session and return its position.
+
+    Raises CheckpointError naming the keys that are missing, foreign, of another shape or not
+    finite, and ConfigError with a diff when it belongs to other data or another global batch.
+    The session is left untouched unless everything fits.
+    """
+    state = read_json(folder / STATE)
+    if state.get("schema") != SCHEMA:
+        raise CheckpointError(f"{folder} has schema {state.get('schema')}, not {SCHEMA}")
+    _compare(folder, state["identity"], identity)
+    model = _load(folder / "model.safetensors")
+    rng = _load(folder / "rng.safetensors")
+    optimizer = _load(folder / "optimizer.safetensors")
+    expected = {k: (v.shape, v.dtype) for k, v in session.model.state_dict().items()}
+    _refuse_misfits(folder / "model.safetensors", model, expected)
+    now = rng_state(session.device)
+    _refuse_misfits(
+        folder / "rng.safetensors", rng, {k: (v.shape, v.dtype) for k, v in now.items()}
+    )
+    _restore_optimizer(folder, session, optimizer, state["optimizer"])
+    if session.scaler:
+        if not isinstance(scaler := state.get("scaler"), dict):
+            raise CheckpointError(f"{folder} lacks the state of the fp16 loss scaler")
+        session.scaler.load_state_dict(scaler)
+    session.model.load_state_dict(model)
+    session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]  # type: ignore[assignment]
+    set_rng_state(session.device, rng)
+    position = state["position"]
+    assert isinstance(position, dict)
+    if position.keys() != {field.name for field in fields(Position)}:
+        raise CheckpointError(f"{folder} has a position with other fields: {sorted(position)}")
+    return Position(**position)
+
+
+def _compare(folder: Path, saved: object, mine: Identity) -> None:
+    now = asdict(mine)
+    saved = saved if isinstance(saved, dict) else {}
+    changed = [f"{k}: run has {saved.get(k)}, now {now[k]}" for k in now if saved.get(k) != now[k]]
+    if changed:
+        raise ConfigError(
+            f"{folder} is of another run:\n  " + "\n  ".join(changed) + "\n"
+            "go on with the same data and global batch, or start a new run with init_from"
+        )
+
+
+def _restore_optimizer(
+    folder: Path, session: Session, tensors: dict[str, Tensor], about: object
+) -> None:
+    assert session.optimizer is not None
+    path, names = folder / "optimizer.safetensors", _parameter_names(session)
+    about = about if isinstance(about, dict) else {}
+    if about.get("class") != type(session.optimizer).__name__:
+        raise CheckpointError(
+            f"{path} is the state of {about.get('class')}, "
+            f"this run uses {type(session.optimizer).__name__}"
+        )
+    states: dict[str, dict[str, object]] = {}
+    for key, value in {**tensors, **about["scalars"]}.items():
+        name, _, entry = key.rpartition("/")
+        states.setdefault(name, {})[entry] = value
+    with_state = set(names) - set(about["without_state"])
+    entries = {entry for values in states.values() for entry in values}
+    shapes = {n: p.shape for n, p in session.model.named_parameters()}
+    want = {
+        f"{name}/{entry}": None if entry == "step" else (shapes[name], torch.float32)
+        for name in with_state
+        for entry in entries
+        if f"{name}/{entry}" not in about["scalars"]
+    }
+    missing = sorted(with_state - states.keys())
+    if missing:
+        raise CheckpointError(f"{path} lacks the state of: {', '.join(missing[:20])}")
+    _refuse_misfits(path, tensors, want)
+    session.optimizer.load_state_dict(
+        {
+            "state": {names.index(name): values for name, values in states.items()},
+            "param_groups": session.optimizer.state_dict()["param_groups"],
+        }
+    )

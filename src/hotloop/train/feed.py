@@ -1,0 +1,63 @@
+"""Which samples the next optimizer step takes: a pure function of the position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hotloop.session import Batch, Samples
+
+__all__ = ["Feed", "Position"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a run is. A position in the data is a number of samples."""
+
+    step: int = 0  # completed optimizer steps
+    epoch: int = 0
+    sample: int = 0  # samples of this epoch that were used
+    evaluated: int = 0  # step of the newest completed validation
+    best_loss: float | None = None  # lowest validation loss
+    best_step: int | None = None
+    stale: int = 0  # validations since the best one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Cuts epochs into windows (one optimizer step each) of micro batches."""
+
+    samples: Samples
+    batch_size: int  # samples of one optimizer step
+    drop_last: bool
+
+    @property
+    def per_epoch(self) -> int:
+        """Samples used of one epoch."""
+        n = len(self.samples)
+        return n - n % self.batch_size if self.drop_last else n
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of one epoch; a ragged last window is a step."""
+        return -(-self.per_epoch // self.batch_size)
+
+    def span(self, at: Position) -> tuple[int, int]:
+        """Return (first sample, count) of the window at a position."""
+        return at.sample, min(self.batch_size, self.per_epoch - at.sample)
+
+    def window(self, at: Position, micro_batch: int) -> list[Batch]:
+        """Return the micro batches of the next optimizer step."""
+        first, count = self.span(at)
+        return [
+            self.samples.batch(at.epoch, start, min(micro_batch, first + count - start))
+            for start in range(first, first + count, micro_batch)
+        ]
+
+    def after(self, at: Position) -> Position:
+        """Return the position once the window at `at` has been stepped."""
+        first, count = self.span(at)
+        if first + count >= self.per_epoch:
+            return replace(at, step=at.step + 1, epoch=at.epoch + 1, sample=0)
+        return replace(at, step=at.step + 1, sample=first + count)

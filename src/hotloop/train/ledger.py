@@ -1,0 +1,49 @@
+"""Where the wall time went: every second since the start belongs to exactly one row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ROWS", "Ledger"]
+
+ROWS = ("start", "compile", "data wait", "step", "evaluate", "save", "other")
+_ROW_OF = {
+    "data": "data wait",
+    "forward": "step",
+    "backward": "step",
+    "update": "step",
+    "wait": "step",
+}
+
+
+class Ledger:
+    """Charges the time since the last mark to a phase; the marks leave no gap."""
+
+    def __init__(self, clock: Callable[[], float], *, began: float | None = None) -> None:
+        self._clock = clock
+        self.began = self._last = clock() if began is None else began
+        self._seconds: dict[str, float] = {}
+        self.step: dict[str, float] = {}  # phases of the step in flight, seconds
+
+    def mark(self, phase: str) -> float:
+        """Charge everything since the last mark to `phase`; return those seconds."""
+        now = self._clock()
+        spent, self._last = now - self._last, now
+        self._seconds[phase] = self._seconds.get(phase, 0.0) + spent
+        self.step[phase] = self.step.get(phase, 0.0) + spent
+        return spent
+
+    def elapsed(self) -> float:
+        """Seconds since the process began the run."""
+        return self._clock() - self.began
+
+    def rows(self) -> dict[str, float]:
+        """Return seconds by row of ROWS; they sum up to the time until the last mark."""
+        rows = dict.fromkeys(ROWS, 0.0)
+        for phase, seconds in self._seconds.items():
+            row = _ROW_OF.get(phase, phase)
+            rows[row if row in rows else "other"] += seconds
+        return rows

@@ -1,0 +1,188 @@
+"""The training loop, whole, on one screen; validation, saving and stopping stand inside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import DivergedError
+from hotloop.train import checkpoint
+from hotloop.train.evaluate import evaluate
+from hotloop.train.messages import Evaluated, Note
+from hotloop.train.signals import Dropped
+from hotloop.train.step import Guard, accumulate, halve_micro_batch, is_out_of_memory, update
+
+if TYPE_CHECKING:
+    from hotloop.session import Session
+    from hotloop.train.feed import Feed, Position
+    from hotloop.train.keeper import Keeper
+    from hotloop.train.ledger import Ledger
+    from hotloop.train.messages import Tell
+    from hotloop.train.recorder import Recorder
+    from hotloop.train.schedule import Schedule
+    from hotloop.train.signals import Signals
+
+__all__ = ["Ending", "Loop", "Rules"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """When to validate and when to stop."""
+
+    steps: int  # optimizer steps of the whole run
+    max_time: float | None  # seconds of this process
+    gradient_clip: float  # 0: off
+    evaluate_every_steps: int | None
+    evaluate_every_epochs: int | None
+    evaluate_batches: int | None  # None: the whole validation set
+    patience: int | None  # validations without a new best; None: no early stopping
+    min_delta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why the loop came back."""
+
+    reason: str  # "complete", "early stop", "time limit" or "signal"
+    at: Position
+    signal: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Loop:
+    """What the loop needs, put together by the engine."""
+
+    session: Session
+    feed: Feed
+    rules: Rules
+    rate: Schedule
+    recorder: Recorder
+    keeper: Keeper
+    ledger: Ledger
+    signals: Signals
+    tell: Tell
+
+    def train(self, at: Position) -> Ending:
+        """Run optimizer steps from a position until the run ends; every exit has saved.
+
+        Raises DivergedError before a value that is not finite reaches the weights.
+        """
+        session, ledger, guard = self.session, self.ledger, Guard(self.session)
+        optimizer = session.optimizer
+        assert optimizer is not None
+        session.model.train()
+        while True:
+            at = self._evaluate(at) if self._evaluation_due(at) else at
+            if (ending := self._ending(at)) is not None:
+                self.keeper.save(at, must=True)
+                return ending
+            if self.keeper.due(at):
+                self.keeper.save(at)
+            generators = checkpoint.rng_state(session.device)
+            ledger.mark("other")
+            ledger.step = {}
+            window = self.feed.window(at, session.micro_batch)
+            ledger.mark("data")
+            rate = self.rate(at.step)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            try:
+                with self.signals.droppable():
+                    loss = accumulate(session, window, ledger.mark, self.signals.poll)
+            except (Dropped, RuntimeError) as reason:
+                optimizer.zero_grad(set_to_none=True)
+                if not self._recovered(reason, at):
+                    raise
+                checkpoint.set_rng_state(session.device, generators)  # the window is repeated
+                continue
+            try:
+                norm = update(session, guard, loss, self.rules.gradient_clip)
+                ledger.mark("update")
+                before, at = at, self.feed.after(at)
+                self.recorder.step(before, window, rate, loss, norm)
+            except DivergedError as error:
+                raise self._diverged(error, at, guard) from error
+            if at.sample == 0:
+                self.recorder.epoch_done(at.epoch)
+
+    def _evaluation_due(self, at: Position) -> bool:
+        rules = self.rules
+        if at.step in (0, at.evaluated) or self.signals.received is not None:
+            return False
+        every, epochs = rules.evaluate_every_steps, rules.evaluate_every_epochs
+        return (
+            at.step == rules.steps
+            or bool(every and at.step % every == 0)
+            or bool(epochs and at.sample == 0 and at.epoch % epochs == 0)
+        )
+
+    def _evaluate(self, at: Position) -> Position:
+        """Validate; a signal cuts it off, and it is made up for after the resume."""
+        self.recorder.flush()
+        batches = self.rules.evaluate_batches
+        try:
+            with self.signals.droppable(at_once=True):
+                loss, targets = evaluate(
+                    self.session, self.session.job.valid, self.signals.poll, batches=batches
+                )
+        except Dropped:
+            self.ledger.mark("evaluate")
+            return at
+        seconds = self.ledger.mark("evaluate")
+        if loss != loss or loss in (float("inf"), float("-inf")):
+            raise self._diverged(DivergedError(f"the validation loss is {loss}"), at, None)
+        best = at.best_loss is None or loss < at.best_loss - self.rules.min_delta
+        at = replace(at, evaluated=at.step, stale=0 if best else at.stale + 1)
+        if best:
+            at = replace(at, best_loss=loss, best_step=at.step)
+        wall = round(seconds, 4)
+        self.recorder.event("eval", at.step, wall=wall, loss=loss, targets=targets, best=best)
+        unit = self.session.job.loss_unit
+        self.tell(Evaluated(step=at.step, loss=loss, unit=unit, best=best, seconds=seconds))
+        return at
+
+    def _ending(self, at: Position) -> Ending | None:
+        rules, ledger = self.rules, self.ledger
+        if self.signals.received is not None:
+            return Ending(reason="signal", at=at, signal=self.signals.received)
+        if at.step >= rules.steps:
+            return Ending(reason="complete", at=at)
+        if rules.patience is not None and at.stale >= rules.patience:
+            return Ending(reason="early stop", at=at)
+        spare = sum(ledger.step.values()) + self.keeper.seconds  # one more step and its save
+        if rules.max_time is not None and ledger.elapsed() + spare >= rules.max_time:
+            return Ending(reason="time limit", at=at)
+        return None
+
+    def _recovered(self, reason: BaseException, at: Position) -> bool:
+        """Whether the window can be repeated: after a signal, out of memory, a failed compile."""
+        session = self.session
+        if isinstance(reason, Dropped):
+            return True
+        assert isinstance(reason, RuntimeError)
+        if is_out_of_memory(reason) and halve_micro_batch(session):
+            text = (
+                f"out of memory at step {at.step + 1}: going on with "
+                f"{session.micro_batch} micro x {session.accumulation} accumulation; "
+                "the global batch stays"
+            )
+        elif type(reason).__module__.startswith("torch._") and "compile" in session.undo:
+            session.undo.pop("compile")()
+            text = f"compilation failed at step {at.step + 1} ({reason}): going on without it"
+        else:
+            return False
+        self.recorder.event("note", at.step, text=text)
+        self.tell(Note(text=text, warning=True))
+        return True
+
+    def _diverged(self, error: DivergedError, at: Position, guard: Guard | None) -> DivergedError:
+        """Return the error with the place, what is safe and what to do; save what is good."""
+        first, count = self.feed.span(at)
+        if guard is not None and not guard.on_device and at.step:
+            self.keeper.save(at)  # the weights are those of the last completed step
+        return DivergedError(
+            f"{error}, at optimizer step {at.step + 1}, samples {first}..{first + count - 1} of "
+            f"epoch {at.epoch}; {self.keeper.safe}. Lower training.learning_rate, lengthen "
+            "training.warmup_steps, set training.gradient_clip, or look at those samples; "
+            "hotloop sample and --resume use the last good checkpoint"
+        )

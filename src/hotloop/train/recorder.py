@@ -1,0 +1,220 @@
+"""Keeps the numbers of each step on the device and turns them into events at the log interval."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from hotloop.core.errors import DivergedError
+from hotloop.core.files import digest
+from hotloop.core.trace import PHASES, event_line
+from hotloop.train.messages import EpochDone, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from hotloop.core.files import Journal
+    from hotloop.session import Batch, Samples, Session
+    from hotloop.train.feed import Position
+    from hotloop.train.ledger import Ledger
+    from hotloop.train.messages import Readings, Tell
+
+__all__ = ["Recorder"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """A step whose loss may still be on the device."""
+
+    number: int
+    epoch: int
+    first: int
+    samples: int
+    tokens: int
+    targets: int
+    learning_rate: float
+    t: float
+    phases: dict[str, float]
+    loss: Tensor
+    norm: Tensor
+
+
+class Recorder:
+    """Writes step events and tells progress; waits for the device once per log interval."""
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        samples: Samples,
+        journal: Journal,
+        ledger: Ledger,
+        tell: Tell,
+        readings: Callable[[], Readings],
+        log_every: int,
+        steps: int,
+        flops_per_token: float | None,
+        peak_flops: float | None,
+        steady_from: int | None,
+    ) -> None:
+        self._session, self._samples, self._journal = session, samples, journal
+        self._ledger, self._tell, self._readings = ledger, tell, readings
+        self._log_every = log_every if session.lag_reads else 1
+        self._tell_every, self._steps = log_every, steps
+        self._flops, self._peak, self._steady_from = flops_per_token, peak_flops, steady_from
+        self._pending: list[_Step] = []
+        self._lines: list[str] = []
+        self._worked = self._in_steps()
+        self._since = _Counts()
+        self._epoch = _Counts()
+        self._epoch_began, self._epoch_worked = ledger.elapsed(), self._worked
+        self._run, self._run_began = _Counts(), ledger.elapsed()
+        self.last_loss: float | None = None
+
+    def step(
+        self, before: Position, window: Sequence[Batch], rate: float, loss: Tensor, norm: Tensor
+    ) -> None:
+        """Note a step that has been made; at the log interval, read and write what is pending."""
+        samples = sum(batch.samples for batch in window)
+        tokens = sum(batch.tokens for batch in window)
+        self._pending.append(
+            _Step(
+                number=before.step + 1,
+                epoch=before.epoch,
+                first=before.sample,
+                samples=samples,
+                tokens=tokens,
+                targets=sum(batch.targets for batch in window),
+                learning_rate=rate,
+                t=self._ledger.elapsed(),
+                phases=self._ledger.step,
+                loss=loss,
+                norm=norm,
+            )
+        )
+        for counts in (self._since, self._epoch, self._run):
+            counts.add(samples, tokens)
+        if (before.step + 1) % self._log_every == 0:
+            self._read()
+        if (before.step + 1) % self._tell_every == 0:
+            self.flush()
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Write every step so far, tell progress; with `sync`, wait for the disk."""
+        last = self._pending[-1] if self._pending else None
+        self._read()
+        if self._lines:
+            self._journal.append(self._lines, sync=sync)
+            self._lines = []
+        if last and self.last_loss is not None:
+            self._tell_progress(last, self.last_loss)
+        self._ledger.mark("other")
+
+    def event(self, kind: str, step: int, **fields: object) -> None:
+        """Write an event that is no step, after all steps so far."""
+        self._read()
+        line = event_line(kind, step=step, t=self._ledger.elapsed(), **fields)
+        self._journal.append([*self._lines, line])
+        self._lines = []
+
+    def epoch_done(self, epoch: int) -> None:
+        """Tell the throughput of a finished epoch."""
+        now, worked = self._ledger.elapsed(), self._in_steps()
+        seconds, in_steps = now - self._epoch_began, worked - self._epoch_worked
+        tokens = self._epoch.tokens
+        mfu = None
+        if self._flops and self._peak and in_steps:
+            mfu = self._flops * tokens / in_steps / self._peak
+        rate = tokens / seconds if seconds else 0.0
+        self._tell(EpochDone(epoch=epoch, seconds=seconds, tokens_per_s=rate, mfu=mfu))
+        self._epoch, self._epoch_began, self._epoch_worked = _Counts(), now, worked
+
+    def _read(self) -> None:
+        """Wait for the pending numbers; DivergedError names the first step that is not finite."""
+        if not self._pending:
+            return
+        if len(self._pending) == 1:
+            step = self._pending[0]
+            rows = [(step.loss.item(), step.norm.item())]
+        else:
+            losses = torch.stack([step.loss.float() for step in self._pending])
+            norms = torch.stack([step.norm.float() for step in self._pending])
+            rows = list(zip(*torch.stack([losses, norms]).tolist(), strict=True))
+        self._ledger.mark("wait")
+        for step, (loss, norm) in zip(self._pending, rows, strict=True):
+            overflow = self._session.scaler is not None and not math.isfinite(norm)
+            if not math.isfinite(loss) or not (math.isfinite(norm) or overflow):
+                self._pending = []
+                raise DivergedError(f"step {step.number}: the loss is {loss}, its gradient {norm}")
+            self._lines.append(self._line(step, loss, None if overflow else norm))
+            self.last_loss = loss
+        self._pending = []
+
+    def _line(self, step: _Step, loss: float, norm: float | None) -> str:
+        ids = self._samples.ids(step.epoch, step.first, step.samples)
+        return event_line(
+            "step",
+            step=step.number,
+            t=step.t,
+            clock="host",
+            wall=round(sum(step.phases.values()), 7),
+            **{name: round(step.phases[name], 7) for name in PHASES if name in step.phases},
+            loss=loss,
+            norm=norm,
+            lr=step.learning_rate,
+            epoch=step.epoch,
+            first=step.first,
+            samples=step.samples,
+            tokens=step.tokens,
+            targets=step.targets,
+            ids=digest(ids.tobytes())[:16],
+        )
+
+    def _in_steps(self) -> float:
+        rows = self._ledger.rows()
+        return rows["data wait"] + rows["step"]
+
+    def _tell_progress(self, last: _Step, loss: float) -> None:
+        worked = self._in_steps()
+        seconds = worked - self._worked or math.inf
+        readings = self._readings()
+        whole = self._ledger.elapsed() - self._run_began  # evaluating and saving included
+        self._tell(
+            Progress(
+                step=last.number,
+                steps=self._steps,
+                epoch=last.epoch,
+                loss=loss,
+                learning_rate=last.learning_rate,
+                steps_per_s=self._since.steps / seconds,
+                samples_per_s=self._since.samples / seconds,
+                tokens_per_s=self._since.tokens / seconds,
+                memory_bytes=readings["memory_bytes"],
+                utilisation=readings["utilisation"],
+                seconds_left=(self._steps - last.number) * whole / self._run.steps,
+                steady_from=self._steady_from
+                if self._steady_from and last.number < self._steady_from
+                else None,
+            )
+        )
+        self._worked, self._since = worked, _Counts()
+
+
+class _Counts:
+    """Steps, samples and tokens since some moment."""
+
+    __slots__ = ("samples", "steps", "tokens")
+
+    def __init__(self) -> None:
+        self.steps = self.samples = self.tokens = 0
+
+    def add(self, samples: int, tokens: int) -> None:
+        """Count one step."""
+        self.steps += 1
+        self.samples += samples
+        self.tokens += tokens

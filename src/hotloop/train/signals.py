@@ -1,0 +1,92 @@
+"""Ctrl-C, SIGTERM and SIGHUP as flags that every loop polls; no completed step is lost.
+
+The window in flight may finish for GRACE seconds; then it is dropped (Dropped is raised between
+two operators, or at the next poll) and the last completed step is what gets saved. A second
+signal drops it at once. Only forward and backward can be dropped: the update is never cut.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+__all__ = ["GRACE", "Dropped", "Signals"]
+
+GRACE = 8.0  # seconds a window may still take; the promise is to be gone within 10
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Dropped(Exception):  # noqa: N818 - not an error: the window in flight is given up
+    """The window (or validation) in flight is given up because of a signal."""
+
+
+class Signals:
+    """What has been received, and whether the work in flight may go on."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, grace: float = GRACE) -> None:
+        self.received: int | None = None
+        self._clock, self._grace = clock, grace
+        self._since = 0.0
+        self._droppable = self._at_once = False
+        self._urgent = False
+
+    @contextmanager
+    def installed(self) -> Iterator[Signals]:
+        """Handle the signals inside the block; outside the main thread nothing is installed."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+        if hasattr(signal, "SIGALRM"):
+            numbers.append(signal.SIGALRM)
+        before = {number: signal.signal(number, self.receive) for number in numbers}
+        try:
+            yield self
+        finally:
+            self._timer(0)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def receive(self, number: int, frame: FrameType | None = None) -> None:
+        """Note a signal; the alarm, or a second signal, makes it urgent."""
+        del frame
+        if self.received is None:
+            self.received, self._since = number, self._clock()
+            self._timer(self._grace)
+        else:
+            self._urgent = True
+        if self._droppable and (self._urgent or self._at_once):
+            raise Dropped
+
+    def _timer(self, seconds: float) -> None:
+        if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def poll(self) -> None:
+        """Raise Dropped when the time of grace is over: between micro batches."""
+        if self.received is not None and (
+            self._urgent or self._clock() - self._since >= self._grace
+        ):
+            raise Dropped
+
+    @contextmanager
+    def droppable(self, *, at_once: bool = False) -> Iterator[None]:
+        """Mark work that a signal may cut off between two operators.
+
+        With `at_once` there is no time of grace: for work that costs nothing to repeat, such as
+        tokenising, compiling and validating.
+        """
+        if at_once and self.received is not None:
+            raise Dropped
+        self._droppable, self._at_once = True, at_once
+        try:
+            yield
+        finally:
+            self._droppable = self._at_once = False

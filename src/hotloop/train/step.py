@@ -1,0 +1,133 @@
+"""One optimizer step: forward and backward over a window of micro batches, then the update."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+
+from hotloop.core.errors import DivergedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from hotloop.session import Batch, Session
+
+__all__ = ["Guard", "accumulate", "halve_micro_batch", "is_out_of_memory", "to_device", "update"]
+
+SMALLEST_SCALE = 1.0  # an fp16 loss scale below this has lost what it is there to keep
+
+
+def to_device(batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    """Return the batch's tensors on the device; from pinned memory and without a wait on CUDA."""
+    if device.type == "cpu":
+        return dict(batch.tensors)
+    pinned = device.type == "cuda"
+    return {
+        name: (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)
+        for name, tensor in batch.tensors.items()
+    }
+
+
+def accumulate(
+    session: Session,
+    window: Sequence[Batch],
+    mark: Callable[[str], object],
+    poll: Callable[[], None],
+) -> Tensor:
+    """Add the gradients of a window; return its mean loss per target, a scalar on the device.
+
+    Each micro batch weighs as many targets as it has, so the sum is the gradient of one big
+    batch. `mark(phase)` is called as each phase ends, `poll()` between micro batches.
+    """
+    targets = sum(batch.targets for batch in window)
+    losses = []
+    for batch in window:
+        poll()
+        tensors = to_device(batch, session.device)
+        loss = session.forward(tensors)
+        if len(window) > 1:
+            loss = loss * (batch.targets / targets)
+        mark("forward")
+        (session.scaler.scale(loss) if session.scaler else loss).backward()  # type: ignore[no-untyped-call]
+        losses.append(loss.detach())
+        mark("backward")
+    return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+
+class Guard:
+    """Keeps a gradient that is not finite out of the weights, without a wait where there is one.
+
+    With a fused optimizer on a card, a flag on the device makes it skip this and every later
+    update until the recorder has read the norms; elsewhere the norm is looked at right away.
+    """
+
+    def __init__(self, session: Session) -> None:
+        groups = session.optimizer.param_groups if session.optimizer else []
+        fused = bool(groups) and all(group.get("fused") for group in groups)
+        self.on_device = session.device.type == "cuda" and fused and session.scaler is None
+        self._poisoned = torch.zeros((), device=session.device) if self.on_device else None
+
+    def admit(self, session: Session, loss: Tensor, norm: Tensor) -> bool:
+        """Return whether the update may be made (on the device: whether to launch it)."""
+        if self._poisoned is None:
+            return math.isfinite(norm.item()) and math.isfinite(loss.item())
+        bad = ~(norm.isfinite() & loss.isfinite())
+        self._poisoned = torch.maximum(self._poisoned, bad.float())
+        session.optimizer.found_inf = self._poisoned  # type: ignore[union-attr] # as GradScaler does
+        return True
+
+
+def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -> Tensor:
+    """Clip and step; return the gradient norm before clipping, a scalar on the device.
+
+    Raises DivergedError before the weights change when loss or norm are known not to be finite,
+    or when the fp16 loss scale collapses. A single overflow in fp16 skips the step, as it should.
+    """
+    optimizer, scaler = session.optimizer, session.scaler
+    assert optimizer is not None
+    if scaler:
+        scaler.unscale_(optimizer)
+    gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    if scaler:
+        _clip(optimizer, norm, gradient_clip)
+        scaler.step(optimizer)
+        scaler.update()
+        if scaler.get_scale() < SMALLEST_SCALE:
+            raise DivergedError(f"the fp16 loss scale fell to {scaler.get_scale():g}")
+    elif guard.admit(session, loss, norm):
+        _clip(optimizer, norm, gradient_clip)
+        optimizer.step()
+    else:
+        raise DivergedError(f"the loss is {loss.item()} and the gradient norm {norm.item()}")
+    optimizer.zero_grad(set_to_none=True)
+    return norm
+
+
+def _clip(optimizer: torch.optim.Optimizer, norm: Tensor, gradient_clip: float) -> None:
+    if gradient_clip > 0:
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        torch.nn.utils.clip_grads_with_norm_(parameters, gradient_clip, norm, foreach=True)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether the device, or on a CPU the host, could not give the memory."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    return "can't allocate memory" in str(error)  # torch's CPU allocator raises a plain one
+
+
+def halve_micro_batch(session: Session) -> bool:
+    """Halve the micro batch at an unchanged global batch; False when it is 1 already."""
+    if session.micro_batch == 1:
+        return False
+    whole = session.micro_batch * session.accumulation
+    session.micro_batch = (session.micro_batch + 1) // 2
+    session.accumulation = -(-whole // session.micro_batch)
+    if session.device.type == "cuda":
+        torch.cuda.empty_cache()  # once, after an out-of-memory; never in the loop
+    return True

@@ -1,0 +1,87 @@
+"""`init_from`: start from the weights of another run, checkpoint or file, differences named."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from hotloop.core.errors import ConfigError
+from hotloop.core.rundir import RunDir
+from hotloop.train.store import newest_sound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+__all__ = ["load_weights", "read_weights"]
+
+_NESTED = ("model", "state_dict", "model_state_dict")  # where other people's .pt files keep them
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a .safetensors file, a .pt/.pth/.bin/.ckpt file, a checkpoint or run.
+
+    A .pt file is read with weights_only: no code of it runs. Raises ConfigError.
+    """
+    if path.is_dir():
+        path = _within(path)
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise ConfigError(f"init_from={path} does not exist") from error
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, EOFError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ConfigError(f"init_from={path} cannot be read as weights only: {first}") from error
+    for key in _NESTED:
+        if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
+            loaded = loaded[key]
+            break
+    if not isinstance(loaded, dict):
+        raise ConfigError(f"init_from={path} holds a {type(loaded).__name__}, not named tensors")
+    return {str(name): value for name, value in loaded.items() if isinstance(value, torch.Tensor)}
+
+
+def _within(folder: Path) -> Path:
+    inside = folder / "model.safetensors"
+    if inside.is_file():
+        return inside
+    if (RunDir(folder).checkpoints).is_dir():
+        newest, _ = newest_sound(RunDir(folder).checkpoints)
+        if newest is not None:
+            return newest.path / "model.safetensors"
+    raise ConfigError(f"init_from={folder} is neither a run nor a checkpoint nor a model folder")
+
+
+def load_weights(model: nn.Module, path: Path) -> list[str]:
+    """Load every tensor whose name and shape fit; return one line for each difference.
+
+    The prefixes that torch.compile and DataParallel add are taken off. Raises ConfigError when
+    nothing fits, naming both sides.
+    """
+    found = {
+        name.removeprefix("module.").replace("_orig_mod.", ""): tensor
+        for name, tensor in read_weights(path).items()
+    }
+    own = model.state_dict()
+    fitting = {n: t for n, t in found.items() if n in own and own[n].shape == t.shape}
+    if not fitting:
+        raise ConfigError(
+            f"init_from={path}: none of its {len(found)} tensors fits this model. It has "
+            f"{', '.join(sorted(found)[:5])} ...; the model has {', '.join(sorted(own)[:5])} ..."
+        )
+    model.load_state_dict(fitting, strict=False)
+    shapes = [
+        f"{n}: file has {list(found[n].shape)}, model has {list(own[n].shape)}; left as initialised"
+        for n in sorted(found.keys() & own.keys())
+        if n not in fitting
+    ]
+    missing = [f"{n}: not in the file; left as initialised" for n in sorted(own.keys() - found)]
+    foreign = [f"{n}: only in the file; not used" for n in sorted(found.keys() - own.keys())]
+    return shapes + missing + foreign
