@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from hotloop import preflight
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
@@ -14,10 +16,10 @@ from hotloop.probe import memory
 from hotloop.probe.machine import detect
 from hotloop.recipes.schema import flatten
 from hotloop.request import plan_of
-from hotloop.train import prepare
-from hotloop.train.checkpoint import Identity
-from hotloop.train.feed import Feed
-from hotloop.train.messages import Note, Working
+from hotloop.training import prepare
+from hotloop.training.checkpoint import Identity
+from hotloop.training.feed import Feed
+from hotloop.training.messages import Note, Working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +31,9 @@ if TYPE_CHECKING:
     from hotloop.recipes.auto import Choice
     from hotloop.request import Request
     from hotloop.session import Job
-    from hotloop.train.messages import Tell
+    from hotloop.training.messages import Tell
 
-__all__ = ["Assembly", "assemble", "default_folder", "run_record"]
+__all__ = ["Assembly", "assemble", "default_folder", "precision_of", "run_record"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +49,9 @@ class Assembly:
     plan: Plan
     origins: Mapping[str, str]  # technique id -> who asked
     choices: Sequence[Choice]
+    parameters: int
     forecast: Forecast
     memory: str  # the forecast in a sentence
-
-    @property
-    def precision(self) -> str:
-        """The dtype of matrix products: bf16, fp16, tf32 or fp32."""
-        for id, name in (("autocast-bf16", "bf16"), ("autocast-fp16", "fp16"), ("tf32", "tf32")):
-            if self.plan.choice(id) is not None:
-                return name
-        return "fp32"
 
     @property
     def identity(self) -> Identity:
@@ -79,7 +74,7 @@ class Assembly:
             f"{feed.batch_size} samples ({feed.batch_size * window.targets:,} tokens) per "
             f"optimizer step, {feed.steps_per_epoch:,} steps per epoch"
         )
-        unseen = about["unseen"]["count"]
+        unseen = about["unseen"]
         return {
             "device": f"{self.hardware.name} ({self.hardware.device})",
             "data": (
@@ -89,7 +84,7 @@ class Assembly:
                 * bool(unseen)
             ),
             "model": (
-                f"{self.forecast.parameters_bytes // 4:,} parameters: "
+                f"{self.parameters:,} parameters: "
                 + ", ".join(f"{k} {v}" for k, v in _model(self.request.config).items())
             ),
             "batch": batch,
@@ -114,7 +109,7 @@ def assemble(
     config, hardware = request.config, detect()
     data = request.recipe.load().prepare_data(
         config,
-        cache=ENV.cache,
+        cache=ENV.cache / "tokens",
         progress=lambda what, share: tell(Working(what=what, share=share)),
         poll=poll,
     )
@@ -127,10 +122,13 @@ def assemble(
     steps = _total_steps(training.max_steps, training.epochs, feed)
     if plan is None:
         plan, origins, choices = plan_of(request, hardware, steps=steps)
+        fit = request.origins["training.batch_size"].startswith("auto")
     else:
         origins, choices = {use.id: "the run's plan" for use in plan.techniques}, []
-    prepare.check(plan)
-    draft = Assembly(
+        fit = False
+    prepare.check(plan, hardware, origins)
+    plan, forecast, text = _forecast(job, plan, hardware, tell, fit=fit)
+    return Assembly(
         request=request,
         hardware=hardware,
         data=data,
@@ -140,10 +138,16 @@ def assemble(
         plan=plan,
         origins=origins,
         choices=choices,
-        forecast=memory.forecast(job, micro_batch=1, precision="fp32"),
-        memory="",
+        parameters=_parameters(job),
+        forecast=forecast,
+        memory=text,
     )
-    return _with_forecast(draft, tell)
+
+
+def _parameters(job: Job) -> int:
+    """Count without memory: the model is built on torch's meta device."""
+    with torch.random.fork_rng([]), torch.device("meta"):
+        return sum(parameter.numel() for parameter in job.model().parameters())
 
 
 def _total_steps(max_steps: int | None, epochs: int | None, feed: Feed) -> int:
@@ -154,21 +158,35 @@ def _total_steps(max_steps: int | None, epochs: int | None, feed: Feed) -> int:
     return min(limits)
 
 
-def _with_forecast(draft: Assembly, tell: Tell) -> Assembly:
-    """Fill in the memory forecast; where `auto` chose the batch, fit the micro batch to it."""
-    plan, precision = draft.plan, draft.precision.replace("tf32", "fp32")
-    derived = draft.request.origins["training.batch_size"].startswith("auto")
+def precision_of(plan: Plan) -> str:
+    """Return the dtype of a plan's matrix products: bf16, fp16, tf32 or fp32."""
+    for id, name in (("autocast-bf16", "bf16"), ("autocast-fp16", "fp16"), ("tf32", "tf32")):
+        if plan.choice(id) is not None:
+            return name
+    return "fp32"
+
+
+def _forecast(
+    job: Job, plan: Plan, hardware: Hardware, tell: Tell, *, fit: bool
+) -> tuple[Plan, Forecast, str]:
+    """Return the plan, its memory forecast and that in words; `fit` lets the micro batch halve."""
     while True:
-        forecast = memory.forecast(draft.job, micro_batch=plan.micro_batch, precision=precision)
-        text, fits = preflight.memory_sentence(forecast, draft.hardware)
-        if fits or not derived or plan.micro_batch % 2:
+        forecast = memory.forecast(
+            job,
+            micro_batch=plan.micro_batch,
+            precision=precision_of(plan),
+            device=hardware.device,
+            accumulation=plan.accumulation,
+        )
+        text, fits = preflight.memory_sentence(forecast, hardware)
+        if fits or not fit or plan.micro_batch % 2:
             break
         plan = replace(plan, micro_batch=plan.micro_batch // 2, accumulation=plan.accumulation * 2)
         tell(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
     if not fits:
         advice = "expect an out of memory; hotloop then halves the micro batch and goes on"
         tell(Note(text=f"memory: {text}; {advice}", warning=True))
-    return replace(draft, plan=plan, forecast=forecast, memory=text)
+    return plan, forecast, text
 
 
 def run_record(parts: Assembly) -> dict[str, object]:
@@ -190,6 +208,6 @@ def run_record(parts: Assembly) -> dict[str, object]:
     }
 
 
-def default_folder(recipe: str, now: str) -> Path:
+def default_folder(recipe: str) -> Path:
     """Return where a run goes without --out."""
-    return Path("runs") / f"{recipe}-{now}"
+    return Path("runs") / f"{recipe}-{datetime.datetime.now():%Y%m%d-%H%M%S}"

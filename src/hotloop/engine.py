@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,15 +13,15 @@ from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute
 from hotloop.probe.clock import clock
 from hotloop.request import Request, refuse_changes, saved_request
-from hotloop.train.ledger import Ledger
-from hotloop.train.messages import Note
-from hotloop.train.signals import Dropped, Signals
+from hotloop.training.ledger import Ledger
+from hotloop.training.messages import Note
+from hotloop.training.signals import Dropped, Signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hotloop.train.messages import Message, Tell
+    from hotloop.training.messages import Message, Tell
 
 __all__ = ["resume", "silent", "train", "train_sets"]
 
@@ -45,13 +44,13 @@ def train(
     `began` is when the process began, on probe.clock's scale. Raises a HotloopError.
     """
     ledger, signals = Ledger(clock, began=began), Signals()
+    run = RunDir(out or default_folder(request.recipe.name))
+    run.refuse_if_used()
     with signals.installed():
         try:
             with signals.droppable(at_once=True):
                 parts = assemble(request, tell, signals.poll)
-                now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-                folder = out or default_folder(request.recipe.name, now)
-                run = RunDir.create(folder, run_record(parts), parts.plan)
+                run.create(run_record(parts), parts.plan)
                 run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json(), ensure_ascii=False))
         except Dropped:
             assert signals.received is not None
@@ -94,8 +93,7 @@ def train_sets(request: Request, *, out: Path | None, tell: Tell = silent) -> di
     A set that is finished is skipped when its run had the same settings and data, and refused
     with a diff otherwise; an interrupted one is resumed. A run that stops ends the series.
     """
-    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    root = out or default_folder(request.recipe.name, now)
+    root = out or default_folder(request.recipe.name)
     results: dict[str, RunResult] = {}
     for name in request.sets:
         one = replace(request, config=replace(request.config, dataset=name), sets=())

@@ -9,32 +9,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop import preflight
+from hotloop.assemble import precision_of
 from hotloop.core.errors import ConfigError, DeviceError, DivergedError, HotloopError
 from hotloop.core.trace import WARMUP_STEPS
 from hotloop.probe.allocator import cap_memory
 from hotloop.probe.machine import readings
-from hotloop.train import checkpoint, prepare, store
-from hotloop.train.feed import Position
-from hotloop.train.keeper import Keeper, SavePolicy
-from hotloop.train.loop import Ending, Loop, Rules
-from hotloop.train.messages import Note, Prepared
-from hotloop.train.recorder import Recorder
-from hotloop.train.schedule import schedule
-from hotloop.train.signals import Dropped
-from hotloop.train.step import is_out_of_memory
-from hotloop.train.weights import load_weights
+from hotloop.training import checkpoint, prepare, store
+from hotloop.training.feed import Position
+from hotloop.training.keeper import Keeper, SavePolicy
+from hotloop.training.loop import Ending, Loop, Rules
+from hotloop.training.messages import Note, Prepared
+from hotloop.training.recorder import Recorder
+from hotloop.training.schedule import schedule
+from hotloop.training.signals import Dropped
+from hotloop.training.step import is_out_of_memory
+from hotloop.training.weights import load_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hotloop.assemble import Assembly
-    from hotloop.core.files import Disk
+    from hotloop.core.files import Disk, Journal
     from hotloop.core.rundir import RunDir
     from hotloop.session import Session
-    from hotloop.train.effect import Effect
-    from hotloop.train.ledger import Ledger
-    from hotloop.train.messages import Tell
-    from hotloop.train.signals import Signals
+    from hotloop.training.effect import Effect
+    from hotloop.training.ledger import Ledger
+    from hotloop.training.messages import Tell
+    from hotloop.training.schedule import Schedule
+    from hotloop.training.signals import Signals
 
 __all__ = ["RunResult", "execute"]
 
@@ -87,7 +89,21 @@ def execute(
     )
     journal = run.journal()
     try:
-        loop = _loop(run, parts, session, at, ledger, signals, tell, disk, journal)
+        recorder = _recorder(parts, session, at, ledger, tell, journal)
+        keeper = _keeper(
+            run, parts, session, recorder, ledger, tell=tell, disk=disk, last_step=at.step
+        )
+        loop = Loop(
+            session=session,
+            feed=parts.feed,
+            rules=_rules(parts),
+            rate=_schedule(parts),
+            recorder=recorder,
+            keeper=keeper,
+            ledger=ledger,
+            signals=signals,
+            tell=tell,
+        )
         return _drive(run, loop, at, ledger)
     finally:
         journal.close()
@@ -132,37 +148,50 @@ def _cap_memory(parts: Assembly, tell: Tell) -> None:
     tell(Note(text=why))
 
 
-def _loop(
-    run: RunDir,
-    parts: Assembly,
-    session: Session,
-    at: Position,
-    ledger: Ledger,
-    signals: Signals,
-    tell: Tell,
-    disk: Disk,
-    journal: Any,
-) -> Loop:
-    training, device = parts.request.config.training, parts.hardware.device
-    window = parts.job.train.batch(0, 0, 1)
-    forecast, peak = parts.forecast, parts.hardware.peak_flops(parts.precision)
-    tokens = parts.plan.micro_batch * window.tokens
+def _recorder(
+    parts: Assembly, session: Session, at: Position, ledger: Ledger, tell: Tell, journal: Journal
+) -> Recorder:
+    """Return the recorder with its first events written."""
+    forecast, peak = parts.forecast, parts.hardware.peak_flops(precision_of(parts.plan))
+    tokens = parts.plan.micro_batch * parts.job.train.batch(0, 0, 1).tokens
     recorder = Recorder(
         session=session,
         samples=parts.job.train,
         journal=journal,
         ledger=ledger,
         tell=tell,
-        readings=_readings(device, parts.hardware.cores),
-        log_every=training.log_every,
+        readings=_readings(parts.hardware.device, parts.hardware.cores),
+        log_every=parts.request.config.training.log_every,
         steps=parts.steps,
         flops_per_token=forecast.flops / tokens if forecast.flops else None,
         peak_flops=peak.median if peak else None,
         steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
     )
     recorder.event("session", at.step, at=_now(), pid=os.getpid())
-    recorder.event("resumed_from", at.step)
-    keeper = Keeper(
+    if at.step or journal.had_lines:
+        recorder.event("resumed_from", at.step)
+    return recorder
+
+
+def _rules(parts: Assembly) -> Rules:
+    training = parts.request.config.training
+    return Rules(
+        steps=parts.steps,
+        max_time=training.max_time,
+        gradient_clip=training.gradient_clip,
+        evaluate_every_steps=training.eval_every_steps,
+        evaluate_every_epochs=training.eval_every_epochs,
+        evaluate_batches=training.eval_batches,
+        patience=training.patience,
+        min_delta=training.min_delta,
+    )
+
+
+def _keeper(
+    run: RunDir, parts: Assembly, session: Session, recorder: Recorder, ledger: Ledger, **to: Any
+) -> Keeper:
+    training = parts.request.config.training
+    return Keeper(
         run=run,
         session=session,
         identity=parts.identity,
@@ -173,35 +202,18 @@ def _loop(
         ),
         ledger=ledger,
         recorder=recorder,
-        tell=tell,
-        disk=disk,
-        last_step=at.step,
+        **to,
     )
-    return Loop(
-        session=session,
-        feed=parts.feed,
-        rules=Rules(
-            steps=parts.steps,
-            max_time=training.max_time,
-            gradient_clip=training.gradient_clip,
-            evaluate_every_steps=training.eval_every_steps,
-            evaluate_every_epochs=training.eval_every_epochs,
-            evaluate_batches=training.eval_batches,
-            patience=training.patience,
-            min_delta=training.min_delta,
-        ),
-        rate=schedule(
-            training.schedule,
-            peak=training.learning_rate,
-            floor=training.min_learning_rate,
-            warmup=training.warmup_steps,
-            total=parts.steps,
-        ),
-        recorder=recorder,
-        keeper=keeper,
-        ledger=ledger,
-        signals=signals,
-        tell=tell,
+
+
+def _schedule(parts: Assembly) -> Schedule:
+    training = parts.request.config.training
+    return schedule(
+        training.schedule,
+        peak=training.learning_rate,
+        floor=training.min_learning_rate,
+        warmup=training.warmup_steps,
+        total=parts.steps,
     )
 
 

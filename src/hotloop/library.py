@@ -12,7 +12,7 @@ from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.core.trace import StepTrace, steps
 from hotloop.request import fresh_request, saved_request
-from hotloop.train.store import Stored, listing, newest_sound
+from hotloop.training.store import Stored, listing, newest_sound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.chars import Vocabulary
     from hotloop.execute import RunResult
-    from hotloop.train.messages import Tell
+    from hotloop.training.messages import Tell
 
 __all__ = ["Run", "load_run", "train"]
 

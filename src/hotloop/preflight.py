@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.probe.memory import Forecast
-    from hotloop.train.feed import Feed
+    from hotloop.training.feed import Feed
 
 __all__ = ["check_disk", "check_feed", "memory_sentence"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import ConfigError, PlanError
@@ -15,7 +16,6 @@ from hotloop.recipes.settings import differences, rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from hotloop.core.hardware import Hardware
 
@@ -27,6 +27,8 @@ __all__ = [
     "refuse_differences",
     "saved_request",
 ]
+
+PATHS = ("data.path", "init_from")  # settings that name files; data.sets does so too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ def fresh_request(
         return auto_layer(detect())
 
     resolved = found.resolve(assignments, config_file=config_file, auto_layer=machine)
-    config = resolved.config
+    config = rebuild(found.schema, _absolute(flatten(resolved.config)), origin="settings")
     every = tuple(config.data.sets) if config.dataset == "all" else ()
     return Request(
         recipe=found,
@@ -90,6 +92,17 @@ def fresh_request(
         removed=tuple(removed),
         sets=every,
     )
+
+
+def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings whose paths no longer depend on the working folder."""
+    paths = {key: Path(flat[key]).absolute() for key in PATHS if flat.get(key) is not None}
+    sets = flat.get("data.sets") or {}
+    return {
+        **flat,
+        **{key: str(path) for key, path in paths.items()},
+        **({"data.sets": {n: str(Path(p).absolute()) for n, p in sets.items()}} if sets else {}),
+    }
 
 
 def saved_request(record: Mapping[str, Any]) -> Request:
@@ -109,7 +122,7 @@ def refuse_differences(
         return
     found = find(str(record["recipe"]))
     asked = found.resolve(assignments, config_file=config, auto_layer=None).given()
-    if changed := differences(record["config"], asked):
+    if changed := differences(record["config"], _absolute(asked)):
         raise ConfigError(
             "a resumed run keeps its settings:\n  "
             + "\n  ".join(changed)

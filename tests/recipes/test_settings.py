@@ -243,7 +243,7 @@ words = st.text() | st.sampled_from(
 
 
 @given(st.dictionaries(keys, words, max_size=4))
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_arguments_give_a_configuration_or_a_config_error(pairs: dict[str, str]) -> None:
     args = [f"{key}={value}" for key, value in pairs.items() if key.partition("=")[0]]
     resolved = error = None

@@ -237,13 +237,13 @@ yaml_like = st.text(
 
 
 @given(st.binary() | yaml_like.map(lambda text: text.encode("utf-8", "surrogatepass")))
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_bytes_are_a_layer_or_a_config_error(data: bytes) -> None:
     for parse in (parse_yaml, parse_json):
         assert isinstance(outcome(lambda parse=parse: parse(data, "x")), Layer | ConfigError)
 
 
 @given(st.lists(st.text() | yaml_like.map(lambda text: f"a={text}"), max_size=3))
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_arguments_are_a_layer_or_an_error_of_ours(args: list[str]) -> None:
     assert isinstance(outcome(lambda: parse_assignments(args)), Layer | UsageError | ConfigError)

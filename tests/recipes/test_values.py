@@ -107,7 +107,7 @@ def test_other_durations_are_refused(text: str) -> None:
 
 
 @given(st.integers(0, 10**7))
-@settings(max_examples=20000)
+@settings(max_examples=100)
 def test_a_duration_reads_back_as_it_is_shown(seconds: int) -> None:
     assert read(float, typed(float(seconds), TIME), TIME) == seconds
 
@@ -127,7 +127,15 @@ def test_a_pair_checks_length_type_and_range_of_each() -> None:
     rule = Rule(meaning="", low=0, high=1, high_open=True)
     pair = tuple[float, float]
     assert convert(pair, rule, [Plain("0.9"), 0.99]) == (0.9, 0.99)
-    for raw in ([0.9], [0.9, 0.9, 0.9], [0.9, "x"], [0.9, 1.0], Plain("0.9"), [0.9, [0.9]]):
+    for raw in (
+        [0.9],
+        [0.9, 0.9, 0.9],
+        [0.9, "x"],
+        [0.9, 0.9, "x"],
+        [0.9, 1.0],
+        Plain("0.9"),
+        [0.9, [0.9]],
+    ):
         assert refused(pair, raw, rule).startswith("expected a list of 2 numbers from 0 below 1")
 
 
@@ -205,7 +213,7 @@ raw_values = st.recursive(
     st.sampled_from([ANY, TIME, Rule(meaning="", low=0, high=9)]),
     raw_values,
 )
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_anything_becomes_a_value_of_its_type_or_a_config_error(
     kind: object, rule: Rule, raw: object
 ) -> None:

@@ -10,7 +10,7 @@ from hotloop.cli.words import bytes_
 from hotloop.core.errors import CheckpointError
 from hotloop.core.files import write_json
 from hotloop.core.rundir import RunDir
-from hotloop.train.store import Stored, listing
+from hotloop.training.store import Stored, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,8 +27,12 @@ def run(args: Sequence[str]) -> int:
     add("--seed", type=int, default=1337)
     add("--checkpoint", default="best", help="best (default), last or a step")
     options = parser.parse_args(args)
+    if not options.prompt:
+        raise UsageError("--prompt must hold at least one character")
     if options.samples < 1 or options.length < 1 or options.temperature < 0:
         raise UsageError("--samples and --length must be 1 or more, --temperature 0 or more")
+
+    import torch
 
     from hotloop.library import load_run
     from hotloop.models.sampling import sample
@@ -38,14 +42,14 @@ def run(args: Sequence[str]) -> int:
     unseen = sorted({c for c in options.prompt if c not in vocabulary.characters})
     if unseen:
         print(f"hotloop: not in the vocabulary, read as <unk>: {unseen}", file=sys.stderr)
-    texts = sample(
+    ids = sample(
         trained.model(options.checkpoint),
-        vocabulary,
-        prompt=options.prompt,
+        torch.from_numpy(vocabulary.encode(options.prompt).astype("int64")),
         samples=options.samples,
         length=options.length,
         temperature=options.temperature,
         seed=options.seed,
     )
+    texts = (vocabulary.decode(row.numpy().astype("uint16")) for row in ids)
     print("\n---\n".join(options.prompt + text for text in texts))
     return 0

@@ -16,17 +16,18 @@ from rich.table import Table
 
 from hotloop.cli.words import bytes_, count, duration, progress_line
 from hotloop.core.env import ENV
-from hotloop.train.messages import EpochDone, Evaluated, Note, Prepared, Progress, Saved, Working
+from hotloop.training.messages import EpochDone, Evaluated, Note, Prepared, Progress, Saved, Working
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hotloop.execute import RunResult
-    from hotloop.train.messages import Message
+    from hotloop.training.messages import Message
 
 __all__ = ["Screen"]
 
 TERMINAL_EVERY, FILE_EVERY = 0.1, 10.0  # seconds between two progress lines
+FILE_WIDTH = 120  # columns where there is no terminal to ask
 _COLOUR = {"in effect": "green", "not needed here": "dim", "refused": "yellow"}
 
 
@@ -37,12 +38,15 @@ class Screen:
         self, *, quiet: bool = False, verbose: bool = False, console: Console | None = None
     ) -> None:
         self._console = console or Console(
-            file=sys.stderr, no_color=ENV.no_color, highlight=False, soft_wrap=False
+            file=sys.stderr,
+            no_color=ENV.no_color,
+            highlight=False,
+            width=None if sys.stderr.isatty() else FILE_WIDTH,
         )
         self._quiet, self._verbose = quiet, verbose
         self._live = self._console.is_terminal
         self._drawn = False
-        self._next = 0.0
+        self._next = 0.0 if self._live else time.monotonic() + FILE_EVERY
         self._last: Progress | None = None
 
     def tell(self, message: Message) -> None:
@@ -92,7 +96,7 @@ class Screen:
     def result(self, result: RunResult) -> None:
         """Show how a run ended: why, the best validation, and where every second went."""
         self._erase()
-        if self._last is not None and self._next:
+        if self._last is not None and not self._quiet:
             self._console.print(progress_line(self._last, self._console.width), markup=False)
         if result.wall:
             self._wall(result.wall)

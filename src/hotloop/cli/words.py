@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hotloop.train.messages import Progress
+    from hotloop.training.messages import Progress
 
 __all__ = ["bytes_", "count", "duration", "progress_line"]
 

@@ -185,6 +185,9 @@ def write_folder(
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and (target / MANIFEST).exists():
             return read_manifest(target)  # another process was first between the test and rename
         raise _failed(target, error) from error
+    except BaseException:  # the chunks' own error, or a signal: nothing half stays behind
+        shutil.rmtree(temp, ignore_errors=True)
+        raise
     return manifest
 
 
@@ -284,6 +287,7 @@ class Journal:
 
     def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
         self.path, self._disk = path, disk
+        self.had_lines = False  # whether there were whole lines before this opening
         try:
             self._stream = path.open("ab")
             self._cut_torn_line()
@@ -304,6 +308,7 @@ class Journal:
                 end = start
         if end != size:
             self._stream.truncate(end)
+        self.had_lines = end > 0
 
     def append(self, lines: Iterable[str], *, sync: bool = False) -> None:
         """Append whole lines and hand them to the system; with `sync`, to the platter."""

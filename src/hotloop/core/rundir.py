@@ -52,21 +52,25 @@ class RunDir:
         """What to type to go on with this run."""
         return f"hotloop train --resume {shlex.quote(str(self.path))}"
 
-    @classmethod
-    def create(cls, path: Path, record: Mapping[str, object], plan: Plan) -> RunDir:
-        """Make the folder and write what will run. UsageError when it holds a run already."""
-        run = cls(path)
-        if run.exists:
+    def refuse_if_used(self) -> None:
+        """Raise UsageError when a run, or anything else, is there already."""
+        if self.exists:
             raise UsageError(
-                f"{path} already holds a run; name another folder with --out, "
-                f"or go on with it: {run.resume_command}"
+                f"{self.path} already holds a run; name another folder with --out, "
+                f"or go on with it: {self.resume_command}"
             )
-        if path.exists() and not run._holds_nothing():
-            raise UsageError(f"{path} is not an empty folder; name another one with --out")
-        make_folder(run.checkpoints)
-        write_json(run._plan, plan.to_json())
-        write_json(run._file, {"schema": SCHEMA, **record})
-        return run
+        if self.path.exists() and not self._holds_nothing():
+            raise UsageError(f"{self.path} is not an empty folder; name another one with --out")
+
+    def create(self, record: Mapping[str, object], plan: Plan) -> None:
+        """Make the folder and write what will run; run.json comes last and makes it a run.
+
+        Raises UsageError when the folder is in use, WriteError when it cannot be written.
+        """
+        self.refuse_if_used()
+        make_folder(self.checkpoints)
+        write_json(self._plan, plan.to_json())
+        write_json(self._file, {"schema": SCHEMA, **record})
 
     @classmethod
     def open(cls, path: Path) -> RunDir:

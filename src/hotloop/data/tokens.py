@@ -7,7 +7,6 @@ about.json history: schema 1 (2026-11).
 """
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -315,10 +314,6 @@ def _write(folder: Path, files: list[_File], options: dict[str, Any], watch: _Wa
         write_folder(folder, content)
     except WriteError as error:
         raise WriteError(f"{error}; HOTLOOP_CACHE=FOLDER moves the token cache") from error
-    except BaseException:  # `write_folder` removes its temp folder for an OSError only
-        for left in folder.parent.glob(f".tmp-{folder.name}-{os.getpid()}-*"):
-            remove_folder(left)
-        raise
 
 
 def _census(files: list[_File], watch: _Watch) -> tuple[Vocabulary, dict[str, int]]:

@@ -9,7 +9,6 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from hotloop.data.chars import Vocabulary
 
 __all__ = ["sample"]
 
@@ -18,27 +17,19 @@ UNKNOWN = 0  # the id of <unk>; it is never drawn
 
 @torch.no_grad()
 def sample(
-    model: nn.Module,
-    vocabulary: Vocabulary,
-    *,
-    prompt: str,
-    samples: int,
-    length: int,
-    temperature: float,
-    seed: int,
-) -> list[str]:
-    """Return `samples` continuations of `length` characters each, without the prompt.
+    model: nn.Module, start_T: Tensor, *, samples: int, length: int, temperature: float, seed: int
+) -> Tensor:
+    """Return ids [samples, length] that continue the ids `start_T` (at least one).
 
-    Equal seeds give equal text on one machine. Temperature 0 takes the likeliest character.
+    Equal seeds give equal ids on one machine. Temperature 0 takes the likeliest character.
     """
     generator = torch.Generator().manual_seed(seed)
-    start = torch.from_numpy(vocabulary.encode(prompt or "\n").astype("int64"))
-    ids_BT = start.repeat(samples, 1)
     context = int(model.context)  # type: ignore[arg-type] # an attribute of every recipe's model
+    ids_BT = start_T.repeat(samples, 1)
     for _ in range(length):
         logits_BV = model(ids_BT[:, -context:])[:, -1]
         ids_BT = torch.cat([ids_BT, _draw(logits_BV, temperature, generator)], dim=1)
-    return [vocabulary.decode(row[len(start) :].numpy().astype("uint16")) for row in ids_BT]
+    return ids_BT[:, len(start_T) :]
 
 
 def _draw(logits_BV: Tensor, temperature: float, generator: torch.Generator) -> Tensor:

@@ -131,7 +131,7 @@ def give_way(resolved: Resolved[Shared]) -> Layer:
 
     max_steps = training.max_steps
     if training.epochs and max_steps and gives_way("max_steps", "epochs"):
-        changes["max_steps"] = (max_steps := None, "epochs")
+        changes["max_steps"] = (None, "epochs")
     if training.eval_every_epochs and training.eval_every_steps:
         if gives_way("eval_every_steps", "eval_every_epochs"):
             changes["eval_every_steps"] = (None, "eval_every_epochs")

@@ -10,8 +10,8 @@ from hotloop import techniques
 from hotloop.core.errors import PlanError
 from hotloop.session import Session
 from hotloop.techniques.base import Host, Stage
-from hotloop.train.effect import Effect, Word
-from hotloop.train.step import to_device
+from hotloop.training.effect import Effect, Word
+from hotloop.training.step import to_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,11 @@ __all__ = ["TYPED", "after_warm_up", "check", "prepare", "warm_up"]
 TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
 
 
-def check(plan: Plan) -> None:
-    """Raise PlanError for techniques that are unknown or contradictory, and for wrong choices."""
+def check(plan: Plan, hardware: Hardware, origins: Mapping[str, str]) -> None:
+    """Raise PlanError for techniques that are unknown or contradictory, and for wrong choices.
+
+    Also for what was typed and cannot work on this hardware: before anything is written.
+    """
     ids = {use.id for use in plan.techniques}
     for use in plan.techniques:
         technique = techniques.get(use.id)
@@ -44,6 +47,13 @@ def check(plan: Plan) -> None:
             if value not in allowed and not (number and isinstance(value, int) and value >= 0):
                 listed = ", ".join(map(str, allowed))
                 raise PlanError(f"{use.id}: {name}={value!r} is not one of {listed}")
+        why = technique.blocked(hardware, plan)
+        if why is not None and origins.get(use.id) in TYPED:
+            raise _without_effect(use, why)
+
+
+def _without_effect(use: Use, why: str) -> PlanError:
+    return PlanError(f"{use} has no effect here: {why}. Leave it out, or ask for another one")
 
 
 def prepare(
@@ -54,7 +64,7 @@ def prepare(
     `origins` maps a technique id to who asked for it. A technique that is refused or finds
     nothing to change is an error when it was typed, else a row of the table.
     """
-    check(plan)
+    check(plan, hardware, origins)
     device = torch.device(hardware.device)
     torch.manual_seed(job.seed)
     order = [t for t in techniques.ALL if plan.choice(t.id) is not None]
@@ -97,7 +107,7 @@ def _apply(session: Session, technique: Technique, use: Use, plan: Plan, origin:
         else:
             return Effect(technique=str(use), origin=origin, word=word, how=how)
     if origin in TYPED and not (technique.stage is Stage.COMPILE and word == "refused"):
-        raise PlanError(f"{use} has no effect here: {why}. Leave it out, or ask for another one")
+        raise _without_effect(use, why)
     return Effect(technique=str(use), origin=origin, word=word, how=why)
 
 

@@ -17,8 +17,8 @@ from safetensors.torch import load_file
 
 from hotloop.core.errors import CheckpointError, ConfigError
 from hotloop.core.files import DISK, Disk, read_json, write_folder
-from hotloop.train.feed import Position
-from hotloop.train.store import STATE, Stored, path_of
+from hotloop.training.feed import Position
+from hotloop.training.store import STATE, Stored, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import WriteError
-from hotloop.train import checkpoint, store
-from hotloop.train.messages import Note, Saved
+from hotloop.training import checkpoint, store
+from hotloop.training.messages import Note, Saved
 
 if TYPE_CHECKING:
     from hotloop.core.files import Disk
     from hotloop.core.rundir import RunDir
     from hotloop.session import Session
-    from hotloop.train.checkpoint import Identity
-    from hotloop.train.feed import Position
-    from hotloop.train.ledger import Ledger
-    from hotloop.train.messages import Tell
-    from hotloop.train.recorder import Recorder
+    from hotloop.training.checkpoint import Identity
+    from hotloop.training.feed import Position
+    from hotloop.training.ledger import Ledger
+    from hotloop.training.messages import Tell
+    from hotloop.training.recorder import Recorder
 
 __all__ = ["Keeper", "SavePolicy"]
 

@@ -11,7 +11,7 @@ import torch
 from hotloop.core.errors import DivergedError
 from hotloop.core.files import digest
 from hotloop.core.trace import PHASES, event_line
-from hotloop.train.messages import EpochDone, Progress
+from hotloop.training.messages import EpochDone, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from hotloop.core.files import Journal
     from hotloop.session import Batch, Samples, Session
-    from hotloop.train.feed import Position
-    from hotloop.train.ledger import Ledger
-    from hotloop.train.messages import Readings, Tell
+    from hotloop.training.feed import Position
+    from hotloop.training.ledger import Ledger
+    from hotloop.training.messages import Readings, Tell
 
 __all__ = ["Recorder"]
 

@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DivergedError
-from hotloop.train import checkpoint
-from hotloop.train.evaluate import evaluate
-from hotloop.train.messages import Evaluated, Note
-from hotloop.train.signals import Dropped
-from hotloop.train.step import Guard, accumulate, halve_micro_batch, is_out_of_memory, update
+from hotloop.training import checkpoint
+from hotloop.training.evaluate import evaluate
+from hotloop.training.messages import Evaluated, Note
+from hotloop.training.signals import Dropped
+from hotloop.training.step import Guard, accumulate, halve_micro_batch, is_out_of_memory, update
 
 if TYPE_CHECKING:
     from hotloop.session import Session
-    from hotloop.train.feed import Feed, Position
-    from hotloop.train.keeper import Keeper
-    from hotloop.train.ledger import Ledger
-    from hotloop.train.messages import Tell
-    from hotloop.train.recorder import Recorder
-    from hotloop.train.schedule import Schedule
-    from hotloop.train.signals import Signals
+    from hotloop.training.feed import Feed, Position
+    from hotloop.training.keeper import Keeper
+    from hotloop.training.ledger import Ledger
+    from hotloop.training.messages import Tell
+    from hotloop.training.recorder import Recorder
+    from hotloop.training.schedule import Schedule
+    from hotloop.training.signals import Signals
 
 __all__ = ["Ending", "Loop", "Rules"]
 

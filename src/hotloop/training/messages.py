@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hotloop.train.effect import Effect
+    from hotloop.training.effect import Effect
 
 __all__ = [
     "EpochDone",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hotloop.train.step import to_device
+from hotloop.training.step import to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable

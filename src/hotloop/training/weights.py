@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from hotloop.core.errors import ConfigError
 from hotloop.core.rundir import RunDir
-from hotloop.train.store import newest_sound
+from hotloop.training.store import newest_sound
 
 if TYPE_CHECKING:
     from pathlib import Path
