@@ -96,13 +96,17 @@ def fresh_request(
 
 def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings whose paths no longer depend on the working folder."""
-    paths = {key: Path(flat[key]).absolute() for key in PATHS if flat.get(key) is not None}
+    paths = {key: _path(flat[key]) for key in PATHS if flat.get(key) is not None}
     sets = flat.get("data.sets") or {}
     return {
         **flat,
-        **{key: str(path) for key, path in paths.items()},
-        **({"data.sets": {n: str(Path(p).absolute()) for n, p in sets.items()}} if sets else {}),
+        **paths,
+        **({"data.sets": {name: _path(path) for name, path in sets.items()}} if sets else {}),
     }
+
+
+def _path(text: str) -> str:
+    return str(Path(text).expanduser().absolute())
 
 
 def saved_request(record: Mapping[str, Any]) -> Request:
@@ -121,7 +125,7 @@ def refuse_differences(
     if not assignments and config is None:
         return
     found = find(str(record["recipe"]))
-    asked = found.resolve(assignments, config_file=config, auto_layer=None).given()
+    asked = found.asked(assignments, config_file=config)
     if changed := differences(record["config"], _absolute(asked)):
         raise ConfigError(
             "a resumed run keeps its settings:\n  "

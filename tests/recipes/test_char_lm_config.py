@@ -14,8 +14,8 @@ from hotloop.recipes.char_lm_config import (
     resolve_char_lm,
 )
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
-from hotloop.recipes.common import ALIASES
 from hotloop.recipes.schema import flatten, settings_of
+from hotloop.recipes.sections import ALIASES
 from hotloop.recipes.settings import differences, rebuild
 from hotloop.recipes.sources import COMMAND_LINE, Layer
 

@@ -117,9 +117,11 @@ def forecast(
 
     The batch has the shapes of the first samples of epoch 0. `precision` is fp32, tf32, bf16 or
     fp16; the last two run the loss under the CPU's autocast, whose lists of operators are close to
-    CUDA's but not the same. With `accumulation` above 1 the gradients of
-    earlier micro batches are there from the start. Random streams and global settings stay as
-    they are. Raises ConfigError for an unknown precision, DeviceError where the model reads tensor
+    CUDA's but not the same. With `accumulation` above 1 the gradients of earlier micro batches are
+    there from the start. Random streams and global settings stay as they are.
+
+    The first call of a process also loads torch._dynamo (1 s), which the first optimizer of a
+    process does in any case. Raises ConfigError for an unknown precision, DeviceError where the model reads tensor
     values (`.item()`, data-dependent shapes) and so has no forecast.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)

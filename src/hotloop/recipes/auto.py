@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hotloop.core.hardware import Hardware
-    from hotloop.recipes.common import Training
+    from hotloop.recipes.sections import Training
 
 __all__ = ["Choice", "auto_layer", "derive_plan"]
 

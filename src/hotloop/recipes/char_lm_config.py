@@ -8,8 +8,8 @@ from typing import Literal
 
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
-from hotloop.recipes.common import ALIASES, ALL, Data, Training, check_shared, give_way
 from hotloop.recipes.schema import said, setting
+from hotloop.recipes.sections import ALIASES, ALL, Data, Training, check_shared, give_way
 from hotloop.recipes.settings import Resolved, resolve
 from hotloop.recipes.sources import Layer, parse_assignments, read_config
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hotloop.recipes.common import Preset
+from hotloop.recipes.sections import Preset
 
 __all__ = ["EXPERIMENTS", "PRESETS"]
 

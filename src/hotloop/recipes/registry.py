@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import UsageError, did_you_mean
-from hotloop.recipes.char_lm_config import CharLmConfig, resolve_char_lm
+from hotloop.recipes.char_lm_config import CharLmConfig, asked_char_lm, resolve_char_lm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ class Recipe:
     summary: str
     schema: type[Any]
     resolve: Callable[..., Any]
+    asked: Callable[..., dict[str, Any]]  # only what the user typed, for a resume
     module: str  # has prepare_data, build and build_model
 
     def load(self) -> Any:
@@ -36,6 +37,7 @@ RECIPES = {
         summary="character-level language model on text files",
         schema=CharLmConfig,
         resolve=resolve_char_lm,
+        asked=asked_char_lm,
         module="hotloop.recipes.char_lm",
     )
 }

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from hotloop.core.errors import ConfigError
-from hotloop.recipes.common import ALIASES, Data, Preset, Training, check_shared, give_way
 from hotloop.recipes.schema import flatten, settings_of
+from hotloop.recipes.sections import ALIASES, Data, Preset, Training, check_shared, give_way
 from hotloop.recipes.settings import Resolved, resolve
 from hotloop.recipes.sources import Layer, parse_assignments
 
