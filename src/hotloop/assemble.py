@@ -13,6 +13,7 @@ from hotloop import preflight
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
 from hotloop.probe import memory
+from hotloop.probe.attention import attention_modules
 from hotloop.probe.machine import detect
 from hotloop.recipes.schema import flatten
 from hotloop.request import plan_of
@@ -23,6 +24,8 @@ from hotloop.training.messages import Note, Working
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from torch import nn
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
@@ -166,13 +169,27 @@ def precision_of(plan: Plan) -> str:
     return "fp32"
 
 
+def _with_attention(job: Job, plan: Plan) -> Job:
+    """Return the job with the plan's attention: written out it keeps T x T scores."""
+    if (plan.choice("sdpa") or {}).get("backend") != "naive":
+        return job
+
+    def model() -> nn.Module:
+        built = job.model()
+        for module in attention_modules(built):
+            module.attention = "naive"
+        return built
+
+    return replace(job, model=model)
+
+
 def _forecast(
     job: Job, plan: Plan, hardware: Hardware, tell: Tell, *, fit: bool
 ) -> tuple[Plan, Forecast, str]:
     """Return the plan, its memory forecast and that in words; `fit` lets the micro batch halve."""
     while True:
         forecast = memory.forecast(
-            job,
+            _with_attention(job, plan),
             micro_batch=plan.micro_batch,
             precision=precision_of(plan),
             device=hardware.device,

@@ -121,8 +121,8 @@ def forecast(
     there from the start. Random streams and global settings stay as they are.
 
     The first call of a process also loads torch._dynamo (1 s), which the first optimizer of a
-    process does in any case. Raises ConfigError for an unknown precision, DeviceError where the model reads tensor
-    values (`.item()`, data-dependent shapes) and so has no forecast.
+    process does in any case. Raises ConfigError for an unknown precision, DeviceError where the
+    model reads tensor values (`.item()`, data-dependent shapes) and so has no forecast.
     """
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     like = _LikeCuda() if device.startswith("cuda") else nullcontext()

@@ -1,0 +1,46 @@
+"""Shared by every test: a cache of their own, a small corpus, and the settings of a tiny run."""
+
+import os
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_CACHE = tempfile.TemporaryDirectory(prefix="hotloop-test-cache-")
+os.environ["HOTLOOP_CACHE"] = _CACHE.name  # before hotloop reads the environment, once
+
+WORDS = "the quick brown fox jumps over a lazy dog while seven wizards box five plump jugs".split()
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory) -> Path:
+    """About 2,000 characters: 110 windows of 16, so that a batch of 6 leaves a ragged one."""
+    draw = random.Random(0)
+    text = " ".join(draw.choice(WORDS) for _ in range(440))[:1990]
+    path = tmp_path_factory.mktemp("corpus") / "words.txt"
+    path.write_text(text + "\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny(corpus: Path) -> list[str]:
+    """Settings of a run of 40 steps that crosses two epoch ends and draws dropout masks."""
+    return [
+        f"data.path={corpus}",
+        "model.layers=1",
+        "model.heads=2",
+        "model.width=16",
+        "model.context=16",
+        "model.dropout=0.1",
+        "training.batch_size=6",
+        "training.accumulation=1",
+        "training.max_steps=40",
+        "training.warmup_steps=5",
+        "training.learning_rate=0.01",
+        "training.eval_every_steps=10",
+        "training.save_every_steps=7",
+        "training.keep=4",
+        "training.log_every=5",
+        "training.precision=fp32",
+    ]

@@ -1,0 +1,250 @@
+"""The engine as a whole: what must not change a weight, and what happens when things go wrong."""
+
+import dataclasses
+import errno
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from hotloop import engine
+from hotloop.assemble import assemble, run_record
+from hotloop.cli.main import main
+from hotloop.core.errors import DivergedError, WriteError
+from hotloop.core.files import DISK, Disk
+from hotloop.core.rundir import RunDir
+from hotloop.execute import execute
+from hotloop.library import load_run, train
+from hotloop.probe.clock import clock
+from hotloop.request import fresh_request
+from hotloop.training.ledger import ROWS, Ledger
+from hotloop.training.messages import Evaluated, Note, Prepared
+from hotloop.training.signals import Signals
+
+
+def run(out: Path, settings: list[str], tell=engine.silent, **options) -> engine.RunResult:
+    return engine.train(fresh_request("char-lm", settings, **options), out=out, tell=tell)
+
+
+def weights(path: Path) -> dict[str, bytes]:
+    folder = load_run(path).checkpoint("last").path
+    return {p.name: p.read_bytes() for p in folder.glob("*.safetensors")}
+
+
+def but(settings: list[str], *changed: str) -> list[str]:
+    keys = {text.partition("=")[0] for text in changed}
+    return [s for s in settings if s.partition("=")[0] not in keys] + list(changed)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory, tiny) -> Path:
+    out = tmp_path_factory.mktemp("plain") / "run"
+    run(out, tiny)
+    return out
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["training.eval_every_steps=5", "training.eval_every_steps=3", "training.log_every=1"],
+)
+def test_watching_more_closely_changes_no_weight(plain, tiny, tmp_path, changed):
+    run(tmp_path / "run", but(tiny, changed))
+    assert weights(tmp_path / "run") == weights(plain)
+    losses = [step.loss for step in load_run(tmp_path / "run").steps]
+    assert losses == [step.loss for step in load_run(plain).steps]
+
+
+def test_it_learns(plain):
+    losses = [e["loss"] for e in load_run(plain).evaluations]
+    assert losses[-1] < losses[0] - 0.1
+
+
+def test_every_second_has_a_row(tiny, tmp_path):
+    began = clock()
+    result = engine.train(fresh_request("char-lm", tiny), out=tmp_path / "run", began=began)
+    took = clock() - began
+    assert tuple(result.wall) == ROWS
+    assert sum(result.wall.values()) == pytest.approx(took, rel=0.02)
+    assert all(seconds >= 0 for seconds in result.wall.values())
+
+
+def test_the_effects_are_told_and_recorded(tiny, tmp_path):
+    heard = []
+    run(tmp_path / "run", tiny, tell=heard.append)
+    prepared = next(message for message in heard if isinstance(message, Prepared))
+    assert prepared.facts["batch"].startswith("6 micro x 1 accumulation x 1 rank = 6 samples (96 ")
+    assert {row.word for row in prepared.effects} <= {"in effect", "not needed here", "refused"}
+    record = RunDir.open(tmp_path / "run").read()
+    assert record["effects"] == [row.to_json() for row in prepared.effects]
+    assert [m.step for m in heard if isinstance(m, Evaluated)] == [10, 20, 30, 40]
+
+
+def test_early_stopping(tiny, tmp_path):
+    settings = but(
+        tiny, "training.patience=2", "training.min_delta=100", "training.eval_every_steps=4"
+    )
+    result = run(tmp_path / "run", settings)
+    assert (result.reason, result.exit_code, result.step) == ("early stop", 0, 12)
+    assert RunDir.open(tmp_path / "run").read()["status"] == "complete"
+
+
+def test_epochs_end_the_run_and_validate(tiny, tmp_path):
+    drop = ("training.max_steps", "training.eval_every_steps")
+    settings = [s for s in tiny if not s.startswith(drop)]
+    settings += ["training.epochs=2", "training.eval_every_epochs=1"]
+    result = run(tmp_path / "run", settings)
+    trained = load_run(tmp_path / "run")
+    per_epoch = result.step // 2
+    assert [e["step"] for e in trained.evaluations] == [per_epoch, 2 * per_epoch]
+    assert sum(s.samples for s in trained.steps if s.epoch == 0) == 110, "no window was dropped"
+
+
+def drive(out: Path, settings: list[str], *, loss=None, disk: Disk = DISK, tell=engine.silent):
+    """Run with a loss or a disk that fails on purpose."""
+    parts = assemble(fresh_request("char-lm", settings), tell, lambda: None)
+    if loss is not None:
+        parts = dataclasses.replace(parts, job=dataclasses.replace(parts.job, loss=loss(parts.job)))
+    folder = RunDir(out)
+    folder.create(run_record(parts), parts.plan)
+    folder.save_vocabulary(json.dumps(parts.data.vocabulary.to_json()))
+    return execute(folder, parts, ledger=Ledger(clock), signals=Signals(), tell=tell, disk=disk)
+
+
+def failing(job, *, when, how):
+    """Wrap a job's loss: at training call number `when`, `how` spoils it."""
+    calls = 0
+
+    def loss(model, tensors):
+        nonlocal calls
+        value = job.loss(model, tensors)
+        if not model.training:
+            return value
+        calls += 1
+        return how(value, tensors) if calls == when else value
+
+    return loss
+
+
+def nan_loss(value, tensors):
+    return value * float("nan")
+
+
+def nan_gradient(value, tensors):
+    value.register_hook(lambda gradient: gradient * float("nan"))
+    return value
+
+
+@pytest.mark.parametrize("how", [nan_loss, nan_gradient])
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_not_finite_stops_before_the_update(tiny, tmp_path, how, accumulation):
+    settings = but(tiny, f"training.accumulation={accumulation}")
+    out, at = tmp_path / "run", 12
+    with pytest.raises(DivergedError) as caught:
+        drive(out, settings, loss=lambda job: failing(job, when=at * accumulation, how=how))
+    assert caught.value.exit_code == 3
+    for said in (f"optimizer step {at}", "samples 66..71 of epoch 0", "last good checkpoint: step"):
+        assert said in str(caught.value)
+    stopped = load_run(out)
+    assert stopped.record["status"] == "diverged"
+    assert stopped.steps[-1].step == at - 1
+    assert stopped.checkpoint("last").step == at - 1, "no completed step is lost"
+    assert all(bool(p.isfinite().all()) for p in stopped.model("last").parameters())
+
+
+def test_out_of_memory_halves_the_micro_batch_and_goes_on(tiny, tmp_path, plain):
+    heard = []
+
+    def loss(job):
+        def limited(model, tensors):
+            if model.training and len(tensors["inputs"]) > 2:
+                raise torch.OutOfMemoryError("planted: out of memory")
+            return job.loss(model, tensors)
+
+        return limited
+
+    settings = but(tiny, "model.dropout=0")
+    assert drive(tmp_path / "run", settings, loss=loss, tell=heard.append).exit_code == 0
+    notes = [m.text for m in heard if isinstance(m, Note) and "out of memory" in m.text]
+    assert [("3 micro x 2", "2 micro x 3")[i] in note for i, note in enumerate(notes)] == [True] * 2
+    run(tmp_path / "whole", settings)
+    small, whole = load_run(tmp_path / "run").steps, load_run(tmp_path / "whole").steps
+    assert [s.ids for s in small] == [s.ids for s in whole], "the global batch never changes"
+    assert [s.loss for s in small] == pytest.approx([s.loss for s in whole], rel=1e-4)
+    state = json.loads(
+        (load_run(tmp_path / "run").checkpoint("last").path / "state.json").read_text()
+    )
+    assert (state["micro_batch"], state["accumulation"]) == (2, 3)
+
+
+def full_disk(*, after: int) -> Disk:
+    """A disk on which every write fails from the `after`-th fsync on."""
+    synced = 0
+
+    def fsync(handle: int) -> None:
+        nonlocal synced
+        synced += 1
+        if synced > after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        DISK.fsync(handle)
+
+    return Disk(fsync=fsync)
+
+
+def test_a_failed_save_warns_and_training_goes_on(tiny, tmp_path):
+    heard = []
+    with pytest.raises(WriteError) as caught:  # only the last save must succeed
+        drive(tmp_path / "run", tiny, disk=full_disk(after=8), tell=heard.append)
+    assert caught.value.exit_code == 73
+    warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
+    assert warned
+    assert "No space left" in warned[0]
+    assert "last good checkpoint: step 1" in warned[0]
+    stopped = load_run(tmp_path / "run")
+    assert stopped.steps[-1].step == 40, "training went on to the end"
+    assert stopped.checkpoint("last").step == 1
+
+
+def test_too_little_space_is_said_before_step_1(tiny, tmp_path, capsys):
+    settings = but(tiny, "training.keep=2000000000")
+    assert main(["train", "char-lm", "--out", str(tmp_path / "run"), *settings]) == 73
+    assert "GiB free, but" in capsys.readouterr().err
+
+
+def test_init_from_loads_what_fits_and_names_the_rest(tiny, tmp_path, plain):
+    heard = []
+    settings = but(tiny, f"init_from={plain}", "training.max_steps=10", "model.context=8")
+    run(tmp_path / "run", settings, tell=heard.append)
+    notes = [m.text for m in heard if isinstance(m, Note)]
+    assert any("position.weight: file has [16, 16], model has [8, 16]" in note for note in notes)
+    assert load_run(tmp_path / "run").steps[0].loss < load_run(plain).steps[0].loss - 0.5
+
+
+def test_dataset_all_skips_finished_sets_and_resumes_interrupted_ones(tiny, tmp_path, corpus):
+    other = tmp_path / "other.txt"
+    other.write_text(corpus.read_text().upper())
+    sets = [s for s in tiny if not s.startswith("data.path")]
+    sets += [f"data.sets={{a: {corpus}, b: {other}}}", "dataset=all"]
+    request = fresh_request("char-lm", sets)
+    assert set(engine.train_sets(request, out=tmp_path / "runs")) == {"a", "b"}
+    before = (tmp_path / "runs/a/events-r0.jsonl").read_bytes()
+    RunDir(tmp_path / "runs/b").update(status="stopped")
+    heard = []
+    engine.train_sets(request, out=tmp_path / "runs", tell=heard.append)
+    assert (tmp_path / "runs/a/events-r0.jsonl").read_bytes() == before
+    assert RunDir(tmp_path / "runs/b").read()["status"] == "complete"
+    assert any("nothing to do" in m.text for m in heard if isinstance(m, Note))
+
+
+def test_as_a_library(corpus, tmp_path, tiny):
+    keys = {s.partition("=")[0].replace(".", "__"): s.partition("=")[2] for s in tiny}
+    keys["training__max_steps"] = 12
+    result = train("char-lm", out=tmp_path / "run", **keys)
+    trained = load_run(result.path)
+    assert trained.config.training.max_steps == 12
+    assert result.best_loss == min(e["loss"] for e in trained.evaluations)
+    assert trained.model()(torch.zeros(1, 4, dtype=torch.long)).shape == (
+        1,
+        4,
+        len(trained.vocabulary()),
+    )

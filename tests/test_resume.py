@@ -1,0 +1,253 @@
+"""A run that is killed, stopped or damaged and resumed ends bit for bit like one that was not."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hotloop import engine
+from hotloop.cli.main import main
+from hotloop.core.rundir import RunDir
+from hotloop.library import load_run
+from hotloop.request import fresh_request
+
+ZYGOTE = Path(__file__).with_name("zygote.py")
+COMPARED = ("model.safetensors", "optimizer.safetensors", "rng.safetensors")
+
+
+def facts(path: Path) -> dict[str, object]:
+    """What must be equal: losses, norms, rates, sample ids, validations, the last weights."""
+    run = load_run(path)
+    last = run.checkpoint("last")
+    return {
+        "steps": [(s.step, s.loss, s.norm, s.learning_rate, s.epoch, s.ids) for s in run.steps],
+        "evaluations": [(e["step"], e["loss"], e["best"]) for e in run.evaluations],
+        "last": last.step,
+        "weights": {name: (last.path / name).read_bytes() for name in COMPARED},
+    }
+
+
+def train(out: Path, settings: list[str], **options) -> engine.RunResult:
+    return engine.train(fresh_request("char-lm", settings, **options), out=out)
+
+
+class Zygote:
+    def __init__(self) -> None:
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+        self.process = subprocess.Popen([sys.executable, str(ZYGOTE)], env=env, **pipes)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def start(self, log: Path, *args: str) -> int:
+        self.process.stdin.write(json.dumps([str(log), *map(str, args)]) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def wait(self) -> int:
+        return int(self.process.stdout.readline())
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def zygote():
+    one = Zygote()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, tiny) -> Path:
+    """The uninterrupted run."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert train(out, tiny).exit_code == 0
+    return out
+
+
+def killed_and_resumed(zygote: Zygote, out: Path, tiny: list[str], delays: list[float]) -> int:
+    """Start a run, kill -9 it after each delay and go on; return how many kills hit."""
+    log, hits = out.with_suffix(".log"), 0
+    for delay in delays:
+        fresh = not RunDir(out).exists
+        args = ["--out", out, "char-lm", *tiny] if fresh else ["--resume", out]
+        pid = zygote.start(log, "train", *args)
+        time.sleep(delay)
+        with contextlib.suppress(ProcessLookupError):  # it was faster
+            os.kill(pid, signal.SIGKILL)
+        code = zygote.wait()
+        hits += code == -signal.SIGKILL
+        assert code in (0, -signal.SIGKILL), log.read_text()
+    args = ["--resume", out] if RunDir(out).exists else ["--out", out, "char-lm", *tiny]
+    zygote.start(log, "train", *args)
+    assert zygote.wait() == 0, log.read_text()
+    return hits
+
+
+def check_killed(zygote, whole, tiny, tmp_path, *, runs: int, kills: int, seed: int) -> int:
+    draw, expected, hits = random.Random(seed), facts(whole), 0
+    for number in range(runs):
+        out = tmp_path / f"killed-{number}"
+        delays = [draw.uniform(0.02, 0.9) for _ in range(kills)]
+        hits += killed_and_resumed(zygote, out, tiny, delays)
+        assert facts(out) == expected
+        left = [p.name for p in out.rglob(".*")] + [p.name for p in out.glob("lock*")]
+        assert not left, "nothing half-written may stay behind"
+        shutil.rmtree(out)
+    return hits
+
+
+def test_killed_at_random_times(zygote, whole, tiny, tmp_path):
+    hits = check_killed(zygote, whole, tiny, tmp_path, runs=2, kills=3, seed=1)
+    assert hits >= 3, "too few kills hit a living run for this to mean anything"
+
+
+@pytest.mark.slow
+def test_killed_at_random_times_many(zygote, whole, tiny, tmp_path):
+    hits = check_killed(zygote, whole, tiny, tmp_path, runs=20, kills=3, seed=2)
+    print(f"{hits} of 60 kills hit a living run; 20 of 20 runs ended bit-identical")
+    assert hits >= 30
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_lose_no_step(zygote, whole, tiny, tmp_path, number, code):
+    """A real signal in the middle of the run: every completed step is in the checkpoint."""
+    out = tmp_path / "run"
+    settings = [s for s in tiny if not s.startswith("training.save_every_steps")]
+    pid = zygote.start(tmp_path / "log", "train", "--out", out, "char-lm", *settings)
+    events = out / "events-r0.jsonl"
+    deadline = time.monotonic() + 20
+    while not (events.exists() and '"step":10,' in events.read_text()):
+        assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+        time.sleep(0.002)
+    os.kill(pid, number)
+    assert zygote.wait() == code, (tmp_path / "log").read_text()
+    stopped = load_run(out)
+    done = stopped.steps[-1].step
+    assert done < 40, "the run was faster than the signal"
+    assert stopped.checkpoint("last").step == done
+    assert "hotloop train --resume" in (tmp_path / "log").read_text()
+    zygote.start(tmp_path / "log", "train", "--resume", out)
+    assert zygote.wait() == 0
+    assert facts(out)["steps"] == facts(whole)["steps"]
+    assert facts(out)["weights"] == facts(whole)["weights"]
+
+
+def cut(source: Path, target: Path, step: int) -> None:
+    """Copy a run as it would be had the process died right after saving `step`."""
+    shutil.copytree(source, target)
+    for folder in (target / "checkpoints").iterdir():
+        if int(folder.name.removeprefix("step-")) > step:
+            shutil.rmtree(folder)
+    RunDir(target).update(status="running")
+
+
+def check_cuts(tiny: list[str], tmp_path: Path, accumulation: int, cuts: range) -> None:
+    changed = ("training.save_every_steps", "training.accumulation", "training.keep")
+    settings = [
+        *(s for s in tiny if s.partition("=")[0] not in changed),
+        "training.save_every_steps=1",
+        "training.keep=100",
+        f"training.accumulation={accumulation}",
+    ]
+    whole = tmp_path / "whole"
+    train(whole, settings)
+    expected = facts(whole)
+    assert {s[4] for s in expected["steps"]} == {0, 1, 2}, "the run must cross two epoch ends"
+    for step in cuts:
+        out = tmp_path / f"cut-{step}"
+        cut(whole, out, step)
+        assert engine.resume(out).exit_code == 0
+        assert facts(out) == expected, f"cut after step {step}"
+        shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("accumulation", [1, 2, 3])
+def test_cut_points(tiny, tmp_path, accumulation):
+    check_cuts(tiny, tmp_path, accumulation, range(1 + accumulation, 40, 9))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accumulation", [1, 2, 3])
+def test_every_cut_point(tiny, tmp_path, accumulation):
+    check_cuts(tiny, tmp_path, accumulation, range(1, 41))
+
+
+def test_flipped_bit_is_named_and_the_one_before_is_used(whole, tmp_path, capsys):
+    out = tmp_path / "run"
+    cut(whole, out, 35)
+    path = out / "checkpoints" / "step-00000035" / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-9] ^= 0x10
+    path.write_bytes(data)
+    assert main(["checkpoints", str(out), "--verify"]) == 0
+    assert "model.safetensors is damaged" in capsys.readouterr().out
+    assert main(["train", "--resume", str(out)]) == 0
+    said = capsys.readouterr().err
+    assert "step-00000035 is broken (model.safetensors is damaged" in said
+    assert "step 28 is used" in said
+    assert facts(out) == facts(whole)
+
+
+def test_all_broken_is_74_and_deletes_nothing(whole, tmp_path, capsys):
+    out = tmp_path / "run"
+    cut(whole, out, 35)
+    folders = sorted((out / "checkpoints").iterdir())
+    for folder in folders:
+        (folder / "optimizer.safetensors").unlink()
+    assert main(["train", "--resume", str(out)]) == 74
+    said = capsys.readouterr().err
+    assert all(folder.name in said for folder in folders)
+    assert sorted((out / "checkpoints").iterdir()) == folders
+
+
+def test_without_a_checkpoint_it_starts_at_step_0(whole, tmp_path):
+    out = tmp_path / "run"
+    cut(whole, out, 0)
+    assert engine.resume(out).exit_code == 0
+    assert facts(out) == facts(whole)
+
+
+def test_a_finished_run_is_left_alone(whole, tmp_path, capsys):
+    before = {p: p.stat().st_mtime_ns for p in whole.rglob("*")}
+    assert main(["train", "--resume", str(whole)]) == 0
+    assert "nothing to do" in capsys.readouterr().err
+    assert {p: p.stat().st_mtime_ns for p in whole.rglob("*")} == before
+
+
+def test_changed_data_are_refused_with_a_diff(whole, tmp_path, tiny, capsys):
+    text = Path(tiny[0].partition("=")[2])
+    copy = tmp_path / "words.txt"
+    copy.write_text(text.read_text())
+    out = tmp_path / "run"
+    assert train(out, [f"data.path={copy}", *tiny[1:]]).exit_code == 0
+    RunDir(out).update(status="running")
+    copy.write_text(text.read_text().replace("fox", "cat"))
+    assert main(["train", "--resume", str(out)]) == 78
+    said = capsys.readouterr().err
+    assert "train_data" in said
+    assert "same data" in said
+
+
+def test_other_settings_are_refused_with_a_diff(whole, capsys):
+    assert main(["train", "--resume", str(whole), "char-lm", "training.batch_size=12"]) == 78
+    assert "training.batch_size: run has 6, asked 12" in capsys.readouterr().err
+    assert main(["train", "--resume", str(whole), "char-lm", "training.batch_size=6"]) == 0
+
+
+def test_time_limit_saves_and_says_how_to_go_on(tiny, tmp_path, whole, capsys):
+    out = tmp_path / "run"
+    settings = [*tiny, "training.max_time=0.001"]
+    assert main(["train", "char-lm", "--out", str(out), *settings]) == 75
+    assert f"hotloop train --resume {out}" in capsys.readouterr().err
+    assert RunDir.open(out).read()["status"] == "stopped"
