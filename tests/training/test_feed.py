@@ -1,0 +1,63 @@
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hotloop.session import Batch
+from hotloop.training.feed import Feed, Position
+
+
+class Numbers:
+    """Sample i of an epoch is the number i."""
+
+    fingerprint = "numbers"
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def ids(self, epoch, first, count):
+        return np.arange(first, first + count)
+
+    def batch(self, epoch, first, count) -> Batch:
+        tensor = torch.arange(first, first + count)
+        return Batch(tensors={"x": tensor}, samples=count, tokens=count, targets=count)
+
+
+def walk(feed: Feed, micro_batch: int, steps: int):
+    at, seen = Position(), []
+    for _ in range(steps):
+        window = feed.window(at, micro_batch)
+        seen.append((at.epoch, [int(i) for batch in window for i in batch.tensors["x"]]))
+        assert max(batch.samples for batch in window) <= micro_batch
+        at = feed.after(at)
+    return at, seen
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    count=st.integers(1, 60),
+    batch_size=st.integers(1, 20),
+    micro_batch=st.integers(1, 20),
+    drop_last=st.booleans(),
+)
+def test_an_epoch_has_each_sample_once_and_steps_the_leftover(
+    count, batch_size, micro_batch, drop_last
+):
+    feed = Feed(samples=Numbers(count), batch_size=batch_size, drop_last=drop_last)
+    if feed.steps_per_epoch == 0:
+        assert drop_last
+        assert count < batch_size
+        return
+    at, seen = walk(feed, micro_batch, 2 * feed.steps_per_epoch)
+    assert (at.epoch, at.sample, at.step) == (2, 0, 2 * feed.steps_per_epoch)
+    for epoch in (0, 1):
+        used = [i for e, ids in seen if e == epoch for i in ids]
+        assert used == list(range(count - count % batch_size if drop_last else count))
+
+
+def test_the_micro_batch_does_not_change_which_samples_a_step_takes():
+    feed = Feed(samples=Numbers(50), batch_size=12, drop_last=False)
+    assert walk(feed, 12, 9) == walk(feed, 5, 9) == walk(feed, 1, 9)

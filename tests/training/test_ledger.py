@@ -1,0 +1,22 @@
+import pytest
+
+from hotloop.training.ledger import ROWS, Ledger
+
+
+def test_marks_leave_no_gap():
+    times = iter([10.0, 13.0, 13.5, 14.5, 16.0, 17.0])
+    ledger = Ledger(lambda: next(times), began=8.0)
+    for phase in ("start", "data", "forward", "update", "evaluate"):
+        ledger.mark(phase)
+    rows = ledger.rows()
+    assert tuple(rows) == ROWS
+    assert sum(rows.values()) == pytest.approx(16.0 - 8.0)
+    assert (rows["start"], rows["data wait"], rows["step"]) == (2.0, 3.0, 1.5)
+    assert ledger.elapsed() == 9.0
+
+
+def test_an_unknown_phase_is_other_and_not_lost():
+    times = iter([0.0, 2.0])
+    ledger = Ledger(lambda: next(times))
+    ledger.mark("somewhere")
+    assert ledger.rows()["other"] == 2.0
