@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.errors import ConfigError, PlanError
+from hotloop import techniques
+from hotloop.core.errors import ConfigError, DataError, PlanError
 from hotloop.core.files import read_json
 from hotloop.core.plan import Plan, Use, Value
 from hotloop.recipes.auto import Choice, auto_layer, derive_plan
@@ -40,6 +41,7 @@ class Request:
     origins: Mapping[str, str]  # of every key
     rows: Sequence[tuple[str, str, str, str]] = ()  # key, value, origin, meaning
     renamed: Sequence[tuple[str, str, str]] = ()  # old spelling, key, where
+    plan: Plan | None = None  # of --plan FILE
     plan_file: Path | None = None
     added: tuple[Use, ...] = ()  # --with
     removed: tuple[str, ...] = ()  # --without
@@ -81,17 +83,28 @@ def fresh_request(
     resolved = found.resolve(assignments, config_file=config_file, auto_layer=machine)
     config = rebuild(found.schema, _absolute(flatten(resolved.config)), origin="settings")
     every = tuple(config.data.sets) if config.dataset == "all" else ()
+    uses = tuple(parse_use(text) for text in added)
+    for id in (*(use.id for use in uses), *removed):
+        techniques.get(id)
     return Request(
         recipe=found,
         config=config,
         origins=resolved.origins,
         rows=resolved.rows(),
         renamed=resolved.renamed,
+        plan=None if plan_file is None else _read_plan(plan_file),
         plan_file=plan_file,
-        added=tuple(parse_use(text) for text in added),
+        added=uses,
         removed=tuple(removed),
         sets=every,
     )
+
+
+def _read_plan(path: Path) -> Plan:
+    try:
+        return Plan.from_json(read_json(path))
+    except (OSError, DataError) as error:
+        raise PlanError(f"--plan {path} cannot be read: {error}") from error
 
 
 def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,8 +165,8 @@ def plan_of(
     A plan file replaces the derivation; --with and --without change either.
     """
     config = request.config
-    if request.plan_file is not None:
-        plan = Plan.from_json(read_json(request.plan_file))
+    if request.plan is not None:
+        plan = request.plan
         choices: list[Choice] = []
         whole, asked = plan.micro_batch * plan.accumulation, config.training.batch_size
         if whole != asked:

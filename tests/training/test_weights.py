@@ -53,7 +53,7 @@ def test_nothing_that_fits_is_an_error(tmp_path):
 def test_code_in_a_pickle_never_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"model": Canary()}, tmp_path / "w.pt")
-    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Canary()))
+    (tmp_path / "plain.pt").write_bytes(pickle.dumps(Canary(), protocol=2))
     for name in ("w.pt", "plain.pt"):
         with pytest.raises(ConfigError, match="weights only"):
             load_weights(model(), tmp_path / name)

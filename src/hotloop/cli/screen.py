@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Screen"]
 
 TERMINAL_EVERY, FILE_EVERY = 0.1, 10.0  # seconds between two progress lines
-FILE_WIDTH = 120  # columns where there is no terminal to ask
+FILE_WIDTH, SETTINGS_WIDTH = 120, 200  # columns where there is no terminal to ask
 _COLOUR = {"in effect": "green", "not needed here": "dim", "refused": "yellow"}
 
 
@@ -80,7 +80,8 @@ class Screen:
 
     def settings(self, rows: Iterable[tuple[str, str, str, str]]) -> None:
         """Print the resolved settings to stdout: they are what was asked for."""
-        out = Console(file=sys.stdout, no_color=ENV.no_color, highlight=False)
+        width = None if sys.stdout.isatty() else SETTINGS_WIDTH
+        out = Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
         table = Table(box=None, pad_edge=False)
         for title in ("key", "value", "origin", "meaning"):
             table.add_column(title, overflow="fold")

@@ -1,9 +1,12 @@
-"""A decoder-only transformer for short vocabularies: GPT-2's blocks, pre-norm, tied head.
+"""A decoder-only transformer for short vocabularies: GPT-2's blocks, rotary positions, tied head.
 
 Dims: B batch, T positions, D width, H heads, K head width, V vocabulary.
 Dropout stands on embeddings and residual branches, not on attention weights, so that every
 attention back end computes the same function.
-Sources: Radford et al. 2019 (GPT-2); initialisation as in github.com/karpathy/nanoGPT.
+Positions are rotary: on Tiny Shakespeare (4 x 128, context 64, 2,000 steps) they ended at a lower
+validation loss than learned ones by 0.1 nats per character (docs/log.md, 2026-11-20).
+Sources: Radford et al. 2019 (GPT-2); Su et al. 2021, arXiv:2104.09864 (rotary positions);
+initialisation as in github.com/karpathy/nanoGPT.
 """
 
 from __future__ import annotations
@@ -29,10 +32,21 @@ _KERNELS = {
 }
 
 
+ROTARY_BASE = 10_000.0  # Su et al. 2021, section 3.2.2
+
+
+def _rotate(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
+    """Turn each pair (x_i, x_{i + K/2}) by its position's angle."""
+    first, second = x_BHTK.chunk(2, dim=-1)
+    return x_BHTK * cos_TK + torch.cat((-second, first), dim=-1) * sin_TK
+
+
 class Attention(nn.Module):
     """Causal self-attention; `attention` says how softmax(QK^T)V is computed."""
 
     causal_TT: Tensor
+    cos_TK: Tensor
+    sin_TK: Tensor
 
     def __init__(self, width: int, heads: int, context: int, *, bias: bool, dropout: float) -> None:
         super().__init__()
@@ -43,6 +57,10 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(dropout)
         causal_TT = torch.ones(context, context, dtype=torch.bool).tril()
         self.register_buffer("causal_TT", causal_TT, persistent=False)
+        steps = torch.arange(0, self.head_width, 2) / self.head_width
+        angles = torch.outer(torch.arange(context), ROTARY_BASE**-steps).repeat(1, 2)
+        self.register_buffer("cos_TK", angles.cos(), persistent=False)
+        self.register_buffer("sin_TK", angles.sin(), persistent=False)
 
     def attend(self, q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor) -> Tensor:
         """Return softmax(QK^T / sqrt(K)) V under the causal mask, [B, H, T, K]."""
@@ -66,6 +84,8 @@ class Attention(nn.Module):
             part.view(B, T, self.heads, self.head_width).transpose(1, 2)
             for part in self.qkv(x_BTD).split(D, dim=-1)
         )
+        cos_TK, sin_TK = self.cos_TK[:T].to(q_BHTK.dtype), self.sin_TK[:T].to(q_BHTK.dtype)
+        q_BHTK, k_BHTK = _rotate(q_BHTK, cos_TK, sin_TK), _rotate(k_BHTK, cos_TK, sin_TK)
         y_BTD = self.attend(q_BHTK, k_BHTK, v_BHTK).transpose(1, 2).reshape(B, T, D)
         return self.dropout(self.out(y_BTD))  # type: ignore[no-any-return]
 
@@ -108,7 +128,6 @@ class Gpt(nn.Module):
         super().__init__()
         self.context = context
         self.embed = nn.Embedding(vocabulary, width)
-        self.position = nn.Embedding(context, width)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
             Block(width, heads, context, bias=bias, dropout=dropout) for _ in range(layers)
@@ -128,8 +147,7 @@ class Gpt(nn.Module):
 
     def forward(self, ids_BT: Tensor) -> Tensor:
         """[B, T] -> [B, T, V]; T is at most the context."""
-        T = ids_BT.shape[1]
-        x_BTD = self.dropout(self.embed(ids_BT) + self.position.weight[:T])
+        x_BTD = self.dropout(self.embed(ids_BT))
         for block in self.blocks:
             x_BTD = block(x_BTD)
         return functional.linear(self.norm(x_BTD), self.embed.weight)

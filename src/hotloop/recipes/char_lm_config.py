@@ -91,6 +91,11 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
 
     if model.width % model.heads:
         raise ConfigError(f"{told('model.width')} is not divisible by {told('model.heads')}")
+    if model.width // model.heads % 2:
+        raise ConfigError(
+            f"{told('model.width')} over {told('model.heads')} gives heads of "
+            f"{model.width // model.heads}; rotary positions turn pairs, so it must be even"
+        )
     if dataset is None:
         if sets and config.data.path is None:
             raise ConfigError(f"{told('data.sets')}: say which, dataset=NAME or dataset={ALL}")

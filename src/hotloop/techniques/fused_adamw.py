@@ -15,17 +15,9 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan
     from hotloop.session import Session
 
 __all__ = ["TECHNIQUE"]
-
-
-def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """Runs where torch has the kernel: CUDA, CPU and MPS."""
-    del plan
-    return None if hardware.device in ("cuda", "cpu", "mps") else f"no kernel on {hardware.device}"
 
 
 def apply(session: Session) -> int:
@@ -55,7 +47,6 @@ TECHNIQUE = Technique(
     numerics=Numerics.ROUNDING,
     tolerance=1e-5,
     cosine=0.999999,
-    blocked=blocked,
     apply=apply,
     read_back=read_back,
     nothing="the optimizer is not Adam or AdamW, or is fused already",

@@ -16,14 +16,22 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
     from hotloop.session import Session
 
 __all__ = ["TECHNIQUE"]
 
 
+def blocked(hardware: Hardware, plan: Plan) -> str | None:
+    """Refuse the CPU: each of its operators is done when it returns."""
+    del plan
+    return "a CPU has no queue to keep filled" if hardware.device == "cpu" else None
+
+
 def apply(session: Session) -> int:
     """Tell the loop's recorder to wait only at the log interval."""
-    if session.device.type == "cpu":
+    if session.lag_reads:
         return 0
     session.lag_reads = True
     return 1
@@ -40,8 +48,9 @@ TECHNIQUE = Technique(
     page=__doc__ or "",
     stage=Stage.STEP,
     numerics=Numerics.BITWISE,
+    blocked=blocked,
     apply=apply,
     read_back=read_back,
-    nothing="the CPU has no queue to keep filled",
+    nothing="losses are read at the log interval already",
     hosts=frozenset({Host.ENGINE}),
 )

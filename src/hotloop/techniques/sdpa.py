@@ -27,16 +27,19 @@ __all__ = ["BACKENDS", "TECHNIQUE"]
 
 BACKENDS = ("auto", "flash", "efficient", "cudnn", "math", "naive")
 _FALLS_TO = ("flash", "efficient", "cudnn", "math")
+# check_sm_version in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, torch 2.13, 2026-11
+_CUDNN_FROM = (8, 0)
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """Refuse a kernel by the card's capability; what is left is tried before it is used."""
     asked = (plan.choice("sdpa") or {}).get("backend", "auto")
-    if asked in ("cudnn", "efficient") and hardware.device == "cpu":
-        return f"the {asked} kernel is for CUDA; on a CPU there are flash, math and naive"
-    if asked == "flash" and hardware.device == "cuda":
-        return hardware.why_no_flash()
-    return None
+    if asked in ("cudnn", "efficient") and hardware.device != "cuda":
+        return f"the {asked} kernel is for CUDA, and this is a {hardware.device} device"
+    known = hardware.capability
+    if asked == "cudnn" and known is not None and known < _CUDNN_FROM:
+        return f"the cudnn kernel needs compute capability 8.0, {hardware.name} is below it"
+    return hardware.why_no_flash() if asked == "flash" else None
 
 
 def apply(session: Session, *, backend: str = "auto") -> int:
@@ -49,8 +52,15 @@ def apply(session: Session, *, backend: str = "auto") -> int:
     if backend in _FALLS_TO:
         order = (backend, *(name for name in _FALLS_TO if name != backend))
         backend = first_that_runs(session, modules[0], order)
+    before = [module.attention for module in modules]
+
+    def back_out() -> None:
+        for module, was in zip(modules, before, strict=True):
+            module.attention = was
+
     for module in modules:
         module.attention = backend
+    session.undo["sdpa"] = back_out
     return len(modules)
 
 
@@ -58,9 +68,9 @@ def read_back(session: Session) -> str | None:
     """Run one attention module on random numbers and name the kernel that ran."""
     from hotloop.probe.attention import attention_modules, kernel_of
 
-    modules = attention_modules(session.model)
-    if not modules:
+    if "sdpa" not in session.undo:
         return None
+    modules = attention_modules(session.model)
     return f"{modules[0].attention}: {kernel_of(session, modules[0])} in {len(modules)} modules"
 
 

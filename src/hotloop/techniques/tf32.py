@@ -34,6 +34,8 @@ def apply(session: Session) -> int:
     import torch
 
     before = torch.get_float32_matmul_precision()
+    if before == "high":
+        return 0
     torch.set_float32_matmul_precision("high")
     session.undo["tf32"] = lambda: torch.set_float32_matmul_precision(before)
     return 1

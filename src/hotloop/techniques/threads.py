@@ -47,10 +47,11 @@ def apply(session: Session, *, count: int = 0) -> int:
 
 
 def read_back(session: Session) -> str | None:
-    """Ask torch."""
+    """Ask torch how many there are, once the count was set."""
     import torch
 
-    del session
+    if "threads" not in session.undo:
+        return None
     return f"{torch.get_num_threads()} compute threads"
 
 

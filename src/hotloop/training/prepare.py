@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,29 +12,37 @@ from hotloop.core.errors import PlanError
 from hotloop.session import Session
 from hotloop.techniques.base import Host, Stage
 from hotloop.training.effect import Effect, Word
-from hotloop.training.step import to_device
+from hotloop.training.signals import Dropped
+from hotloop.training.step import is_out_of_memory, to_device
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan, Use
+    from hotloop.core.plan import Plan, Use, Value
     from hotloop.session import Batch, Job
     from hotloop.techniques.base import Technique
 
 __all__ = ["TYPED", "after_warm_up", "check", "prepare", "warm_up"]
 
 TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
+_LONGEST = 300  # characters of a compiler's message in a row of the table
 
 
-def check(plan: Plan, hardware: Hardware, origins: Mapping[str, str]) -> None:
+def check(
+    plan: Plan,
+    hardware: Hardware,
+    origins: Mapping[str, str],
+    *,
+    known: Sequence[Technique] = techniques.ALL,
+) -> None:
     """Raise PlanError for techniques that are unknown or contradictory, and for wrong choices.
 
     Also for what was typed and cannot work on this hardware: before anything is written.
     """
     ids = {use.id for use in plan.techniques}
     for use in plan.techniques:
-        technique = techniques.get(use.id)
+        technique = _find(use.id, known)
         if clash := sorted(technique.excludes & ids):
             raise PlanError(f"{use.id} and {', '.join(clash)} exclude each other; drop one")
         if Host.ENGINE not in technique.hosts:
@@ -41,10 +50,9 @@ def check(plan: Plan, hardware: Hardware, origins: Mapping[str, str]) -> None:
         for name, value in use.choice:
             allowed = technique.choices.get(name)
             if allowed is None:
-                known = ", ".join(technique.choices) or "none"
-                raise PlanError(f"{use.id} has no choice {name!r}; its choices: {known}")
-            number = all(isinstance(option, int) for option in allowed)
-            if value not in allowed and not (number and isinstance(value, int) and value >= 0):
+                choices = ", ".join(technique.choices) or "none"
+                raise PlanError(f"{use.id} has no choice {name!r}; its choices: {choices}")
+            if not _fits(value, allowed):
                 listed = ", ".join(map(str, allowed))
                 raise PlanError(f"{use.id}: {name}={value!r} is not one of {listed}")
         why = technique.blocked(hardware, plan)
@@ -52,36 +60,62 @@ def check(plan: Plan, hardware: Hardware, origins: Mapping[str, str]) -> None:
             raise _without_effect(use, why)
 
 
+def _find(id: str, known: Sequence[Technique]) -> Technique:
+    return next((technique for technique in known if technique.id == id), None) or techniques.get(
+        id
+    )
+
+
+def _fits(value: Value, allowed: Sequence[Value]) -> bool:
+    """Whether a choice is one of those allowed, or a count where these are counts.
+
+    By type as well: True and 1.0 equal 1 in Python, and neither is a number of threads.
+    """
+    listed = any(type(value) is type(option) and value == option for option in allowed)
+    counts = all(type(option) is int for option in allowed)
+    return listed or (counts and type(value) is int and value >= 0)
+
+
 def _without_effect(use: Use, why: str) -> PlanError:
     return PlanError(f"{use} has no effect here: {why}. Leave it out, or ask for another one")
 
 
 def prepare(
-    job: Job, plan: Plan, hardware: Hardware, origins: Mapping[str, str]
+    job: Job,
+    plan: Plan,
+    hardware: Hardware,
+    origins: Mapping[str, str],
+    *,
+    known: Sequence[Technique] = techniques.ALL,
 ) -> tuple[Session, list[Effect]]:
-    """Build the session and apply every technique but those of the COMPILE stage's first call.
+    """Build the session and apply every technique of the plan; a compilation waits for `warm_up`.
 
     `origins` maps a technique id to who asked for it. A technique that is refused or finds
-    nothing to change is an error when it was typed, else a row of the table.
+    nothing to change is an error (PlanError) when it was typed, else a row of the table. After an
+    error the switches of the process are as they were. `known` is a seam.
     """
-    check(plan, hardware, origins)
-    device = torch.device(hardware.device)
+    check(plan, hardware, origins, known=known)
     torch.manual_seed(job.seed)
-    order = [t for t in techniques.ALL if plan.choice(t.id) is not None]
-    order.sort(key=lambda technique: technique.stage)
-    session = _start(job, plan, hardware, device)
+    order = [(_find(use.id, known), use) for use in plan.techniques]
+    order.sort(key=lambda pair: (pair[0].stage, pair[0].id))
+    session = _start(job, plan, hardware)
     effects: list[Effect] = []
-    for technique in order:
-        if technique.stage >= Stage.OPTIMIZER and session.optimizer is None:
+    try:
+        for technique, use in order:
+            if technique.stage >= Stage.OPTIMIZER and session.optimizer is None:
+                session.optimizer = job.optimizer(session.model)
+            effects.append(_apply(session, technique, use, plan, origins.get(use.id, "plan")))
+        if session.optimizer is None:
             session.optimizer = job.optimizer(session.model)
-        use = next(use for use in plan.techniques if use.id == technique.id)
-        effects.append(_apply(session, technique, use, plan, origins.get(use.id, "plan")))
-    if session.optimizer is None:
-        session.optimizer = job.optimizer(session.model)
+    except BaseException:
+        for undo in reversed(session.undo.values()):
+            undo()
+        raise
     return session, effects
 
 
-def _start(job: Job, plan: Plan, hardware: Hardware, device: torch.device) -> Session:
+def _start(job: Job, plan: Plan, hardware: Hardware) -> Session:
+    device = torch.device(hardware.device)
     model = job.model().to(device)
     return Session(
         job=job,
@@ -95,55 +129,91 @@ def _start(job: Job, plan: Plan, hardware: Hardware, device: torch.device) -> Se
 
 
 def _apply(session: Session, technique: Technique, use: Use, plan: Plan, origin: str) -> Effect:
-    why = technique.blocked(session.hardware, plan)
-    word: Word = "refused"
-    if why is None:
-        changed = technique.apply(session, **dict(use.choice))
-        why, word = (technique.nothing, "not needed here") if not changed else (None, "in effect")
-    if why is None:
-        how = technique.read_back(session)
-        if how is None:
-            why, word = "it was applied but cannot be read back", "refused"
-        else:
-            return Effect(technique=str(use), origin=origin, word=word, how=how)
-    if origin in TYPED and not (technique.stage is Stage.COMPILE and word == "refused"):
-        raise _without_effect(use, why)
-    return Effect(technique=str(use), origin=origin, word=word, how=why)
+    def row(word: Word, how: str) -> Effect:
+        if word != "in effect" and origin in TYPED:
+            raise _without_effect(use, how)
+        return Effect(technique=str(use), origin=origin, word=word, how=how)
+
+    if (why := technique.blocked(session.hardware, plan)) is not None:
+        return row("refused", why)
+    if not technique.apply(session, **dict(use.choice)):
+        return row("not needed here", technique.nothing)
+    if technique.stage is Stage.COMPILE:
+        return row("in effect", "compiles at the first call")
+    if (how := technique.read_back(session)) is not None:
+        return row("in effect", how)
+    session.undo.pop(technique.id, _nothing)()
+    return row("refused", "it was applied but cannot be read back")
+
+
+def _nothing() -> None:
+    pass
 
 
 def warm_up(session: Session, batch: Batch) -> str | None:
-    """Make the first, compiling call on a batch; return why compilation failed, or None.
+    """Make the first, compiling calls on a batch; return why compilation failed, or None.
 
-    Nothing of it stays but the compiled code: gradients are dropped, the random state is forked.
-    A failure backs out to eager, because compilation is lazy and fails only here.
+    Nothing of them stays but the compiled code: weights, buffers, gradients and the random state
+    are as before. Compilation is lazy and fails only here, in the forward or in the backward pass:
+    then the same calls are made in eager mode, and if they work it was the compiler's fault.
+    Raises what the model itself raises. Out of memory is left to the loop, which halves.
     """
+    try:
+        _first_calls(session, batch)
+    except Exception as error:
+        if (dropped := _within(error, Dropped)) is not None:
+            raise dropped from error  # a signal, which the compiler has wrapped in its own error
+        if "compile" not in session.undo:
+            raise
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            return None
+        session.undo.pop("compile")()
+        _first_calls(session, batch)
+        return _in_one_line(error)
+    return None
+
+
+def _first_calls(session: Session, batch: Batch) -> None:
+    """Train twice, because CUDA graphs record at the second call, and evaluate once."""
     devices = [session.device] if session.device.type == "cuda" else []
     tensors = to_device(batch, session.device)
+    buffers = [(buffer, buffer.clone()) for buffer in session.model.buffers()]
     session.model.train()
     try:
         with torch.random.fork_rng(devices):
-            for _ in range(2):  # CUDA graphs record at the second call
+            for _ in range(2):
                 session.forward(tensors).backward()  # type: ignore[no-untyped-call]
-    except Exception as error:
-        if not type(error).__module__.startswith("torch._") or "compile" not in session.undo:
-            raise  # not the compiler's: the model itself fails
-        session.undo.pop("compile")()
-        return f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            session.model.eval()
+            with torch.no_grad():
+                session.forward(tensors)
     finally:
+        session.model.train()
         session.model.zero_grad(set_to_none=True)
-    return None
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+def _within(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    """Return the error of that kind among an error and its causes, or None."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return the first paragraph: the compiler names itself in line 1, and the cause after it."""
+    paragraph = str(error).strip().split("\n\n")[0]
+    return f"{type(error).__name__}: {' '.join(paragraph.split())}"[:_LONGEST]
 
 
 def after_warm_up(effects: list[Effect], session: Session, failure: str | None) -> list[Effect]:
     """Return the table with the compile row as it is after the first call."""
     technique = techniques.get("compile")
+    how = None if failure else technique.read_back(session)
+    why = f"fell back to eager: {failure}" if failure else "nothing of the model was compiled"
     return [
-        Effect(
-            technique=row.technique,
-            origin=row.origin,
-            word="refused" if failure else "in effect",
-            how=f"fell back to eager: {failure}" if failure else technique.read_back(session) or "",
-        )
+        replace(row, word="in effect" if how else "refused", how=how or why)
         if row.technique.startswith("compile") and row.word == "in effect"
         else row
         for row in effects

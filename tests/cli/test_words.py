@@ -1,0 +1,50 @@
+import pytest
+
+from hotloop.cli.words import bytes_, count, duration, progress_line
+from hotloop.training.messages import Progress
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.123, "0.12 s"), (9.4, "9.40 s"), (59.94, "59.9 s"), (185, "3:05"), (39729, "11:02:09")],
+)
+def test_durations(seconds, said):
+    assert duration(seconds) == said
+
+
+def test_counts_and_bytes():
+    assert [count(n) for n in (9.5, 950, 51_700, 3.52e6)] == ["9.5", "950", "51.7k", "3.52M"]
+    assert [bytes_(n) for n in (100, 2048, 1.5 * (1 << 30))] == ["100 B", "2 KiB", "1.5 GiB"]
+
+
+def progress(**changes) -> Progress:
+    values = {
+        "step": 420, "steps": 5000, "epoch": 1, "loss": 1.8312, "learning_rate": 9.8e-4,
+        "steps_per_s": 4.213, "samples_per_s": 202.2, "tokens_per_s": 51_700.0,
+        "memory_bytes": 1.2 * (1 << 30), "utilisation": 0.93, "seconds_left": 1090.0,
+        "steady_from": None,
+    }  # fmt: skip
+    return Progress(**{**values, **changes})
+
+
+def test_the_whole_line():
+    assert progress_line(progress(), 200) == (
+        "step 420/5000  loss 1.8312  lr 9.8e-04  4.21 it/s  202 samples/s  51.7k tokens/s  "
+        "mem 1.2 GiB  util 93%  left 18:10"
+    )
+
+
+@pytest.mark.parametrize("width", [10, 40, 60, 80, 100])
+def test_a_narrow_line_keeps_what_matters(width):
+    line = progress_line(progress(), width)
+    assert line.startswith("step 420/5000")
+    assert len(line) < max(width, 14)
+    if width >= 40:
+        assert "loss" in line
+
+
+def test_unknown_is_said_and_never_zero():
+    line = progress_line(progress(memory_bytes=None, utilisation=None, steady_from=4), 250)
+    assert "mem unknown" in line
+    assert "util unknown" in line
+    assert "compiling: judge speed from step 4" in line
