@@ -1,4 +1,4 @@
-"""What `make demo` claims, checked: the validation loss against the unigram entropy of the split."""
+"""What `make demo` claims, checked: the validation loss against the split's unigram entropy."""
 
 import sys
 from pathlib import Path

@@ -19,7 +19,7 @@ from hotloop.library import load_run, train
 from hotloop.probe.clock import clock
 from hotloop.request import fresh_request
 from hotloop.training.ledger import ROWS, Ledger
-from hotloop.training.messages import Evaluated, Note, Prepared
+from hotloop.training.messages import EpochDone, Evaluated, Note, Prepared
 from hotloop.training.signals import Signals
 
 
@@ -78,6 +78,15 @@ def test_the_effects_are_told_and_recorded(tiny, tmp_path):
     record = RunDir.open(tmp_path / "run").read()
     assert record["effects"] == [row.to_json() for row in prepared.effects]
     assert [m.step for m in heard if isinstance(m, Evaluated)] == [10, 20, 30, 40]
+
+
+def test_mfu_is_unknown_until_the_peak_is_measured(tiny, tmp_path):
+    for name, known in (("without", False), ("with", True)):
+        heard = []
+        run(tmp_path / name, tiny, tell=heard.append, measure_peak=known)
+        shares = [message.mfu for message in heard if isinstance(message, EpochDone)]
+        assert len(shares) == 2
+        assert all(0 < share < 1 if known else share is None for share in shares)
 
 
 def test_early_stopping(tiny, tmp_path):

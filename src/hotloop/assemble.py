@@ -14,7 +14,9 @@ from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
 from hotloop.probe import memory
 from hotloop.probe.attention import attention_modules
+from hotloop.probe.gemm import measure_gemm
 from hotloop.probe.machine import detect
+from hotloop.probe.threads import usable_threads
 from hotloop.recipes.schema import flatten
 from hotloop.request import plan_of
 from hotloop.training import prepare
@@ -124,12 +126,15 @@ def assemble(
     preflight.check_feed(feed)
     steps = _total_steps(training.max_steps, training.epochs, feed)
     if plan is None:
-        plan, origins, choices = plan_of(request, hardware, steps=steps)
+        threads = usable_threads(hardware.cores)
+        plan, origins, choices = plan_of(request, hardware, steps=steps, threads=threads)
         fit = request.origins["training.batch_size"].startswith("auto")
     else:
         origins, choices = {use.id: "the run's plan" for use in plan.techniques}, []
         fit = False
     prepare.check(plan, hardware, origins)
+    if request.measure_peak:
+        hardware = _with_peak(hardware, plan)
     plan, forecast, text = _forecast(job, plan, hardware, tell, fit=fit)
     return Assembly(
         request=request,
@@ -167,6 +172,17 @@ def precision_of(plan: Plan) -> str:
         if plan.choice(id) is not None:
             return name
     return "fp32"
+
+
+def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
+    """Return the hardware with the matrix rate measured on it, with the plan's threads."""
+    precision, before = precision_of(plan), torch.get_num_threads()
+    torch.set_num_threads(int((plan.choice("threads") or {}).get("count", 0)) or before)
+    try:
+        peak = measure_gemm(hardware.device, precision)
+    finally:
+        torch.set_num_threads(before)
+    return replace(hardware, measured={**hardware.measured, precision: peak})
 
 
 def _with_attention(job: Job, plan: Plan) -> Job:

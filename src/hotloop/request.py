@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,8 @@ class Request:
     plan_file: Path | None = None
     added: tuple[Use, ...] = ()  # --with
     removed: tuple[str, ...] = ()  # --without
-    sets: tuple[str, ...] = field(default=())  # dataset=all: one run each
+    sets: tuple[str, ...] = ()  # dataset=all: one run each
+    measure_peak: bool = False  # time matrix products first, so that MFU is known
 
 
 def parse_use(text: str) -> Use:
@@ -68,6 +69,7 @@ def fresh_request(
     plan_file: Path | None = None,
     added: Sequence[str] = (),
     removed: Sequence[str] = (),
+    measure_peak: bool = False,
 ) -> Request:
     """Resolve a request; keys are checked before the hardware (and torch) is looked at.
 
@@ -97,6 +99,7 @@ def fresh_request(
         added=uses,
         removed=tuple(removed),
         sets=every,
+        measure_peak=measure_peak,
     )
 
 
@@ -158,7 +161,7 @@ def refuse_changes(record: Mapping[str, Any], request: Request) -> None:
 
 
 def plan_of(
-    request: Request, hardware: Hardware, *, steps: int
+    request: Request, hardware: Hardware, *, steps: int, threads: tuple[int, str]
 ) -> tuple[Plan, dict[str, str], list[Choice]]:
     """Return the plan, who asked for each technique, and the reasons of what was derived.
 
@@ -183,6 +186,7 @@ def plan_of(
             hardware,
             origins=request.origins,
             steps=steps,
+            threads=threads,
         )
         origins = {choice.use.id: choice.origin for choice in choices}
     for use in request.added:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
 from hotloop import __version__
@@ -48,6 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away: not an error of ours
         return 141
+    except Exception:  # noqa: BLE001 - the last line of defence; it is printed whole
+        traceback.print_exc()
+        print(f"hotloop {__version__}: this is a bug of ours, please report it", file=sys.stderr)
+        return BUG
     except SystemExit as leave:  # argparse's own help and usage errors
         return leave.code if isinstance(leave.code, int) else 2
 

@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--with", dest="added", action="append", default=[], metavar="ID[:choice=value]")
     add("--without", dest="removed", action="append", default=[], metavar="ID")
     add("--show-config", action="store_true", help="print every setting with its origin, and stop")
+    add("--measure-peak", action="store_true", help="time matrix products first, for MFU")
     add("--json", type=Path, metavar="PATH", help="write the result as JSON")
     add("-q", "--quiet", action="store_true", help="warnings and errors only")
     add("-v", "--verbose", action="store_true", help="every note, and a line per log interval")
@@ -61,6 +62,7 @@ def run(args: Sequence[str]) -> int:
         plan_file=options.plan,
         added=options.added,
         removed=options.removed,
+        measure_peak=options.measure_peak,
     )
     screen = Screen(quiet=options.quiet, verbose=options.verbose)
     if options.show_config:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from hotloop import techniques
 from hotloop.core.plan import Plan, Use
 from hotloop.recipes.sources import Layer
 
@@ -56,8 +57,13 @@ def derive_plan(
     *,
     origins: Mapping[str, str],
     steps: int,
+    threads: tuple[int, str],
 ) -> tuple[Plan, list[Choice]]:
-    """Return the plan for a configuration on this machine, and why each technique is in it."""
+    """Return the plan for a configuration on this machine, and why each technique is in it.
+
+    What was asked for stays in it even where it cannot work: the engine says so. What is derived
+    here is left out where it cannot work. Raises PlanError when a micro batch would be empty.
+    """
     choices = [
         *_precision(training.precision, hardware, origins["training.precision"]),
         *_compile(training.use_compile, hardware, origins["training.use_compile"], steps),
@@ -65,18 +71,24 @@ def derive_plan(
         _always("gc-freeze", "a full garbage collection in mid-run stalls the loop"),
     ]
     if hardware.device == "cpu":
-        choices.append(_always("threads", "as many compute threads as usable cores"))
+        count, why = threads
+        choices.append(Choice(use=Use.of("threads", count=count), origin="auto", reason=why))
     else:
         choices.append(_always("lagged-loss-read", "reading a loss each step drains the queue"))
-    low = next((c.use.id for c in choices if c.use.id.startswith("autocast")), None)
+    shape = Plan(
+        micro_batch=training.batch_size // training.accumulation, accumulation=training.accumulation
+    )
+    usable = [choice for choice in choices if _works(choice.use, hardware, shape)]
+    low = any(choice.use.id.startswith("autocast") for choice in usable)
+    choices = [choice for choice in choices if choice.origin != "auto" or choice in usable]
     choices.append(_attention(attention, context, hardware, low, origins["model.attention"]))
     choices.sort(key=lambda choice: choice.use.id)
-    plan = Plan(
-        micro_batch=training.batch_size // training.accumulation,
-        accumulation=training.accumulation,
-        techniques=tuple(choice.use for choice in choices),
-    )
-    return plan, choices
+    return replace(shape, techniques=tuple(choice.use for choice in choices)), choices
+
+
+def _works(use: Use, hardware: Hardware, shape: Plan) -> bool:
+    plan = replace(shape, techniques=(use,))
+    return techniques.get(use.id).blocked(hardware, plan) is None
 
 
 def _always(id: str, reason: str) -> Choice:
@@ -109,7 +121,7 @@ def _compile(asked: str, hardware: Hardware, origin: str, steps: int) -> list[Ch
 
 
 def _attention(
-    asked: str, context: int, hardware: Hardware, low_precision: str | None, origin: str
+    asked: str, context: int, hardware: Hardware, low_precision: bool, origin: str
 ) -> Choice:
     if asked != "auto":
         return Choice(use=Use.of("sdpa", backend=asked), origin=origin, reason="asked for")

@@ -1,6 +1,7 @@
 """Threads: as many compute threads as there are cores for them, and no more.
 
-What: sets torch's intra-op thread count; 0 means the cores this process may really use.
+What: sets torch's intra-op thread count; 0 means at most the cores this process may really
+    use, and never more than torch (or OMP_NUM_THREADS) says.
 Helps when: a container's quota is smaller than the machine, so that torch starts too many
     threads: one spinning thread too many has cost 30x on two cores.
 Does not help when: the count is right already, or the work is on a card.
@@ -37,8 +38,8 @@ def apply(session: Session, *, count: int = 0) -> int:
     """Set the count; report nothing changed when it was right."""
     import torch
 
-    want = count or max(1, int(session.hardware.cores or 1))
     before = torch.get_num_threads()
+    want = count or min(before, max(1, int(session.hardware.cores or 1)))
     if want == before:
         return 0
     torch.set_num_threads(want)

@@ -1,0 +1,156 @@
+"""How far each technique moves losses and gradients: where `tolerance` and `cosine` come from.
+
+    PYTHONPATH=src OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.rounding
+
+Trains char models of three sizes with dropout for STEPS steps of the engine's own warm-up, plain
+and with each technique, and writes the largest deviations to benchmarks/results/. Two techniques
+are looked at through their arithmetic: fp16 autocast with its gate taken away (a step that its
+scaler skips counts in the losses after it), and TF32 by rounding what goes into matrix products to
+10 bits of mantissa.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import math
+import textwrap
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import cosine_similarity
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from hotloop import techniques
+from hotloop.core.plan import Plan, Use
+from hotloop.data.windows import Windows
+from hotloop.models.gpt import Gpt, next_token_loss
+from hotloop.probe.machine import detect
+from hotloop.recipes.char_lm import AdamW
+from hotloop.session import Job
+from hotloop.techniques.base import anywhere
+from hotloop.training.feed import Feed, Position
+from hotloop.training.prepare import prepare
+from hotloop.training.schedule import schedule
+from hotloop.training.step import Guard, accumulate, update
+
+RESULT = Path(__file__).parent / "results" / "rounding-cpu.json"
+STEPS = 10
+SIZES = ((2, 64, 4, 32), (4, 128, 4, 64), (6, 384, 6, 256))  # layers, width, heads, context
+SEEDS = (1, 2, 3)
+USES = (
+    Use.of("autocast-bf16"),
+    Use.of("autocast-fp16"),
+    Use.of("compile"),
+    Use.of("fused-adamw"),
+    Use.of("sdpa", backend="math"),
+    Use.of("sdpa", backend="naive"),
+    Use.of("tf32"),
+    Use.of("threads", count=2),
+)
+RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char-lm's defaults
+KNOWN = [replace(t, blocked=anywhere) for t in techniques.ALL]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What a few steps did."""
+
+    losses: list[float]
+    norms: list[float]  # of the gradients, before clipping
+    gradients: dict[str, torch.Tensor]  # of the first step, unscaled
+
+
+class RoundedProducts(TorchDispatchMode):
+    """Rounds what goes into float32 matrix products to TF32, to nearest even."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        if func.__name__ in ("mm.default", "bmm.default", "addmm.default"):
+            args = (*args[:-2], *(_tf32(tensor) for tensor in args[-2:]))
+        return func(*args, **(kwargs or {}))
+
+
+def _tf32(tensor: torch.Tensor) -> torch.Tensor:
+    bits = tensor.contiguous().view(torch.int32)
+    return ((bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
+
+
+def job(size: tuple[int, int, int, int], seed: int) -> Job:
+    """Return a character model on the source of Python's textwrap."""
+    layers, width, heads, context = size
+    text = inspect.getsource(textwrap)
+    characters = sorted(set(text))
+    ids = np.array([characters.index(c) for c in text], dtype=np.uint16)
+    windows = Windows(ids, tokens_fingerprint="", context=context, seed=seed, shuffle=True)
+    shape = {"layers": layers, "width": width, "heads": heads, "context": context}
+    return Job(
+        name="rounding",
+        model=lambda: Gpt(vocabulary=len(characters), dropout=0.2, **shape),
+        loss=next_token_loss,
+        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        train=windows,
+        valid=windows,
+        seed=seed,
+    )
+
+
+def trace(job: Job, use: Use | None) -> Trace:
+    """Train STEPS steps of 4 samples each."""
+    plan = Plan(micro_batch=4, techniques=(use,) if use else ())
+    emulated = use is not None and use.id == "tf32"
+    session, _ = prepare(job, plan, detect(), {}, known=KNOWN)
+    feed = Feed(samples=job.train, batch_size=4, drop_last=True)
+    at, guard, losses, norms, gradients = Position(), Guard(session), [], [], {}
+    for step in range(STEPS):
+        for group in session.optimizer.param_groups:
+            group["lr"] = RATE(step)
+        with RoundedProducts() if emulated else contextlib.nullcontext():
+            loss = accumulate(session, feed.window(at, 4), str, int)
+        if not gradients:
+            scale = session.scaler.get_scale() if session.scaler else 1.0
+            found = session.model.named_parameters()
+            gradients = {name: p.grad.double().flatten() / scale for name, p in found}
+        norms.append(update(session, guard, loss, 1.0).item())
+        losses.append(loss.item())
+        at = feed.after(at)
+    for undo in reversed(session.undo.values()):
+        undo()
+    return Trace(losses=losses, norms=norms, gradients=gradients)
+
+
+def deviation(plain: Trace, other: Trace) -> dict[str, float]:
+    """Return the largest relative deviations, and 1 - the smallest cosine."""
+    relative = [
+        max(abs(b / a - 1) for a, b in zip(mine, theirs, strict=True) if math.isfinite(b))
+        for mine, theirs in ((plain.losses, other.losses), (plain.norms, other.norms))
+    ]
+    cosines = [cosine_similarity(g, other.gradients[n], 0) for n, g in plain.gradients.items()]
+    return {"loss": relative[0], "norm": relative[1], "1-cosine": 1 - min(cosines).item()}
+
+
+def main() -> None:
+    """Measure, print and write."""
+    worst: dict[str, dict[str, float]] = {str(use): {} for use in USES}
+    for size in SIZES:
+        for seed in SEEDS if size[0] < 6 else SEEDS[:1]:
+            made = job(size, seed)
+            plain = trace(made, None)
+            for use in USES:
+                found = deviation(plain, trace(made, use))
+                row = worst[str(use)]
+                row |= {key: max(value, row.get(key, 0.0)) for key, value in found.items()}
+                print(f"{size} seed {seed} {use!s:24}", *(f"{k} {v:.1e}" for k, v in found.items()))
+    value = {"hardware": detect().to_json(), "steps": STEPS, "sizes": SIZES, "worst": worst}
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(value, indent=1) + "\n")
+    for name, row in worst.items():
+        print(f"worst {name:24}", *(f"{key} {number:.1e}" for key, number in row.items()))
+
+
+if __name__ == "__main__":
+    main()
