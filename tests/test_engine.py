@@ -19,7 +19,7 @@ from hotloop.library import load_run, train
 from hotloop.probe.clock import clock
 from hotloop.request import fresh_request
 from hotloop.training.ledger import ROWS, Ledger
-from hotloop.training.messages import EpochDone, Evaluated, Note, Prepared
+from hotloop.training.messages import EpochDone, Evaluated, Note, Prepared, Progress
 from hotloop.training.signals import Signals
 
 
@@ -78,6 +78,18 @@ def test_the_effects_are_told_and_recorded(tiny, tmp_path):
     record = RunDir.open(tmp_path / "run").read()
     assert record["effects"] == [row.to_json() for row in prepared.effects]
     assert [m.step for m in heard if isinstance(m, Evaluated)] == [10, 20, 30, 40]
+
+
+def test_progress_is_told_at_the_log_interval(tiny, tmp_path):
+    heard = []
+    run(tmp_path / "run", tiny, tell=heard.append)
+    told = [message for message in heard if isinstance(message, Progress)]
+    assert [p.step for p in told if p.step % 5 == 0] == list(range(5, 41, 5))
+    losses = {step.step: step.loss for step in load_run(tmp_path / "run").steps}
+    assert all(p.loss == losses[p.step] for p in told)
+    assert all(p.tokens_per_s == pytest.approx(16 * p.samples_per_s) for p in told)
+    assert told[-1].seconds_left == 0
+    assert all(p.memory_bytes > 1e7 for p in told)
 
 
 def test_mfu_is_unknown_until_the_peak_is_measured(tiny, tmp_path):

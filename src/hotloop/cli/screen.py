@@ -28,6 +28,7 @@ __all__ = ["Screen"]
 
 TERMINAL_EVERY, FILE_EVERY = 0.1, 10.0  # seconds between two progress lines
 FILE_WIDTH, SETTINGS_WIDTH = 120, 200  # columns where there is no terminal to ask
+NARROW = 70  # columns below which a table of four columns cannot be read
 _COLOUR = {"in effect": "green", "not needed here": "dim", "refused": "yellow"}
 
 
@@ -132,6 +133,13 @@ class Screen:
             facts.add_row(f"[bold]{name}[/]", escape(text))
         self._console.print(facts)
         reasons = {what: reason for what, _, reason in message.choices}
+        if self._console.width < NARROW:
+            for row in message.effects:
+                self._console.print(
+                    f"[{_COLOUR[row.word]}]{row.word}[/]: {escape(row.technique)}, "
+                    f"asked by {escape(row.origin)}: {escape(row.how)}"
+                )
+            return
         effects = Table(box=None, pad_edge=False)
         for title in ("technique", "asked by", "", "how it was read back, or why not"):
             effects.add_column(title, overflow="fold")

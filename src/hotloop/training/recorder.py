@@ -74,7 +74,7 @@ class Recorder:
         self._epoch = _Counts()
         self._epoch_began, self._epoch_worked = ledger.elapsed(), self._worked
         self._run, self._run_began = _Counts(), ledger.elapsed()
-        self.last_loss: float | None = None
+        self._read_last: tuple[_Step, float] | None = None  # newest step with its loss
 
     def step(
         self, before: Position, window: Sequence[Batch], rate: float, loss: Tensor, norm: Tensor
@@ -106,13 +106,12 @@ class Recorder:
 
     def flush(self, *, sync: bool = False) -> None:
         """Write every step so far, tell progress; with `sync`, wait for the disk."""
-        last = self._pending[-1] if self._pending else None
         self._read()
         if self._lines:
             self._journal.append(self._lines, sync=sync)
             self._lines = []
-        if last and self.last_loss is not None:
-            self._tell_progress(last, self.last_loss)
+        if self._read_last is not None and self._since.steps:
+            self._tell_progress(*self._read_last)
         self._ledger.mark("other")
 
     def event(self, kind: str, step: int, **fields: object) -> None:
@@ -152,7 +151,7 @@ class Recorder:
                 self._pending = []
                 raise DivergedError(f"step {step.number}: the loss is {loss}, its gradient {norm}")
             self._lines.append(self._line(step, loss, None if overflow else norm))
-            self.last_loss = loss
+            self._read_last = step, loss
         self._pending = []
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:

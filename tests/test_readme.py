@@ -1,0 +1,57 @@
+"""Every claim of the README that a machine can check."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from hotloop import techniques
+from hotloop.cli.main import VERBS
+from hotloop.core import errors
+from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    exec(compile(ast.parse(code), "README.md", "exec"), {})
+    assert "Gpt(" in capsys.readouterr().out
+    assert list((tmp_path / "runs").iterdir())
+
+
+def test_every_command_is_in_the_table_and_no_other():
+    named = set(re.findall(r"^\| `hotloop (\w+)", README, re.MULTILINE))
+    assert named == set(VERBS)
+
+
+def test_the_exit_codes_are_those_of_the_errors():
+    paragraph = " ".join(re.search(r"Exit codes: (.*?)\.\n", README, re.DOTALL)[1].split())
+    codes = {getattr(errors, name).exit_code for name in errors.__all__ if name.endswith("Error")}
+    said = {int(number) for number in re.findall(r"\b\d+\b", paragraph)}
+    assert codes <= said
+    assert said - codes == {0, 75, 130, 143}
+
+
+def test_presets_and_experiments_are_named():
+    for name in (*PRESETS, *EXPERIMENTS):
+        assert f"`{name}`" in README or f"experiment={name}" in README
+
+
+def test_its_pictures_exist():
+    for path in re.findall(r'"(docs/pictures/[^"]+)"', README):
+        assert (ROOT / path).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_its_make_targets_exist(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert f"make {target}" in README
+
+
+def test_nothing_is_said_to_be_measured_that_is_not():
+    for technique in techniques.ALL:
+        assert "Measured: not measured here yet." not in technique.page, technique.id
