@@ -269,3 +269,51 @@ def test_as_a_library(corpus, tmp_path, tiny):
         4,
         len(trained.vocabulary()),
     )
+
+
+def test_a_plan_file_gives_the_same_run(plain, tiny, tmp_path):
+    out = tmp_path / "run"
+    run(out, tiny, plan_file=plain / "plan.json")
+    assert weights(out) == weights(plain)
+    assert (out / "plan.json").read_bytes() == (plain / "plan.json").read_bytes()
+
+
+def test_with_and_without_change_the_plan_and_are_shown(tiny, tmp_path):
+    out = tmp_path / "run"
+    run(out, tiny, added=["sdpa:backend=math"], removed=["gc-freeze"])
+    rows = {row["technique"]: row for row in RunDir.open(out).read()["effects"]}
+    assert rows["sdpa(backend=math)"]["origin"] == "--with"
+    assert rows["sdpa(backend=math)"]["word"] == "in effect"
+    assert not any(name.startswith("gc-freeze") for name in rows)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("training.memory_fraction=0.5", "caps CUDA's allocator"),
+        ("data.num_workers=4", "no loader process"),
+        ("training.precision=fp16", "fp16 on a CPU"),
+    ],
+)
+def test_what_is_typed_and_has_no_effect_is_an_error(tiny, tmp_path, capsys, typed, said):
+    out = tmp_path / "run"
+    argv = ["train", "char-lm", "--out", str(out), *but(tiny, typed)]
+    assert main(argv) == 78
+    assert said in capsys.readouterr().err
+    assert not out.exists()
+    config = tmp_path / "settings.yaml"
+    key, _, value = typed.partition("=")
+    section, _, name = key.partition(".")
+    config.write_text(f"{section}:\n  {name}: {value}\n")
+    settings = [s for s in tiny if not s.startswith(key)]
+    assert (
+        main(["train", "-q", "char-lm", "--config", str(config), "--out", str(out), *settings]) == 0
+    )
+
+
+def test_a_long_validation_is_said_with_its_figure(tiny, tmp_path):
+    heard = []
+    run(tmp_path / "run", but(tiny, "training.eval_every_steps=1"), tell=heard.append)
+    (warned,) = [m.text for m in heard if isinstance(m, Note) and m.warning]
+    assert warned.startswith("each validation will cost about 67% of the training")
+    assert "training.eval_batches=1 makes that 20%" in warned

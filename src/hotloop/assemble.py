@@ -13,6 +13,7 @@ from hotloop import preflight
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
 from hotloop.probe import memory
+from hotloop.probe.allocator import cap_memory
 from hotloop.probe.attention import attention_modules
 from hotloop.probe.gemm import measure_gemm
 from hotloop.probe.machine import detect
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from hotloop.training.messages import Tell
 
 __all__ = ["Assembly", "assemble", "default_folder", "precision_of", "run_record"]
+
+STEP_OVER_FORWARD = 3  # forward and backward in forwards: the backward has twice the products
+LONG_VALIDATION = 0.2  # of the training between two validations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,14 @@ class Assembly:
             drop_last=self.feed.drop_last,
         )
 
+    def _preset(self) -> dict[str, str]:
+        groups = _preset_keys(self.request)
+        return (
+            {"preset": "; ".join(f"{o}: {', '.join(k)}" for o, k in groups.items())}
+            if groups
+            else {}
+        )
+
     def facts(self) -> dict[str, str]:
         """Return what a user wants to see before step 1, a line each."""
         plan, feed, about = self.plan, self.feed, self.data.about
@@ -81,6 +93,7 @@ class Assembly:
         )
         unseen = about["unseen"]
         return {
+            **self._preset(),
             "device": f"{self.hardware.name} ({self.hardware.device})",
             "data": (
                 f"{len(self.data.train):,} training and {len(self.data.valid):,} validation "
@@ -98,6 +111,17 @@ class Assembly:
         }
 
 
+def _preset_keys(request: Request) -> dict[str, list[str]]:
+    """Return `key=value` by what brought it in, for presets, experiments and `auto`."""
+    flat, found = flatten(request.config), dict[str, list[str]]()
+    for key, origin in request.origins.items():
+        if origin.startswith("auto ("):
+            found.setdefault(origin, []).append(f"{key}={flat[key]}")
+        elif origin.startswith(("preset ", "experiment ")):
+            found.setdefault(origin.partition(":")[0], []).append(f"{key}={flat[key]}")
+    return found
+
+
 def _model(config: Any) -> dict[str, Any]:
     prefix = "model."
     flat = flatten(config)
@@ -112,6 +136,8 @@ def assemble(
     Raises DataError, PlanError, ConfigError or DeviceError.
     """
     config, hardware = request.config, detect()
+    _cap_memory(request, hardware, tell)
+    _refuse_workers(request, tell)
     data = request.recipe.load().prepare_data(
         config,
         cache=ENV.cache / "tokens",
@@ -124,6 +150,7 @@ def assemble(
     training = config.training
     feed = Feed(samples=job.train, batch_size=training.batch_size, drop_last=config.data.drop_last)
     preflight.check_feed(feed)
+    _warn_of_long_validation(config, job, feed, tell)
     steps = _total_steps(training.max_steps, training.epochs, feed)
     if plan is None:
         threads = usable_threads(hardware.cores)
@@ -156,6 +183,44 @@ def _parameters(job: Job) -> int:
     """Count without memory: the model is built on torch's meta device."""
     with torch.random.fork_rng([]), torch.device("meta"):
         return sum(parameter.numel() for parameter in job.model().parameters())
+
+
+def _cap_memory(request: Request, hardware: Hardware, tell: Tell) -> None:
+    fraction = request.config.training.memory_fraction
+    why = cap_memory(fraction, hardware.device) if fraction else None
+    if why is None:
+        return
+    if request.origins["training.memory_fraction"] in prepare.TYPED:
+        raise ConfigError(f"{why}; leave it out")
+    tell(Note(text=why))
+
+
+def _refuse_workers(request: Request, tell: Tell) -> None:
+    if not request.config.data.num_workers:
+        return
+    why = (
+        f"data.num_workers={request.config.data.num_workers} has no effect: batches are cut from a "
+        "memory-mapped file in microseconds and no loader process is started"
+    )
+    if request.origins["data.num_workers"] in prepare.TYPED:
+        raise ConfigError(f"{why}; leave it out")
+    tell(Note(text=why))
+
+
+def _warn_of_long_validation(config: Any, job: Job, feed: Feed, tell: Tell) -> None:
+    """Say so when validating would cost a large part of the training between two validations."""
+    training = config.training
+    every = training.eval_every_steps or feed.steps_per_epoch * (training.eval_every_epochs or 1)
+    micro = training.batch_size // training.accumulation
+    read = len(job.valid) if training.eval_batches is None else training.eval_batches * micro
+    share = min(read, len(job.valid)) / (STEP_OVER_FORWARD * every * feed.batch_size)
+    if share > LONG_VALIDATION:
+        fewer = max(1, int(LONG_VALIDATION * STEP_OVER_FORWARD * every * feed.batch_size / micro))
+        text = (
+            f"each validation will cost about {share:.0%} of the training between two of them; "
+            f"training.eval_batches={fewer} makes that {LONG_VALIDATION:.0%}"
+        )
+        tell(Note(text=text, warning=True))
 
 
 def _total_steps(max_steps: int | None, epochs: int | None, feed: Feed) -> int:

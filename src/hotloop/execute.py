@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop import preflight
 from hotloop.assemble import precision_of
-from hotloop.core.errors import ConfigError, DeviceError, DivergedError, HotloopError
+from hotloop.core.errors import DeviceError, DivergedError, HotloopError
 from hotloop.core.trace import WARMUP_STEPS
-from hotloop.probe.allocator import cap_memory
 from hotloop.probe.machine import readings
 from hotloop.training import checkpoint, prepare, store
 from hotloop.training.feed import Position
@@ -40,6 +39,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RunResult", "execute"]
 
+DIVERGED = (
+    "Lower training.learning_rate, lengthen training.warmup_steps, set training.gradient_clip, or "
+    "look at those samples; hotloop sample and --resume use the last good checkpoint"
+)
 TIME_LIMIT = 75  # exit code of a run that can be resumed
 
 
@@ -67,17 +70,16 @@ def execute(
     ledger.mark("start")
     try:
         session, effects, at = _set_up(run, parts, ledger, signals, tell)
+        size = parts.forecast.parameters_bytes + parts.forecast.optimizer_bytes
+        preflight.check_disk(run.checkpoints, size, parts.request.config.training.keep, disk)
     except Dropped:
         assert signals.received is not None
         code = 128 + signals.received
         run.update(status="stopped", reason="signal")
         return RunResult(path=run.path, reason="signal", exit_code=code, step=0)
-    preflight.check_disk(
-        run.checkpoints,
-        parts.forecast.parameters_bytes + parts.forecast.optimizer_bytes,
-        parts.request.config.training.keep,
-        disk,
-    )
+    except HotloopError as error:
+        run.update(status="failed", reason=str(error))
+        raise
     run.update(effects=[effect.to_json() for effect in effects], status="running")
     tell(
         Prepared(
@@ -115,7 +117,6 @@ def _set_up(
     run: RunDir, parts: Assembly, ledger: Ledger, signals: Signals, tell: Tell
 ) -> tuple[Session, list[Effect], Position]:
     """Return the session at its position; compilation is charged to its own row."""
-    _cap_memory(parts, tell)
     session, effects = prepare.prepare(parts.job, parts.plan, parts.hardware, parts.origins)
     newest, broken = store.newest_sound(run.checkpoints)
     for bad in broken:
@@ -136,16 +137,6 @@ def _set_up(
         effects = prepare.after_warm_up(effects, session, failure)
         ledger.mark("compile")
     return session, effects, at
-
-
-def _cap_memory(parts: Assembly, tell: Tell) -> None:
-    fraction = parts.request.config.training.memory_fraction
-    why = cap_memory(fraction, parts.hardware.device) if fraction else None
-    if why is None:
-        return
-    if parts.request.origins["training.memory_fraction"] in prepare.TYPED:
-        raise ConfigError(f"{why}; leave it out")
-    tell(Note(text=why))
 
 
 def _recorder(
@@ -222,9 +213,11 @@ def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
     ledger.mark("start")
     try:
         ending = loop.train(at)
+    except DivergedError as error:
+        _end(run, loop, ledger, "diverged", str(error))
+        raise DivergedError(f"{error}; {loop.keeper.safe}. {DIVERGED}") from error
     except (HotloopError, RuntimeError) as error:
-        status = "diverged" if isinstance(error, DivergedError) else "failed"
-        _end(run, loop, ledger, status, str(error))
+        _end(run, loop, ledger, "failed", str(error))
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise DeviceError(
                 f"out of memory with a micro batch of {loop.session.micro_batch}; "

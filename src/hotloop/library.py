@@ -12,7 +12,7 @@ from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.core.trace import StepTrace, steps
 from hotloop.request import fresh_request, saved_request
-from hotloop.training.store import Stored, listing, newest_sound
+from hotloop.training.store import Stored, best_of, listing, newest_sound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,8 +75,7 @@ class Run:
             return newest
         sound = [stored for stored in listing(folder, verify=True) if stored.sound]
         if which == "best":
-            judged = [s for s in sound if s.validation_loss is not None]
-            return min(judged, key=lambda s: s.validation_loss or 0.0) if judged else newest
+            return best_of(sound) or newest
         for stored in sound:
             if which == str(stored.step):
                 return stored

@@ -10,7 +10,7 @@ from hotloop.cli.words import bytes_
 from hotloop.core.errors import CheckpointError
 from hotloop.core.files import write_json
 from hotloop.core.rundir import RunDir
-from hotloop.training.store import Stored, listing
+from hotloop.training.store import Stored, best_of, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,10 +52,8 @@ def _state(one: Stored) -> str:
 def _marks(stored: Sequence[Stored]) -> dict[int, str]:
     readable = [one for one in stored if one.bytes is not None and not one.broken]
     marks = {readable[-1].step: "last"} if readable else {}
-    judged = [one for one in readable if one.validation_loss is not None]
-    if judged:
-        best = min(judged, key=lambda one: one.validation_loss or 0.0).step
-        marks[best] = "best, last" if best in marks else "best"
+    if (best := best_of(readable)) is not None:
+        marks[best.step] = "best, last" if best.step in marks else "best"
     return marks
 
 

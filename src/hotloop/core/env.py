@@ -1,8 +1,11 @@
 """The one place that reads the environment: once, at import, and never writes it."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from hotloop.core.errors import ConfigError
 
 __all__ = ["ENV", "Environment"]
 
@@ -16,16 +19,42 @@ class Environment:
     rank: int  # torchrun's RANK; 0 for a single process
     world: int  # torchrun's WORLD_SIZE
 
+    @classmethod
+    def read(cls, values: Mapping[str, str]) -> "Environment":
+        """Return what `values` say; an empty one counts as absent. Raises ConfigError."""
+        rank, world = _whole(values, "RANK", 0), _whole(values, "WORLD_SIZE", 1)
+        if not 0 <= rank < world:
+            raise ConfigError(
+                f"RANK={rank} and WORLD_SIZE={world} do not go together: start with torchrun, "
+                "or unset both"
+            )
+        no_color = bool(values.get("NO_COLOR"))  # https://no-color.org (2026-11)
+        return cls(cache=_cache(values), no_color=no_color, rank=rank, world=world)
 
-def _read() -> Environment:
-    get = os.environ.get
-    fallback = Path(get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hotloop"
-    return Environment(
-        cache=Path(get("HOTLOOP_CACHE") or fallback),
-        no_color=bool(get("NO_COLOR")),
-        rank=int(get("RANK") or 0),
-        world=int(get("WORLD_SIZE") or 1),
-    )
+
+def _whole(values: Mapping[str, str], name: str, default: int) -> int:
+    text = values.get(name) or str(default)
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} must be a whole number, not {text!r}: unset it") from error
 
 
-ENV = _read()
+def _cache(values: Mapping[str, str]) -> Path:
+    """Return the absolute path of the cache folder, by the XDG base directory specification.
+
+    A relative XDG_CACHE_HOME is to be ignored:
+    https://specifications.freedesktop.org/basedir-spec/latest/ (2026-11)
+    """
+    own, shared = values.get("HOTLOOP_CACHE"), values.get("XDG_CACHE_HOME")
+    try:
+        if own:
+            return Path(own).expanduser().absolute()
+        if shared and os.path.isabs(shared):
+            return Path(shared) / "hotloop"
+        return Path.home() / ".cache" / "hotloop"
+    except RuntimeError as error:  # a container's user without an entry in /etc/passwd
+        raise ConfigError(f"{error} Set HOTLOOP_CACHE to a folder that can be written") from error
+
+
+ENV = Environment.read(os.environ)

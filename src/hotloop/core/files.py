@@ -2,30 +2,49 @@
 
 Order of every write: temp beside the target, flush, fsync, rename, fsync the folder. A folder is
 written file by file with a checksummed manifest (size and xxh3-128 of each file) and renamed whole.
-Manifest history: schema 1 (2026-11) files, generation, check.
 """
 
+import contextlib
 import errno
 import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import xxhash
 
-from hotloop.core.errors import DataError, WriteError
+from hotloop.core.errors import WriteError
+from hotloop.core.manifest import (
+    MANIFEST,
+    SCHEMA,
+    Buffer,
+    check_folder,
+    digest,
+    is_plain,
+    manifest_check,
+    read_json,
+    read_manifest,
+)
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 __all__ = [
     "DISK",
     "MANIFEST",
     "Disk",
     "Journal",
+    "change_text",
     "check_folder",
-    "create_exclusive",
     "digest",
     "free_bytes",
     "make_folder",
@@ -39,12 +58,14 @@ __all__ = [
     "write_json",
 ]
 
-MANIFEST = "MANIFEST.json"
-SCHEMA = 1
 _TEMP, _GONE = ".tmp-", ".gone-"  # an unfinished write; a folder on its way out
-_READ_BYTES = 1 << 22
-
-Buffer = bytes | bytearray | memoryview
+_LEFT = re.compile(r"\.(?:tmp|gone)-.+-[0-9a-f]{8}")  # the names made with them
+_READ_BYTES = 1 << 16
+_TRIES, _WAIT = 200, 0.01  # for another process that has a file locked; seconds
+_IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES)  # a folder; EACCES on Windows
+# A file system that cannot sync a folder says so like this, and PostgreSQL goes on as well:
+# https://github.com/postgres/postgres/blob/master/src/common/file_utils.c, fsync_fname (2026-11)
+_NO_FOLDER_SYNC = (errno.EBADF, errno.EINVAL)
 
 
 def _fsync_folder(path: Path) -> None:
@@ -53,6 +74,9 @@ def _fsync_folder(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
     finally:
         os.close(handle)
 
@@ -70,14 +94,6 @@ class Disk:
 DISK = Disk()
 
 
-def digest(*parts: Buffer | str) -> str:
-    """Return the xxh3-128 of the parts in hex: a fingerprint, not a protection against malice."""
-    state = xxhash.xxh3_128()
-    for part in parts:
-        state.update(part.encode() if isinstance(part, str) else part)
-    return state.hexdigest()
-
-
 def _failed(path: Path, error: OSError) -> WriteError:
     hint = {
         errno.ENOSPC: "free some space or name another folder with --out",
@@ -85,12 +101,41 @@ def _failed(path: Path, error: OSError) -> WriteError:
         errno.EROFS: "the file system is read-only: name another folder with --out",
         errno.EACCES: "no permission to write there: name another folder with --out",
         errno.EFBIG: "the file system or `ulimit -f` does not allow files of this size",
+        errno.ENOENT: "make its folder first, or name another one",
+        errno.EEXIST: "something else is in the way: move it or choose another name",
+        errno.ENOTDIR: "a file is in the way of a folder: move it or choose another name",
+        errno.EISDIR: "a folder is in the way: move it or choose another name",
+        errno.ENAMETOOLONG: "choose a shorter name",
+        errno.ENOLCK: "this file system has no locks: name another folder with --out",
+        errno.ENOSYS: "this file system lacks what is needed: name another folder with --out",
     }.get(error.errno or 0, "check the disk and try again")
     return WriteError(f"cannot write {path}: {error.strerror or error}; {hint}")
 
 
-def _temp_beside(target: Path) -> Path:
-    return target.with_name(f"{_TEMP}{target.name}-{os.getpid()}-{secrets.token_hex(4)}")
+def _beside(target: Path, prefix: str) -> Path:
+    return target.parent / f"{prefix}{target.name}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _drop(path: Path) -> None:
+    """Remove a file, a link (not what it points to) or a folder as far as that can be done."""
+    if os.path.isdir(path) and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+@contextlib.contextmanager
+def _temp_for(target: Path) -> Iterator[Path]:
+    """Name a temp beside `target`; whatever ends the block early, nothing half stays behind."""
+    temp = _beside(target, _TEMP)
+    try:
+        yield temp
+    except BaseException as error:  # also a signal, and the chunks' own error
+        _drop(temp)
+        if isinstance(error, OSError):
+            raise _failed(target, error) from error
+        raise
 
 
 def _write_synced(path: Path, chunks: Iterable[Buffer], disk: Disk) -> dict[str, object]:
@@ -106,52 +151,33 @@ def _write_synced(path: Path, chunks: Iterable[Buffer], disk: Disk) -> dict[str,
     return {"bytes": size, "xxh3_128": state.hexdigest()}
 
 
-def make_folder(path: Path) -> Path:
-    """Make a folder and its parents; raise WriteError with the reason when that fails."""
+def make_folder(path: Path, *, disk: Disk = DISK) -> Path:
+    """Make a folder and its parents durably; raise WriteError with the reason when that fails."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        for each in (*reversed(path.parents), path):
+            if not each.is_dir():
+                each.mkdir(exist_ok=True)
+                disk.fsync_folder(each.parent)
     except OSError as error:
         raise _failed(path, error) from error
     return path
 
 
 def write_file(path: Path, data: bytes | str, *, disk: Disk = DISK) -> None:
-    """Replace `path` by `data` at once and durably. Raises WriteError; the old file then stays."""
-    temp = _temp_beside(path)
-    try:
+    """Replace `path` by `data` at once and durably.
+
+    Raises WriteError; the old file then stays, unless the sync of its folder was all that failed:
+    then the new one is there whole, but a power loss may bring the old one back.
+    """
+    with _temp_for(path) as temp:
         _write_synced(temp, [data.encode() if isinstance(data, str) else data], disk)
         disk.rename(temp, path)
         disk.fsync_folder(path.parent)
-    except OSError as error:
-        temp.unlink(missing_ok=True)
-        raise _failed(path, error) from error
 
 
 def write_json(path: Path, value: object, *, disk: Disk = DISK) -> None:
-    """Write `value` as indented JSON; NaN is refused because JSON has none."""
+    """Write `value` as indented JSON. Raises WriteError, and ValueError for NaN: JSON has none."""
     write_file(path, json.dumps(value, indent=1, allow_nan=False) + "\n", disk=disk)
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    keys = [key for key, _ in pairs]
-    if twice := sorted({key for key in keys if keys.count(key) > 1}):
-        raise ValueError(f"key stands twice: {', '.join(twice)}")
-    return dict(pairs)
-
-
-def read_json(path: Path) -> dict[str, object]:
-    """Return the object in a JSON file; DataError names the file and the place of a fault."""
-    try:
-        value = json.loads(path.read_bytes(), object_pairs_hook=_refuse_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise DataError(f"{path} must hold one JSON object, not a {type(value).__name__}")
-    return value
-
-
-def _manifest_check(files: Mapping[str, object], generation: str) -> str:
-    return digest(json.dumps([files, generation], sort_keys=True))
 
 
 def write_folder(
@@ -159,107 +185,77 @@ def write_folder(
 ) -> dict[str, object]:
     """Write a folder of files with a manifest, durably and all or nothing.
 
-    `files` maps a name to the chunks of its content. Returns the manifest. If `target` exists
-    already (another process was first), it is left as it is. Raises WriteError.
+    `files` maps a plain name to the chunks of its content. Returns the manifest. A sound folder
+    that is there already (another process was first) stays as it is; a broken one is moved aside
+    to `<name>.broken-*`, for it is evidence. Raises WriteError; then nothing new has the name.
     """
-    temp = _temp_beside(target)
-    try:
-        temp.mkdir(parents=True)
+    assert all(map(is_plain, files)), f"plain file names are needed, not {list(files)}"
+    make_folder(target.parent, disk=disk)
+    with _temp_for(target) as temp:
+        temp.mkdir()
         written = {name: _write_synced(temp / name, parts, disk) for name, parts in files.items()}
         generation = secrets.token_hex(8)
         manifest: dict[str, object] = {
             "schema": SCHEMA,
             "generation": generation,
             "files": written,
-            "check": _manifest_check(written, generation),
+            "check": manifest_check(written, generation),
         }
         _write_synced(temp / MANIFEST, [json.dumps(manifest, indent=1).encode()], disk)
         disk.fsync_folder(temp)
-        if target.exists():
-            shutil.rmtree(temp)
-            return read_manifest(target)
-        disk.rename(temp, target)
-        disk.fsync_folder(target.parent)
-    except OSError as error:
-        shutil.rmtree(temp, ignore_errors=True)
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and (target / MANIFEST).exists():
-            return read_manifest(target)  # another process was first between the test and rename
-        raise _failed(target, error) from error
-    except BaseException:  # the chunks' own error, or a signal: nothing half stays behind
-        shutil.rmtree(temp, ignore_errors=True)
-        raise
-    return manifest
+        return manifest if _put(temp, target, disk) else read_manifest(target)
 
 
-def read_manifest(folder: Path) -> dict[str, object]:
-    """Return a folder's manifest; DataError when it is missing, torn or of another schema."""
-    try:
-        manifest = read_json(folder / MANIFEST)
-    except OSError as error:
-        raise DataError(f"{folder} has no readable {MANIFEST}: {error.strerror}") from error
-    files, generation = manifest.get("files"), manifest.get("generation")
-    if manifest.get("schema") != SCHEMA:
-        raise DataError(f"{folder / MANIFEST} has schema {manifest.get('schema')}, not {SCHEMA}")
-    if not isinstance(files, dict) or not isinstance(generation, str):
-        raise DataError(f"{folder / MANIFEST} lacks its list of files")
-    if manifest.get("check") != _manifest_check(files, generation):
-        raise DataError(f"{folder / MANIFEST} does not match its own checksum")
-    return manifest
-
-
-def check_folder(folder: Path) -> list[str]:
-    """Return what is broken in a folder written by `write_folder`; an empty list means sound."""
-    try:
-        files = read_manifest(folder)["files"]
-    except DataError as error:
-        return [str(error)]
-    assert isinstance(files, dict)
-    broken = []
-    for name, want in files.items():
-        path = folder / name
+def _put(temp: Path, target: Path, disk: Disk) -> bool:
+    """Rename a folder into place durably; False when a sound one is there already."""
+    while True:
         try:
-            size = path.stat().st_size
-            if size != want["bytes"]:
-                broken.append(f"{name} has {size} bytes, its manifest says {want['bytes']}")
-            elif (have := _hash_file(path)) != want["xxh3_128"]:
-                broken.append(f"{name} is damaged: xxh3-128 {have}, expected {want['xxh3_128']}")
-        except FileNotFoundError:
-            broken.append(f"{name} is missing")
+            disk.rename(temp, target)
+            break
         except OSError as error:
-            broken.append(f"{name} cannot be read: {error.strerror}")
-    return broken
-
-
-def _hash_file(path: Path) -> str:
-    state = xxhash.xxh3_128()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_READ_BYTES):
-            state.update(chunk)
-    return state.hexdigest()
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder so that no half of it can be met under its name."""
-    aside = folder.with_name(f"{_GONE}{folder.name}-{secrets.token_hex(4)}")
+            if error.errno not in _IN_THE_WAY or not target.is_dir():
+                raise
+        if not check_folder(target):
+            _drop(temp)
+            disk.fsync_folder(target.parent)  # its writer may not have come to that yet
+            return False
+        aside = target.with_name(f"{target.name}.broken-{secrets.token_hex(4)}")
+        with contextlib.suppress(FileNotFoundError):  # another writer moved it
+            disk.rename(target, aside)
+            if not check_folder(aside):  # another writer's, which came since
+                disk.rename(aside, target)
     try:
-        os.replace(folder, aside)
+        disk.fsync_folder(target.parent)
+    except OSError:
+        with contextlib.suppress(OSError):
+            disk.rename(target, temp)  # what may not last must not look as if it did
+        raise
+    return True
+
+
+def remove_folder(folder: Path, *, disk: Disk = DISK) -> None:
+    """Remove a folder so that no half of it can be met under its name. A link goes alone."""
+    try:
+        if folder.is_symlink() or not folder.is_dir():
+            folder.unlink()
+            return
+        aside = _beside(folder, _GONE)
+        disk.rename(folder, aside)
+        disk.fsync_folder(folder.parent)  # else a power loss could bring the name back to a half
         shutil.rmtree(aside)
     except OSError as error:
         raise _failed(folder, error) from error
 
 
 def sweep(parent: Path) -> list[str]:
-    """Remove what crashed writers left in `parent`; return the names.
+    """Remove what crashed writers left in `parent`; return the names of what has gone.
 
     Only for a folder whose lock the caller holds: a living writer's temp would go too.
     """
-    left = [p for p in parent.glob(".*") if p.name.startswith((_TEMP, _GONE))]
+    left = [path for path in parent.glob(".*") if _LEFT.fullmatch(path.name)]
     for path in left:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    return sorted(path.name for path in left)
+        _drop(path)
+    return sorted(path.name for path in left if not os.path.lexists(path))
 
 
 def free_bytes(path: Path) -> int:
@@ -269,17 +265,14 @@ def free_bytes(path: Path) -> int:
 
 def probe_folder(folder: Path, *, disk: Disk = DISK) -> None:
     """Write, sync, read back and remove a small file; WriteError when any of it fails."""
-    path, data = folder / f"{_TEMP}probe-{secrets.token_hex(4)}", secrets.token_bytes(4096)
-    make_folder(folder)
-    try:
+    make_folder(folder, disk=disk)
+    data = secrets.token_bytes(4096)
+    with _temp_for(folder / "probe") as path:
         _write_synced(path, [data], disk)
         disk.fsync_folder(folder)
         if path.read_bytes() != data:
             raise WriteError(f"{folder} gave back other bytes than were written: check the disk")
-    except OSError as error:
-        raise _failed(folder, error) from error
-    finally:
-        path.unlink(missing_ok=True)
+        path.unlink()
 
 
 class Journal:
@@ -287,51 +280,122 @@ class Journal:
 
     def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
         self.path, self._disk = path, disk
-        self.had_lines = False  # whether there were whole lines before this opening
         try:
-            self._stream = path.open("ab")
-            self._cut_torn_line()
+            new = not path.exists()
+            self._end = 0 if new else _end_of_lines(path)  # bytes that were appended whole
+            self._stream = self._open()
+            if new:
+                disk.fsync_folder(path.parent)
         except OSError as error:
             raise _failed(path, error) from error
+        self.had_lines = self._end > 0  # whether there were whole lines before this opening
 
-    def _cut_torn_line(self) -> None:
-        size = self._stream.seek(0, os.SEEK_END)
-        with self.path.open("rb") as reader:
-            end = size
-            while end > 0:
-                start = max(0, end - _READ_BYTES)
-                reader.seek(start)
-                newline = reader.read(end - start).rfind(b"\n")
-                if newline >= 0:
-                    end = start + newline + 1
-                    break
-                end = start
-        if end != size:
-            self._stream.truncate(end)
-        self.had_lines = end > 0
+    def _open(self) -> BinaryIO:
+        stream = self.path.open("ab")
+        if stream.seek(0, os.SEEK_END) > self._end:
+            stream.truncate(self._end)
+        self._end = stream.seek(0, os.SEEK_END)
+        return stream
 
     def append(self, lines: Iterable[str], *, sync: bool = False) -> None:
-        """Append whole lines and hand them to the system; with `sync`, to the platter."""
+        """Append whole lines and hand them to the system; with `sync`, to the platter.
+
+        Raises WriteError. What a failed call left is cut off by the next one, so that a retry
+        neither repeats a line nor continues half of one.
+        """
+        data = "".join(f"{line}\n" for line in lines).encode()
         try:
-            self._disk.write(self._stream, "".join(f"{line}\n" for line in lines).encode())
+            if self._stream.closed:
+                self._stream = self._open()
+            self._disk.write(self._stream, data)
             self._stream.flush()
             if sync:
                 self._disk.fsync(self._stream.fileno())
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self._stream.close()  # its buffer may hold a part of the lines
             raise _failed(self.path, error) from error
+        self._end += len(data)
 
     def close(self) -> None:
         """Close the file."""
-        self._stream.close()
+        try:
+            self._stream.close()
+        except OSError as error:
+            raise _failed(self.path, error) from error
 
 
-def create_exclusive(path: Path, data: str) -> bool:
-    """Create a small file unless it exists; return whether this call made it."""
+def _end_of_lines(path: Path) -> int:
+    """Return where the last whole line of a file ends."""
+    with path.open("rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        while end > 0:
+            start = max(0, end - _READ_BYTES)
+            stream.seek(start)
+            newline = stream.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
+            end = start
+    return 0
+
+
+def change_text(path: Path, change: Callable[[str], str]) -> None:
+    """Let `change` make the new text of a small file from the old, one process at a time.
+
+    No file is the empty text. The system's lock keeps others out and ends with the process, so
+    a text that a kill cut off is met as it is. What `change` raises passes through, and the file
+    stays. Raises WriteError, also when another process keeps the file locked.
+    """
     try:
-        with path.open("x", encoding="utf-8") as stream:
-            stream.write(data)
-    except FileExistsError:
-        return False
+        for _ in range(_TRIES):
+            with path.open("a+b") as stream, _locked(stream) as alone:
+                if alone and _is_at(path, stream):
+                    _change(path, stream, change)
+                    return
+            time.sleep(_WAIT)
     except OSError as error:
         raise _failed(path, error) from error
-    return True
+    raise WriteError(f"{path} is kept locked by a process that does not go on: end that one")
+
+
+def _change(path: Path, stream: BinaryIO, change: Callable[[str], str]) -> None:
+    stream.seek(0)
+    old = stream.read().decode(errors="replace")
+    new = change(old)
+    if new != old:
+        stream.truncate(0)
+        stream.write(new.encode())
+        stream.flush()
+    if not new:
+        with contextlib.suppress(PermissionError):  # Windows: it is open, and stays empty
+            path.unlink()
+
+
+def _is_at(path: Path, stream: BinaryIO) -> bool:
+    """Whether an open file still has its name: the process before may have removed it."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _locked(stream: BinaryIO) -> Iterator[bool]:
+    """Hold the system's lock on an open file; False when another process holds it."""
+    try:
+        _lock(stream, on=True)
+    except (BlockingIOError, PermissionError):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        _lock(stream, on=False)  # closing would not do: a forked child may have it open too
+
+
+def _lock(stream: BinaryIO, *, on: bool) -> None:
+    if sys.platform == "win32":
+        stream.seek(1 << 30)  # a locked byte cannot be read: take one far behind the text
+        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK if on else msvcrt.LK_UNLCK, 1)
+    else:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB if on else fcntl.LOCK_UN)

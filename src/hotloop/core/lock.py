@@ -4,15 +4,20 @@ import ctypes
 import json
 import os
 import platform
-import secrets
-import time
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hotloop.core.errors import UsageError
-from hotloop.core.files import create_exclusive
+from hotloop.core.files import change_text
 
 __all__ = ["Holder", "Lock"]
+
+_GREATEST_PID = 2**31 - 1  # pid_t is a C int
+# Windows' SYNCHRONIZE right, ERROR_INVALID_PARAMETER and WAIT_TIMEOUT, from
+# https://learn.microsoft.com/windows/win32/procthread/process-security-and-access-rights and
+# https://learn.microsoft.com/windows/win32/debug/system-error-codes--0-499- (2026-11)
+_SYNCHRONIZE, _NO_SUCH_PROCESS, _WAIT_TIMEOUT = 0x00100000, 87, 258
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +25,7 @@ class Holder:
     """The process that holds a lock."""
 
     pid: int
-    host: str
+    host: str  # a container's name counts as a host's
     boot: str | None  # changes with every boot; None where the system has no such id
     started: str | None  # tells a reused pid from the old one; None where unknown
 
@@ -28,19 +33,43 @@ class Holder:
     def me(cls) -> "Holder":
         """Return this process."""
         pid = os.getpid()
-        return cls(pid=pid, host=platform.node(), boot=_boot_id(), started=_start_ticks(pid))
+        return cls(pid=pid, host=platform.node(), boot=_boot_id(), started=_started(pid))
+
+    @classmethod
+    def parse(cls, text: str) -> "Holder | None":
+        """Return the holder that a lock's text names; None when it names none. Ignores new keys."""
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(raw, dict):
+            return None
+        pid, host, boot, started = (raw.get(key) for key in ("pid", "host", "boot", "started"))
+        if type(pid) is not int or not 0 < pid <= _GREATEST_PID or not isinstance(host, str):
+            return None
+        return cls(
+            pid=pid,
+            host=host,
+            boot=boot if isinstance(boot, str) else None,
+            started=started if isinstance(started, str) else None,
+        )
 
     def why_stale(self) -> str | None:
         """Return why this holder is surely gone, or None when it may be alive."""
         if self.host != platform.node():
             return None  # another machine on a shared disk: nothing here can tell
-        if self.boot != _boot_id():
+        if _differ(self.boot, _boot_id()):
             return "the machine was restarted since"
         if not _alive(self.pid):
             return f"process {self.pid} is gone"
-        if self.started != _start_ticks(self.pid):
+        if _differ(self.started, _started(self.pid)):
             return f"process id {self.pid} belongs to another process now"
         return None
+
+
+def _differ(then: str | None, now: str | None) -> bool:
+    """Whether two values are known and not the same: nothing follows from an unknown one."""
+    return None not in (then, now) and then != now
 
 
 def _boot_id() -> str | None:
@@ -50,25 +79,39 @@ def _boot_id() -> str | None:
         return None  # not Linux
 
 
-def _start_ticks(pid: int) -> str | None:
+def _stat(pid: int) -> list[str]:
+    """Return /proc/<pid>/stat from the state on; empty where it cannot be read.
+
+    The name before it may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None  # not Linux, or gone
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return []  # not Linux, gone, or hidden from this user
+    return text.rpartition(")")[2].split()
+
+
+def _started(pid: int) -> str | None:
+    fields = _stat(pid)
+    return fields[19] if len(fields) > 19 else None  # field 22, in ticks since the boot
 
 
 def _alive(pid: int) -> bool:
-    if os.name == "nt":  # os.kill(pid, 0) would end the process on Windows
-        kernel32 = getattr(ctypes, "windll").kernel32  # noqa: B009 - absent from other systems' stubs
-        handle = kernel32.OpenProcess(0x1000, False, pid)  # PROCESS_QUERY_LIMITED_INFORMATION
-        return bool(handle and kernel32.CloseHandle(handle))
+    if sys.platform == "win32":  # os.kill(pid, 0) would end the process there
+        kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+        handle = kernel32.OpenProcess(_SYNCHRONIZE, False, pid)
+        if not handle:  # of another user, or there is no such process
+            return ctypes.get_last_error() != _NO_SUCH_PROCESS
+        running = bool(kernel32.WaitForSingleObject(handle, 0) == _WAIT_TIMEOUT)
+        kernel32.CloseHandle(handle)
+        return running
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        return True  # of another user
+    return _stat(pid)[:1] not in (["Z"], ["X"])  # dead, but its parent has not asked for it yet
 
 
 class Lock:
@@ -76,47 +119,36 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._mine: Holder | None = None
         self.took_over: str | None = None  # why the old holder was surely gone
 
     def acquire(self) -> None:
         """Take the lock or raise UsageError naming the holder."""
-        mine = json.dumps(asdict(Holder.me()))
-        for _ in range(5):
-            if create_exclusive(self._path, mine):
-                return
-            holder = self._holder()
-            if holder is None:
-                continue  # it was released just now
-            why = holder.why_stale()
-            if why is None:
-                raise UsageError(
-                    f"{self._path.parent} is in use by process {holder.pid} on {holder.host}; "
-                    f"wait for it or stop it. If it surely is gone, delete {self._path}"
-                )
-            self.took_over = why
-            self._set_aside()
-        raise UsageError(f"{self._path} changes hands too fast: start one run at a time")
+        self.took_over = None
+        change_text(self._path, self._claim)
 
     def release(self) -> None:
-        """Give the lock back."""
-        self._path.unlink(missing_ok=True)
+        """Give the lock back. Without it, and in a forked child, nothing happens."""
+        mine, self._mine = self._mine, None
+        if mine is not None and mine.pid == os.getpid() and self._path.exists():
+            change_text(self._path, lambda text: "" if Holder.parse(text) == mine else text)
 
-    def _set_aside(self) -> None:
-        """Remove a stale lock so that of two processes that saw it only one succeeds."""
-        aside = self._path.with_name(f".gone-{self._path.name}-{secrets.token_hex(4)}")
-        try:
-            os.replace(self._path, aside)
-        except FileNotFoundError:
-            return
-        aside.unlink(missing_ok=True)
+    def _claim(self, text: str) -> str:
+        """Return this process's text for that of the holder before, if there is none alive.
 
-    def _holder(self) -> Holder | None:
-        for _ in range(20):
-            try:
-                return Holder(**json.loads(self._path.read_text()))
-            except FileNotFoundError:
-                return None
-            except (ValueError, TypeError):
-                time.sleep(0.01)  # its holder is between creating and writing it
-        self._set_aside()  # 0.2 s without a line: its writer died in between
-        return None
+        Judging and writing happen under the system's lock: were they two steps, a second process
+        that had judged the same stale holder would throw out the first one's fresh lock.
+        """
+        if text:
+            holder = Holder.parse(text)
+            why = holder.why_stale() if holder else "its holder died while it wrote its name"
+            if holder is not None and why is None:
+                own = " (this one)" if holder.pid == os.getpid() else ""
+                raise UsageError(
+                    f"{self._path.parent} is in use by process {holder.pid}{own} on "
+                    f"{holder.host}; wait for it or stop it. If it surely is gone, "
+                    f"delete {self._path}"
+                )
+            self.took_over = why
+        self._mine = Holder.me()
+        return json.dumps(asdict(self._mine))

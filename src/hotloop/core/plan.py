@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter, itemgetter
 
 from hotloop.core.errors import PlanError, did_you_mean
 from hotloop.core.files import digest
@@ -22,10 +24,13 @@ class Use:
     id: str
     choice: tuple[tuple[str, Value], ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "choice", tuple(sorted(self.choice, key=itemgetter(0))))
+
     @classmethod
-    def of(cls, id: str, **choice: Value) -> Use:
+    def of(cls, id: str, /, **choice: Value) -> Use:
         """Return the use of technique `id` with `choice`."""
-        return cls(id, tuple(sorted(choice.items())))
+        return cls(id, tuple(choice.items()))
 
     def __str__(self) -> str:
         """Return `id` or `id(name=value, ...)`."""
@@ -34,7 +39,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The shape of an optimizer step, and the techniques in force."""
+    """The shape of an optimizer step, and the techniques in force, sorted by id.
+
+    Their order says nothing, because each is applied at its own stage.
+    """
 
     micro_batch: int  # samples of one forward pass
     accumulation: int = 1  # forward passes of one optimizer step
@@ -49,16 +57,15 @@ class Plan:
         ids = [use.id for use in self.techniques]
         if twice := sorted({id for id in ids if ids.count(id) > 1}):
             raise PlanError(f"a plan names a technique twice: {', '.join(twice)}")
+        object.__setattr__(self, "techniques", tuple(sorted(self.techniques, key=attrgetter("id"))))
 
     def choice(self, id: str) -> dict[str, Value] | None:
         """Return the choices of technique `id`, or None when the plan does not use it."""
         return next((dict(use.choice) for use in self.techniques if use.id == id), None)
 
-    def plus(self, id: str, **choice: Value) -> Plan:
+    def plus(self, id: str, /, **choice: Value) -> Plan:
         """Return this plan with technique `id` added, or its choices replaced."""
-        return replace(
-            self.minus(id), techniques=(*self.minus(id).techniques, Use.of(id, **choice))
-        )
+        return replace(self, techniques=(*self.minus(id).techniques, Use.of(id, **choice)))
 
     def minus(self, id: str) -> Plan:
         """Return this plan without technique `id`."""
@@ -66,7 +73,7 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """Hex digits that are equal for equal plans on any machine."""
+        """Hex digits, the same on any machine for plans without `differences`."""
         return digest(json.dumps(self.to_json(), sort_keys=True))[:12]
 
     def differences(self, other: Plan) -> list[str]:
@@ -75,7 +82,7 @@ class Plan:
         return [
             f"{key}: {mine.get(key, 'off')} -> {theirs.get(key, 'off')}"
             for key in sorted(mine.keys() | theirs.keys())
-            if mine.get(key) != theirs.get(key)
+            if json.dumps(mine.get(key)) != json.dumps(theirs.get(key))  # 1 is not True
         ]
 
     def _parts(self) -> dict[str, object]:
@@ -97,18 +104,28 @@ class Plan:
     @classmethod
     def from_json(cls, raw: Mapping[str, object]) -> Plan:
         """Read a plan strictly: PlanError names an unknown key, a wrong type or schema."""
-        known = {"schema", "micro_batch", "accumulation", "techniques"}
+        known = ("schema", "micro_batch", "accumulation", "techniques")
         for key in raw:
             if key not in known:
-                raise PlanError(f"unknown key {key!r} in a plan{did_you_mean(key, known)}")
-        if raw.get("schema") != SCHEMA:
-            raise PlanError(f"plan schema is {raw.get('schema')!r}, this version reads {SCHEMA}")
-        micro, accumulation = raw.get("micro_batch"), raw.get("accumulation", 1)
-        uses = raw.get("techniques", {})
+                raise PlanError(
+                    f"unknown key {key!r} in a plan{did_you_mean(key, known)}; "
+                    f"its keys are {', '.join(known)}"
+                )
+        schema, micro, accumulation = (
+            raw.get("schema"),
+            raw.get("micro_batch"),
+            raw.get("accumulation", 1),
+        )
+        if type(schema) is not int or schema != SCHEMA:
+            raise PlanError(f"a plan's schema is {schema!r}, this version reads {SCHEMA}")
         if type(micro) is not int or type(accumulation) is not int:
-            raise PlanError("a plan's micro_batch and accumulation must be whole numbers")
+            raise PlanError(
+                "a plan's micro_batch and accumulation must be whole numbers, "
+                f"not {micro!r} and {accumulation!r}"
+            )
+        uses = raw.get("techniques", {})
         if not isinstance(uses, Mapping):
-            raise PlanError("a plan's techniques must map an id to its choices")
+            raise PlanError(f"a plan's techniques must map an id to its choices, not be {uses!r}")
         return cls(
             micro_batch=micro,
             accumulation=accumulation,
@@ -122,4 +139,6 @@ def _use(id: object, choice: object) -> Use:
     for name, value in choice.items():
         if not isinstance(name, str) or not isinstance(value, str | int | float | bool):
             raise PlanError(f"choice {name!r} of technique {id} must be a word or number")
-    return Use.of(id, **choice)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise PlanError(f"choice {name!r} of technique {id} must be finite, not {value}")
+    return Use(id, tuple(choice.items()))

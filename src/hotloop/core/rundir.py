@@ -7,11 +7,13 @@ events-r<rank>.jsonl, checkpoints/, vocabulary.json, lock.json (while a process 
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import DataError, UsageError
+from hotloop.core.errors import DataError, PlanError, UsageError
 from hotloop.core.files import Journal, make_folder, read_json, write_file, write_json
 from hotloop.core.lock import Lock
 from hotloop.core.plan import Plan
@@ -49,8 +51,10 @@ class RunDir:
 
     @property
     def resume_command(self) -> str:
-        """What to type to go on with this run."""
-        return f"hotloop train --resume {shlex.quote(str(self.path))}"
+        """What to type to go on with this run, quoted for this system's shell."""
+        path = str(self.path)
+        quoted = subprocess.list2cmdline([path]) if os.name == "nt" else shlex.quote(path)
+        return f"hotloop train --resume {quoted}"
 
     def refuse_if_used(self) -> None:
         """Raise UsageError when a run, or anything else, is there already."""
@@ -65,12 +69,19 @@ class RunDir:
     def create(self, record: Mapping[str, object], plan: Plan) -> None:
         """Make the folder and write what will run; run.json comes last and makes it a run.
 
+        Takes the lock meanwhile, so that of two processes that start here one gets the folder.
         Raises UsageError when the folder is in use, WriteError when it cannot be written.
         """
         self.refuse_if_used()
         make_folder(self.checkpoints)
-        write_json(self._plan, plan.to_json())
-        write_json(self._file, {"schema": SCHEMA, **record})
+        lock = self.lock()
+        lock.acquire()
+        try:
+            self.refuse_if_used()  # another process may have been here since
+            write_json(self._plan, plan.to_json())
+            write_json(self._file, {"schema": SCHEMA, **record})
+        finally:
+            lock.release()
 
     @classmethod
     def open(cls, path: Path) -> RunDir:
@@ -82,9 +93,9 @@ class RunDir:
 
     def _holds_nothing(self) -> bool:
         """Whether the folder is empty but for what a start that was killed may leave."""
-        known = {self.checkpoints.name, self._plan.name}
-        return self.path.is_dir() and all(
-            entry.name in known or entry.name.startswith(".") for entry in self.path.iterdir()
+        left = {self.checkpoints.name, self._plan.name, self.vocabulary.name, self._lock.name}
+        return _only(self.path, left) and (
+            not self.checkpoints.exists() or _only(self.checkpoints, set())
         )
 
     @property
@@ -95,11 +106,18 @@ class RunDir:
     def _plan(self) -> Path:
         return self.path / "plan.json"
 
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock.json"
+
     def read(self) -> dict[str, object]:
         """Return the record; DataError when it is damaged or of another schema."""
         record = read_json(self._file)
         if record.get("schema") != SCHEMA:
-            raise DataError(f"{self._file} has schema {record.get('schema')}, not {SCHEMA}")
+            raise DataError(
+                f"{self._file} has schema {record.get('schema')!r}, this version of hotloop reads "
+                f"{SCHEMA}; use the version that wrote it"
+            )
         return record
 
     def update(self, **fields: object) -> None:
@@ -107,16 +125,21 @@ class RunDir:
         write_json(self._file, {**self.read(), **fields})
 
     def plan(self) -> Plan:
-        """Return the plan this run was started with."""
-        return Plan.from_json(read_json(self._plan))
+        """Return the plan this run was started with; DataError or PlanError name its file."""
+        raw = read_json(self._plan)
+        try:
+            return Plan.from_json(raw)
+        except PlanError as error:
+            raise PlanError(f"{self._plan}: {error}") from error
 
     def save_vocabulary(self, text: str) -> None:
         """Keep the vocabulary (JSON text) beside the run."""
+        make_folder(self.path)
         write_file(self.vocabulary, text)
 
     def lock(self) -> Lock:
         """Return the lock of this folder, not yet taken."""
-        return Lock(self.path / "lock.json")
+        return Lock(self._lock)
 
     def journal(self, rank: int = 0) -> Journal:
         """Open this rank's event file for appending."""
@@ -129,3 +152,10 @@ class RunDir:
 
     def _events(self, rank: int) -> Path:
         return self.path / f"events-r{rank}.jsonl"
+
+
+def _only(folder: Path, names: set[str]) -> bool:
+    """Whether `folder` is one, and holds nothing but hidden entries and `names`."""
+    return folder.is_dir() and all(
+        entry.name in names or entry.name.startswith(".") for entry in folder.iterdir()
+    )

@@ -14,9 +14,10 @@ Schema history: 1 (2026-11) first.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from hotloop.core.errors import DataError
 from hotloop.core.measurement import Measurement
@@ -39,6 +40,7 @@ PHASES = ("data", "forward", "backward", "update")
 WARMUP_STEPS = 3  # allocation, cache fills and lazy initialisation live in the first steps
 
 Event = Mapping[str, object]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ class StepTrace:
     """One optimizer step. Phases nest inside `wall` and may leave a rest."""
 
     step: int  # 1 for the first
+    nth: int  # step of its process: 1 for the first after a start or resume
     rank: int
     clock: str  # "host": when the host went on; "device": when the device was done
     wall: float  # seconds
@@ -65,31 +68,46 @@ class StepTrace:
 
 
 def event_line(kind: str, *, step: int, t: float, **fields: object) -> str:
-    """Return one event as a JSON line without its newline."""
+    """Return one event as a JSON line without its newline; ValueError for NaN, no JSON number."""
     return json.dumps(
         {"v": SCHEMA, "kind": kind, "step": step, "t": round(t, 6), **fields},
         separators=(",", ":"),
+        allow_nan=False,
     )
 
 
 def _parse(path: Path) -> Iterator[Event]:
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.endswith("\n"):
-                return  # torn: the run is alive, or died while writing
-            try:
-                event = json.loads(line)
-            except ValueError as error:
-                raise DataError(f"{path}:{number} is not an event: {error}") from error
-            if not isinstance(event, dict) or event.get("v") != SCHEMA:
-                raise DataError(f"{path}:{number} has another event schema than {SCHEMA}")
-            yield event
+    try:
+        with path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                if not line.endswith(b"\n"):
+                    return  # torn: the run is alive, or died while writing
+                yield _event(line, f"{path}:{number}")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _event(line: bytes, place: str) -> Event:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place} is not an event: {error}") from error
+    if not isinstance(event, dict):
+        raise DataError(f"{place} is not an event but a {type(event).__name__}")
+    if event.get("v") != SCHEMA:
+        raise DataError(
+            f"{place} has event schema {event.get('v')!r}, this version of hotloop reads {SCHEMA}"
+        )
+    if not isinstance(event.get("kind"), str) or type(event.get("step")) is not int:
+        raise DataError(f"{place} is not an event: it lacks its kind or its step")
+    return event
 
 
 def read_events(path: Path) -> list[Event]:
     """Return the valid events of a file in order; what a resume made void is left out.
 
-    Raises DataError naming file and line. A torn last line is ignored.
+    Raises DataError naming file and line, or the file that cannot be read. A torn last line is
+    ignored. Only `v`, `kind` and `step` are checked here.
     """
     events: list[Event] = []
     for event in _parse(path):
@@ -100,47 +118,65 @@ def read_events(path: Path) -> list[Event]:
     return events
 
 
-def _int(event: Event, key: str) -> int:
-    value = event[key]
-    assert isinstance(value, int)
+def _value(event: Event, key: str, kind: type[_T]) -> _T:
+    value = event.get(key)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise DataError(
+            f"the {event['kind']} event of step {event['step']} has {key}={value!r}, "
+            f"expected {kind.__name__}"
+        )
     return value
 
 
-def _float(value: object) -> float:
-    assert isinstance(value, int | float)
-    return float(value)
+def _int(event: Event, key: str) -> int:
+    return _value(event, key, int)
+
+
+def _float(event: Event, key: str) -> float:
+    whole = isinstance(event.get(key), int)
+    return float(_int(event, key)) if whole else _value(event, key, float)
 
 
 def steps(events: Iterable[Event], *, rank: int = 0) -> list[StepTrace]:
-    """Return the optimizer steps among `events`."""
-    return [_step(event, rank) for event in events if event["kind"] == "step"]
+    """Return the optimizer steps among `events`, those of `read_events`.
+
+    Raises DataError naming the step and the field that is missing or of a wrong type.
+    """
+    found, nth = [], 0
+    for event in events:
+        if event["kind"] == "session":
+            nth = 0
+        elif event["kind"] == "step":
+            nth += 1
+            found.append(_step(event, rank, nth))
+    return found
 
 
-def _step(event: Event, rank: int) -> StepTrace:
-    norm = event.get("norm")
+def _step(event: Event, rank: int, nth: int) -> StepTrace:
     return StepTrace(
         step=_int(event, "step"),
+        nth=nth,
         rank=rank,
-        clock=str(event["clock"]),
-        wall=_float(event["wall"]),
-        phases={name: _float(event[name]) for name in PHASES if name in event},
-        loss=_float(event["loss"]),
-        norm=None if norm is None else _float(norm),
-        learning_rate=_float(event["lr"]),
+        clock=_value(event, "clock", str),
+        wall=_float(event, "wall"),
+        phases={name: _float(event, name) for name in PHASES if name in event},
+        loss=_float(event, "loss"),
+        norm=None if event.get("norm") is None else _float(event, "norm"),
+        learning_rate=_float(event, "lr"),
         epoch=_int(event, "epoch"),
         samples=_int(event, "samples"),
         tokens=_int(event, "tokens"),
         targets=_int(event, "targets"),
-        ids=str(event["ids"]),
+        ids=_value(event, "ids", str),
     )
 
 
-def steady(trace: Sequence[StepTrace]) -> Sequence[StepTrace]:
-    """Leave out the warm-up steps."""
-    return trace[WARMUP_STEPS:]
+def steady(trace: Iterable[StepTrace]) -> list[StepTrace]:
+    """Leave out the warm-up steps: those at every start and resume."""
+    return [step for step in trace if step.nth > WARMUP_STEPS]
 
 
-def step_time(trace: Sequence[StepTrace]) -> Measurement | None:
+def step_time(trace: Iterable[StepTrace]) -> Measurement | None:
     """Return the wall time of the steady steps in seconds, or None when there are none."""
     readings = tuple(step.wall for step in steady(trace))
     return Measurement(unit="s", readings=readings) if readings else None

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from hotloop.core.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -50,6 +52,13 @@ class Attention(nn.Module):
 
     def __init__(self, width: int, heads: int, context: int, *, bias: bool, dropout: float) -> None:
         super().__init__()
+        if width % heads:
+            raise ConfigError(f"width {width} is not divisible by {heads} heads")
+        if width // heads % 2:
+            raise ConfigError(
+                f"{heads} heads of {width // heads} channels in a width of {width}: rotary "
+                "positions turn pairs of channels, so a head needs an even number of them"
+            )
         self.heads, self.head_width, self.context = heads, width // heads, context
         self.attention = "auto"
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
@@ -112,7 +121,10 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Token ids [B, T] -> logits [B, T, V]; the head shares the embedding's weight."""
+    """Token ids [B, T] -> logits [B, T, V]; the head shares the embedding's weight.
+
+    Raises ConfigError for a width that does not make heads of an even number of channels.
+    """
 
     def __init__(
         self,

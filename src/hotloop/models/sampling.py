@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["sample"]
 
 UNKNOWN = 0  # the id of <unk>; it is never drawn
+SMALLEST = torch.finfo(torch.float32).tiny  # a temperature that is 0 in float32 is 0
 
 
 @torch.no_grad()
@@ -35,6 +36,7 @@ def sample(
 def _draw(logits_BV: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
     """Return one id for each row, [B, 1]."""
     logits_BV[:, UNKNOWN] = -torch.inf
-    if temperature == 0:
+    if temperature < SMALLEST:
         return logits_BV.argmax(-1, keepdim=True)
+    logits_BV = logits_BV - logits_BV.amax(-1, keepdim=True)  # a small temperature overflows else
     return torch.multinomial((logits_BV / temperature).softmax(-1), 1, generator=generator)

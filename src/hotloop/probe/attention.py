@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["attention_modules", "first_that_runs", "kernel_of"]
 
+# What torch says when a kernel is not there or does not take the shape; the last is cuDNN's,
+# https://github.com/pytorch/pytorch/issues/140930 (2026-11).
+_NONE_RUNS = ("No available kernel", "No viable backend", "No execution plans support")
+
 
 def attention_modules(model: nn.Module) -> list[Any]:
     """Return the modules that can be switched: those with `attention` and `attend(q, k, v)`."""
@@ -67,8 +71,8 @@ def first_that_runs(session: Session, module: Any, order: Sequence[str]) -> str:
             module.attention = backend
             try:
                 _run(session, module)
-            except RuntimeError as error:  # torch: "No available kernel"
-                if "kernel" not in str(error).lower():
+            except RuntimeError as error:
+                if not any(words in str(error) for words in _NONE_RUNS):
                     raise
                 continue
             return backend

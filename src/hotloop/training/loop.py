@@ -97,11 +97,13 @@ class Loop:
                 continue
             try:
                 norm = update(session, guard, loss, self.rules.gradient_clip)
-                ledger.mark("update")
-                before, at = at, self.feed.after(at)
-                self.recorder.step(before, window, rate, loss, norm)
             except DivergedError as error:
-                raise self._diverged(error, at, guard) from error
+                checkpoint.set_rng_state(session.device, generators)
+                self.keeper.save(at)  # the weights are those of the last completed step
+                raise self._placed(error, at) from error
+            ledger.mark("update")
+            before, at = at, self.feed.after(at)
+            self.recorder.step(before, window, rate, loss, norm)
             if at.sample == 0:
                 self.recorder.epoch_done(at.epoch)
 
@@ -130,7 +132,7 @@ class Loop:
             return at
         seconds = self.ledger.mark("evaluate")
         if loss != loss or loss in (float("inf"), float("-inf")):
-            raise self._diverged(DivergedError(f"the validation loss is {loss}"), at, None)
+            raise DivergedError(f"the validation loss after step {at.step} is {loss}")
         best = at.best_loss is None or loss < at.best_loss - self.rules.min_delta
         at = replace(at, evaluated=at.step, stale=0 if best else at.stale + 1)
         if best:
@@ -175,14 +177,9 @@ class Loop:
         self.tell(Note(text=text, warning=True))
         return True
 
-    def _diverged(self, error: DivergedError, at: Position, guard: Guard | None) -> DivergedError:
-        """Return the error with the place, what is safe and what to do; save what is good."""
+    def _placed(self, error: DivergedError, at: Position) -> DivergedError:
         first, count = self.feed.span(at)
-        if guard is not None and not guard.on_device and at.step:
-            self.keeper.save(at)  # the weights are those of the last completed step
         return DivergedError(
             f"{error}, at optimizer step {at.step + 1}, samples {first}..{first + count - 1} of "
-            f"epoch {at.epoch}; {self.keeper.safe}. Lower training.learning_rate, lengthen "
-            "training.warmup_steps, set training.gradient_clip, or look at those samples; "
-            "hotloop sample and --resume use the last good checkpoint"
+            f"epoch {at.epoch}"
         )

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hotloop.core.errors import DivergedError
+from hotloop.core.errors import DivergedError, WriteError
 from hotloop.core.files import digest
 from hotloop.core.trace import PHASES, event_line
-from hotloop.training.messages import EpochDone, Progress
+from hotloop.training.messages import EpochDone, Note, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,6 +69,7 @@ class Recorder:
         self._flops, self._peak, self._steady_from = flops_per_token, peak_flops, steady_from
         self._pending: list[_Step] = []
         self._lines: list[str] = []
+        self._unwritten = False  # whether the disk refused them
         self._worked = self._in_steps()
         self._since = _Counts()
         self._epoch = _Counts()
@@ -107,9 +108,7 @@ class Recorder:
     def flush(self, *, sync: bool = False) -> None:
         """Write every step so far, tell progress; with `sync`, wait for the disk."""
         self._read()
-        if self._lines:
-            self._journal.append(self._lines, sync=sync)
-            self._lines = []
+        self._write(sync=sync)
         if self._read_last is not None and self._since.steps:
             self._tell_progress(*self._read_last)
         self._ledger.mark("other")
@@ -117,9 +116,22 @@ class Recorder:
     def event(self, kind: str, step: int, **fields: object) -> None:
         """Write an event that is no step, after all steps so far."""
         self._read()
-        line = event_line(kind, step=step, t=self._ledger.elapsed(), **fields)
-        self._journal.append([*self._lines, line])
-        self._lines = []
+        self._lines.append(event_line(kind, step=step, t=self._ledger.elapsed(), **fields))
+        self._write()
+
+    def _write(self, *, sync: bool = False) -> None:
+        """Write what is waiting; a full disk is told once and the lines wait for the next try."""
+        if not self._lines:
+            return
+        try:
+            self._journal.append(self._lines, sync=sync)
+        except WriteError as error:
+            if not self._unwritten:
+                text = f"{error}; the log waits in memory and training goes on"
+                self._tell(Note(text=text, warning=True))
+            self._unwritten = True
+        else:
+            self._lines, self._unwritten = [], False
 
     def epoch_done(self, epoch: int) -> None:
         """Tell the throughput of a finished epoch."""
@@ -149,7 +161,11 @@ class Recorder:
             overflow = self._session.scaler is not None and not math.isfinite(norm)
             if not math.isfinite(loss) or not (math.isfinite(norm) or overflow):
                 self._pending = []
-                raise DivergedError(f"step {step.number}: the loss is {loss}, its gradient {norm}")
+                raise DivergedError(
+                    f"the loss is {loss} and the gradient norm {norm}, at optimizer step "
+                    f"{step.number}, samples {step.first}..{step.first + step.samples - 1} of "
+                    f"epoch {step.epoch}"
+                )
             self._lines.append(self._line(step, loss, None if overflow else norm))
             self._read_last = step, loss
         self._pending = []

@@ -10,9 +10,10 @@ from hotloop.core.errors import CheckpointError, DataError
 from hotloop.core.files import check_folder, read_json, read_manifest, remove_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["STATE", "Stored", "listing", "newest_sound", "path_of", "retain"]
+__all__ = ["STATE", "Stored", "best_of", "listing", "newest_sound", "path_of", "retain"]
 
 STATE = "state.json"
 _NAME = re.compile(r"step-(\d{8,})")
@@ -27,6 +28,7 @@ class Stored:
     bytes: int | None  # None when its manifest cannot be read
     saved_at: str | None  # UTC, ISO 8601
     validation_loss: float | None  # of the validation at this very step
+    best_step: int | None = None  # of the run so far, when it was saved
     broken: tuple[str, ...] | None = None
 
     @property
@@ -59,14 +61,26 @@ def _describe(path: Path, step: int) -> Stored:
     except (DataError, OSError):
         return Stored(path=path, step=step, bytes=None, saved_at=None, validation_loss=None)
     assert isinstance(files, dict)
-    loss = state.get("validation_loss")
+    loss, position = state.get("validation_loss"), state.get("position")
+    best = position.get("best_step") if isinstance(position, dict) else None
     return Stored(
         path=path,
         step=step,
         bytes=sum(entry["bytes"] for entry in files.values()),
         saved_at=str(state.get("saved_at")),
         validation_loss=loss if isinstance(loss, int | float) else None,
+        best_step=best if isinstance(best, int) else None,
     )
+
+
+def best_of(stored: Sequence[Stored]) -> Stored | None:
+    """Return the checkpoint of the best validation among `stored`, by step; None if it is gone.
+
+    The newest one knows which step that was; a run that was cut off between saving and validating
+    has no loss beside it.
+    """
+    best = stored[-1].best_step if stored else None
+    return next((one for one in stored if one.step == best), None)
 
 
 def _verified(stored: Stored) -> Stored:

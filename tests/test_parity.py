@@ -1,0 +1,342 @@
+"""What each technique does to the numbers, against the plain run, in the engine's own code path.
+
+Gates are taken away, because arithmetic does not depend on what is fast: fp16 with its scaler runs
+on a CPU too, only slowly. So every technique of ALL is held to its promise on every machine.
+"""
+
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, cross_entropy
+
+from hotloop import techniques
+from hotloop.core.plan import Plan, Use, Value
+from hotloop.data.windows import Windows
+from hotloop.models.gpt import Gpt, next_token_loss
+from hotloop.probe.machine import detect
+from hotloop.recipes.auto import derive_plan
+from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.sections import Training
+from hotloop.session import Batch, Job, Session
+from hotloop.techniques.base import Numerics, Stage, Technique, anywhere
+from hotloop.training.effect import Effect
+from hotloop.training.feed import Feed, Position
+from hotloop.training.prepare import after_warm_up, prepare, warm_up
+from hotloop.training.schedule import schedule
+from hotloop.training.step import Guard, accumulate, update
+
+# Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+
+EXACT = (Numerics.BITWISE, 0.0, 1.0)
+STEPS = 10  # what `tolerance` is about
+PLAIN = Plan(micro_batch=4, accumulation=2)
+RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char-lm's defaults
+UNGATED = tuple(replace(technique, blocked=anywhere) for technique in techniques.ALL)
+# Values of choices that stand in place of all of them; one real inductor compile has its own test.
+CHOSEN: Mapping[str, list[dict[str, Value]]] = {
+    "compile": [{"backend": "aot_eager"}],
+    "threads": [{"count": 0}, {"count": 1}, {"count": 2}],  # more would spin on two cores
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What a few steps did."""
+
+    losses: list[float]
+    gradients: dict[str, Tensor]  # of the first step, unscaled; float64, flat
+    effects: list[Effect]
+
+
+def job(*, dropout: float = 0.1) -> Job:
+    """A small character model on the source of Python's textwrap."""
+    text = inspect.getsource(textwrap)
+    characters = sorted(set(text))
+    ids = np.array([characters.index(c) for c in text], dtype=np.uint16)
+    windows = Windows(ids, tokens_fingerprint="", context=32, seed=1, shuffle=True)
+    shape = {"layers": 2, "heads": 4, "width": 64, "context": 32}
+    return Job(
+        name="parity",
+        model=lambda: Gpt(vocabulary=len(characters), dropout=dropout, **shape),
+        loss=next_token_loss,
+        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        train=windows,
+        valid=windows,
+        seed=1,
+    )
+
+
+def trace(plan: Plan = PLAIN, known: Sequence[Technique] = UNGATED) -> Trace:
+    """Train a few steps as the loop does, then put the process back as it was."""
+    made = job()
+    session, effects = prepare(made, plan, detect("cpu"), {}, known=known)
+    try:
+        if "compile" in session.undo:
+            failure = warm_up(session, made.train.batch(0, 0, plan.micro_batch))
+            effects = after_warm_up(effects, session, failure)
+        return _steps(session, plan, effects)
+    finally:
+        for undo in reversed(session.undo.values()):
+            undo()
+
+
+def _steps(session: Session, plan: Plan, effects: list[Effect]) -> Trace:
+    size = plan.micro_batch * plan.accumulation
+    feed = Feed(samples=session.job.train, batch_size=size, drop_last=True)
+    at, guard, optimizer = Position(), Guard(session), session.optimizer
+    losses: list[float] = []
+    gradients: dict[str, Tensor] = {}
+    assert optimizer is not None
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = RATE(step)
+        loss = accumulate(session, feed.window(at, session.micro_batch), str, int)
+        gradients = gradients or gradients_of(session)
+        update(session, guard, loss, 1.0)
+        losses.append(loss.item())
+        at = feed.after(at)
+    return Trace(losses=losses, gradients=gradients, effects=effects)
+
+
+def gradients_of(session: Session) -> dict[str, Tensor]:
+    scale = session.scaler.get_scale() if session.scaler else 1.0
+    named = session.model.named_parameters()
+    return {name: p.grad.double().flatten() / scale for name, p in named if p.grad is not None}
+
+
+@cache
+def plain() -> Trace:
+    return trace()
+
+
+def broken_promise(
+    one: Trace, other: Trace, numerics: Numerics, tolerance: float, cosine: float
+) -> str | None:
+    """Return how `other` is further from `one` than was promised, or None."""
+    assert numerics is not Numerics.TRAINING, "needs a comparison of longer runs, which is not here"
+    if one.gradients.keys() != other.gradients.keys():
+        return f"gradients of other tensors: {sorted(one.gradients.keys() ^ other.gradients)}"
+    if numerics is Numerics.BITWISE:
+        if one.losses != other.losses:
+            return "the losses differ"
+        differ = [n for n, g in one.gradients.items() if not torch.equal(g, other.gradients[n])]
+        return f"the gradients of {differ} differ" if differ else None
+    for step, (a, b) in enumerate(zip(one.losses, other.losses, strict=True), 1):
+        if not abs(b / a - 1) <= tolerance:
+            return f"the loss of step {step} is {b}, the plain run's {a}"
+    # A vector that is off by a share of its length has a cosine of 1 - share^2/2, so this is what
+    # the cosine allows: a gradient of twice the length has a cosine of 1.
+    longer = math.sqrt(2 * (1 - cosine))
+    for name, gradient in one.gradients.items():
+        found = cosine_similarity(gradient, other.gradients[name], 0).item()
+        if not found >= cosine:
+            return f"the gradient of {name} has a cosine of 1 - {1 - found:.1e}"
+        share = (other.gradients[name].norm() / gradient.norm()).item()
+        if not abs(share - 1) <= longer:
+            return f"the gradient of {name} is {share:.6f} times as long"
+    return None
+
+
+def promise(*used: Technique) -> tuple[Numerics, float, float]:
+    """What several techniques together may do: what the loosest of them may."""
+    return (
+        max(t.numerics for t in used),
+        max(t.tolerance for t in used),
+        min(t.cosine for t in used),
+    )
+
+
+def uses_of(technique: Technique) -> list[Use]:
+    """Return the technique with each value of each of its choices."""
+    single = [{name: value} for name, values in technique.choices.items() for value in values]
+    return [Use.of(technique.id, **c) for c in CHOSEN.get(technique.id, single or [{}])]
+
+
+# What is promised.
+
+
+def test_the_plain_run_repeats_itself_bit_for_bit() -> None:
+    assert broken_promise(plain(), trace(), *EXACT) is None
+    assert plain().losses[-1] < plain().losses[0]
+
+
+@pytest.mark.parametrize(
+    "use", [use for technique in techniques.ALL for use in uses_of(technique)], ids=str
+)
+def test_it_keeps_its_promise_and_leaves_nothing_behind(use: Use) -> None:
+    other = trace(replace(PLAIN, techniques=(use,)))
+    assert [row.word for row in other.effects] != ["refused"], other.effects
+    assert broken_promise(plain(), other, *promise(techniques.get(use.id))) is None
+    assert broken_promise(plain(), trace(), *EXACT) is None
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # inductor's own imports
+def test_inductor_keeps_the_promise_of_compile() -> None:
+    """The one real compilation of the suite; with dropout, whose masks must stay eager's."""
+    other = trace(replace(PLAIN, techniques=(Use.of("compile"),)))
+    (row,) = other.effects
+    if "compiler" in row.how and row.word == "refused":
+        pytest.skip(f"no C++ compiler here: {row.how}")
+    assert row.word == "in effect", row.how
+    assert broken_promise(plain(), other, *promise(techniques.get("compile"))) is None
+
+
+def test_the_derived_plan_keeps_the_loosest_of_its_promises() -> None:
+    plan, _ = derive_plan(
+        Training(batch_size=8, accumulation=2, max_steps=STEPS),
+        "auto",
+        32,
+        detect("cpu"),
+        origins={"training.precision": "default", "training.use_compile": "default"}
+        | {"model.attention": "default"},
+        steps=STEPS,
+        threads=(1, "as in every test"),
+    )
+    used = [techniques.get(use.id) for use in plan.techniques]
+    assert len(used) > 3
+    assert broken_promise(plain(), trace(plan, techniques.ALL), *promise(*used)) is None
+
+
+@pytest.mark.parametrize("micro_batch", [8, 4, 3, 1])
+def test_a_window_of_any_cut_has_the_gradient_of_one_big_batch(micro_batch: int) -> None:
+    made = job(dropout=0.0)
+    session, _ = prepare(made, Plan(micro_batch=8), detect("cpu"), {})
+    feed = Feed(samples=made.train, batch_size=8, drop_last=True)
+    whole = accumulate(session, feed.window(Position(), 8), str, int)
+    expected = gradients_of(session)
+    session.model.zero_grad()
+    cut = accumulate(session, feed.window(Position(), micro_batch), str, int)
+    assert abs(cut.item() / whole.item() - 1) < 1e-6
+    for name, gradient in gradients_of(session).items():
+        assert (gradient - expected[name]).norm() <= 1e-6 * expected[name].norm(), name
+
+
+def test_micro_batches_weigh_as_many_targets_as_they_have() -> None:
+    """Rows of unequal length, as padding or masks make them: each target counts the same."""
+    session, _ = prepare(job(dropout=0.0), Plan(micro_batch=2), detect("cpu"), {})
+    window = [ragged(session, first=n, length=length) for n, length in ((0, 32), (2, 5), (4, 17))]
+    loss = accumulate(session, window, str, int)
+    found = gradients_of(session)
+    session.model.zero_grad()
+    sums = [
+        cross_entropy(
+            session.model(batch.tensors["inputs"]).flatten(0, 1),
+            batch.tensors["targets"].flatten(),
+            reduction="sum",
+        )
+        for batch in window
+    ]
+    expected = torch.stack(sums).sum() / sum(batch.targets for batch in window)
+    expected.backward()
+    assert abs(loss.item() / expected.item() - 1) < 1e-6
+    for name, gradient in gradients_of(session).items():
+        assert (found[name] - gradient).norm() <= 1e-6 * gradient.norm(), name
+
+
+def ragged(session: Session, *, first: int, length: int) -> Batch:
+    whole = session.job.train.batch(0, first, 2)
+    tensors = {name: tensor[:, :length] for name, tensor in whole.tensors.items()}
+    return Batch(tensors=tensors, samples=2, tokens=2 * length, targets=2 * length)
+
+
+# Planted: what `broken_promise` is there to find.
+
+
+def wrapping(change: Callable[[Tensor, Session], Tensor], like: str, **promised: object) -> Trace:
+    """The trace of a planted technique whose forward pass is changed."""
+
+    def apply(session: Session) -> int:
+        inner = session.forward
+        session.forward = lambda tensors: change(inner(tensors), session)
+        return 1
+
+    return planted(apply, stage=Stage.MODEL, like=like, **promised)
+
+
+def planted(apply: Callable[[Session], int], *, stage: Stage, like: str, **kept: object) -> Trace:
+    technique = replace(
+        techniques.get(like),
+        apply=apply,
+        stage=stage,
+        choices={},
+        read_back=lambda session: "planted",
+        **kept,  # type: ignore[arg-type]
+    )
+    return trace(replace(PLAIN, techniques=(Use.of(like),)), [technique])
+
+
+def caught(other: Trace, like: str) -> str:
+    return broken_promise(plain(), other, *promise(techniques.get(like))) or ""
+
+
+def test_a_planted_bitwise_claim_of_bf16_is_caught() -> None:
+    other = trace(PLAIN.plus("autocast-bf16"))
+    assert broken_promise(plain(), other, *EXACT) == "the losses differ"
+
+
+def test_planted_bf16_that_claims_float32s_rounding_is_caught() -> None:
+    other = trace(PLAIN.plus("autocast-bf16"))
+    assert caught(other, "sdpa").startswith("the loss of step 1 ")
+
+
+def test_a_planted_doubled_gradient_is_caught_though_losses_and_cosines_are_equal() -> None:
+    """The accumulation bug: AdamW and clipping hide it from every loss."""
+    other = wrapping(lambda loss, _: loss + (loss - loss.detach()), like="sdpa")
+    assert "times as long" in caught(other, "sdpa")
+
+
+def test_a_planted_kernel_with_a_wrong_gradient_is_caught_though_its_loss_is_equal() -> None:
+    def apply(session: Session) -> int:
+        weight = session.model.blocks[0].attention.qkv.weight  # type: ignore[index,union-attr]
+        mask = torch.ones_like(weight)
+        mask[64:128] = 0  # no gradient reaches the keys
+        weight.register_hook(lambda gradient: gradient * mask)
+        return 1
+
+    other = planted(apply, stage=Stage.MODEL, like="sdpa")
+    assert other.losses[0] == plain().losses[0]
+    other = replace(other, losses=plain().losses)
+    assert "blocks.0.attention.qkv.weight has a cosine" in caught(other, "sdpa")
+
+
+def test_a_planted_draw_from_the_random_stream_is_caught() -> None:
+    def draw(loss: Tensor, _: Session) -> Tensor:
+        torch.rand(1)
+        return loss
+
+    assert caught(wrapping(draw, like="gc-freeze"), "gc-freeze") == "the losses differ"
+    assert caught(wrapping(draw, like="compile"), "compile").startswith("the loss of step ")
+
+
+def test_a_planted_optimizer_with_other_mathematics_is_caught() -> None:
+    def apply(session: Session) -> int:
+        assert session.optimizer is not None
+        for group in session.optimizer.param_groups:
+            group["betas"] = (0.9, 0.999)
+        return 1
+
+    other = planted(apply, stage=Stage.OPTIMIZER, like="fused-adamw")
+    assert caught(other, "fused-adamw").startswith("the loss of step ")
+
+
+def test_a_planted_lost_gradient_is_caught() -> None:
+    def apply(session: Session) -> int:
+        session.model.norm.requires_grad_(False)  # type: ignore[union-attr,operator]
+        return 1
+
+    other = planted(apply, stage=Stage.MODEL, like="sdpa")
+    assert "gradients of other tensors: ['norm.weight']" in caught(other, "sdpa")
+
+
+def test_a_planted_nan_is_caught() -> None:
+    losses = [math.nan] * STEPS
+    assert "is nan" in caught(replace(plain(), losses=losses), "autocast-bf16")

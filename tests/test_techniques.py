@@ -1,0 +1,517 @@
+"""The contract every technique keeps. A new one is held to it by being listed in ALL.
+
+The checks are functions that return what is wrong, so that planted bad techniques can be fed to
+them at the end of this file. What a technique does to the numbers is test_parity.py's business.
+"""
+
+import inspect
+import itertools
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from hotloop import techniques
+from hotloop.core.errors import PlanError
+from hotloop.core.hardware import Hardware
+from hotloop.core.plan import Plan, Use, Value
+from hotloop.data.windows import Windows
+from hotloop.models.gpt import Gpt, next_token_loss
+from hotloop.recipes.char_lm import AdamW
+from hotloop.session import Job, Session
+from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique
+
+# Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+every_technique = pytest.mark.parametrize("technique", techniques.ALL, ids=lambda t: t.id)
+
+
+def cpu(*features: str, cores: float | None = 2.0) -> Hardware:
+    return Hardware(device="cpu", name="a CPU", cores=cores, cpu_features=frozenset(features))
+
+
+def card(name: str, capability: tuple[int, int] | None) -> Hardware:
+    return Hardware(device="cuda", name=name, cores=8.0, capability=capability)
+
+
+MACHINES = {
+    "cpu bf16": cpu("avx2", "avx512_bf16"),
+    "cpu": cpu("avx2"),
+    "cpu unknown": cpu(cores=None),
+    "mps": Hardware(device="mps", name="Apple M3", cores=8.0),
+    "gtx 1080": card("NVIDIA GeForce GTX 1080", (6, 1)),
+    "t4": card("Tesla T4", (7, 5)),
+    "rtx 3090": card("NVIDIA GeForce RTX 3090", (8, 6)),
+    "rtx 4090": card("NVIDIA GeForce RTX 4090", (8, 9)),
+    "h100": card("NVIDIA H100 80GB HBM3", (9, 0)),
+    "unknown card": card("a card of tomorrow", None),
+}
+# What cannot work where, from the gates of the shared design's TECHNIQUES.md. All else can.
+_NO_CUDA = {
+    "autocast-fp16",
+    "tf32",
+    "compile(mode=reduce-overhead)",
+    "sdpa(backend=efficient)",
+    "sdpa(backend=cudnn)",
+}
+_CPU = _NO_CUDA | {"lagged-loss-read"}
+_BEFORE_SM80 = {"autocast-bf16", "tf32", "sdpa(backend=flash)", "sdpa(backend=cudnn)"}
+BLOCKED = {
+    "cpu bf16": _CPU,
+    "cpu": _CPU | {"autocast-bf16"},
+    "cpu unknown": _CPU | {"autocast-bf16", "threads"},
+    "mps": _NO_CUDA | {"autocast-bf16", "sdpa(backend=flash)"},
+    "gtx 1080": _BEFORE_SM80 | {"autocast-fp16", "compile", "compile(mode=reduce-overhead)"},
+    "t4": _BEFORE_SM80,
+    "rtx 3090": set(),
+    "rtx 4090": set(),
+    "h100": set(),
+    # Unknown is not a yes for a number format; a kernel is tried before it is used.
+    "unknown card": {"autocast-bf16", "autocast-fp16", "tf32", "sdpa(backend=flash)"},
+}
+LOOKED_AT = [
+    *(Use.of(technique.id) for technique in techniques.ALL),
+    Use.of("compile", mode="reduce-overhead"),
+    *(Use.of("sdpa", backend=b) for b in ("flash", "efficient", "cudnn", "math", "naive")),
+    Use.of("threads", count=2),
+]
+
+
+# The default of one is slow, that of the other depends on the machine.
+NOT_THE_DEFAULT: Mapping[str, Mapping[str, Value]] = {
+    "compile": {"backend": "aot_eager"},
+    "threads": {"count": 3},
+}
+
+
+# The checks: each returns what is wrong.
+
+
+def wrong_list(known: Sequence[Technique]) -> list[str]:
+    ids = [technique.id for technique in known]
+    wrong = [] if ids == sorted(ids) else ["ids are not sorted"]
+    return wrong + [f"{id} stands twice" for id in sorted(set(ids)) if ids.count(id) > 1]
+
+
+def wrong_page(technique: Technique) -> list[str]:
+    first, _, body = technique.page.partition("\n\n")
+    before, *rest = re.split(r"^(\w[\w ]*:)", body, flags=re.MULTILINE)
+    found = dict(zip(rest[::2], rest[1::2], strict=True))
+    sentence = re.fullmatch(r"\S.+\.", first, flags=re.DOTALL) and not before
+    wrong = [] if sentence else ["the page does not begin with one sentence"]
+    if tuple(found) != HEADINGS:
+        wrong.append(f"headings are {tuple(found)}")
+    wrong += [f"{heading} says nothing" for heading, text in found.items() if not text.split()]
+    return wrong + ["Source: has no link"] * ("https://" not in found.get("Source:", ""))
+
+
+def wrong_file(technique: Technique, module: Any) -> list[str]:
+    wrong = [] if module.TECHNIQUE is technique else ["TECHNIQUE of its file is another one"]
+    if Path(module.__file__).stem != technique.id.replace("-", "_"):
+        wrong.append(f"{Path(module.__file__).name} is not named after {technique.id}")
+    return wrong + ["the page is not its docstring"] * (technique.page != module.__doc__)
+
+
+def wrong_choices(technique: Technique) -> list[str]:
+    keywords = {
+        p.name: p.default
+        for p in inspect.signature(technique.apply).parameters.values()
+        if p.kind is p.KEYWORD_ONLY
+    }
+    stated = {name: values[0] for name, values in technique.choices.items()}
+    wrong = [] if keywords == stated else [f"choices begin {stated}, apply has {keywords}"]
+    for name, values in technique.choices.items():
+        if len(set(values)) != len(values) or len({type(value) for value in values}) != 1:
+            wrong.append(f"the values of {name} are not distinct values of one type")
+    return wrong
+
+
+def wrong_excludes(technique: Technique, known: Sequence[Technique]) -> list[str]:
+    by_id = {other.id: other for other in known}
+    wrong = [f"excludes {id}, which is none" for id in technique.excludes - by_id.keys()]
+    for other in map(by_id.get, technique.excludes & by_id.keys()):
+        assert other is not None
+        if technique.id not in other.excludes:
+            wrong.append(f"{other.id} does not exclude it in return")
+    return wrong + ["excludes itself"] * (technique.id in technique.excludes)
+
+
+def wrong_promise(technique: Technique) -> list[str]:
+    room = technique.tolerance > 0 and 0 < technique.cosine < 1
+    if technique.numerics is Numerics.ROUNDING:
+        return [] if room else ["ROUNDING needs a tolerance and a cosine"]
+    exact = (technique.tolerance, technique.cosine) == (0.0, 1.0)
+    return [] if exact else ["tolerance and cosine are for ROUNDING only"]
+
+
+def every_choice(technique: Technique) -> list[Mapping[str, Value]]:
+    names = list(technique.choices)
+    return [
+        dict(zip(names, values, strict=True))
+        for values in itertools.product(*technique.choices.values())
+    ]
+
+
+def wrong_gate(technique: Technique, machines: Mapping[str, Hardware]) -> list[str]:
+    wrong = []
+    for (name, hardware), choice in itertools.product(machines.items(), every_choice(technique)):
+        plan = Plan(micro_batch=1).plus(technique.id, **choice)
+        try:
+            why = technique.blocked(hardware, plan)
+        except Exception as error:
+            wrong.append(f"{name}, {choice}: {error!r}")
+            if isinstance(error, AssertionError):
+                raise
+        else:
+            if why is not None and len(why.split()) < 4:
+                wrong.append(f"{name}, {choice}: {why!r} is no sentence")
+    return wrong
+
+
+def wrong_effect(technique: Technique, **choice: Value) -> list[str]:
+    """Apply it to a session on this CPU, whatever its gate says, and read it back."""
+    session = a_session()
+    if technique.stage >= Stage.OPTIMIZER:
+        session.optimizer = session.job.optimizer(session.model)
+    wrong = []
+    try:
+        if (before := technique.read_back(session)) is not None:
+            wrong.append(f"before it is applied, it reads back {before!r}")
+        changed = technique.apply(session, **choice)
+        if type(changed) is not int or changed < 1:
+            wrong.append(f"apply answered {changed!r}")
+        if technique.stage is Stage.COMPILE:
+            session.forward(session.job.train.batch(0, 0, 2).tensors).backward()
+        after = technique.read_back(session)
+        if after is None or len(after.split()) < 2:
+            wrong.append(f"after it was applied, it reads back {after!r}")
+        if technique.stage in (Stage.PROCESS, Stage.COMPILE) and not session.undo:
+            wrong.append("session.undo has no way back")
+    finally:
+        for id in list(session.undo):
+            session.undo.pop(id)()
+    if technique.stage in (Stage.PROCESS, Stage.COMPILE) and technique.read_back(session):
+        wrong.append("it is still in effect after undo")
+    return wrong
+
+
+def importing_torch(files: Sequence[Path]) -> list[str]:
+    """Return the files that import torch (or cannot be imported without it)."""
+    code = (
+        "import importlib.util, sys\n"
+        "sys.modules['torch'] = None\n"  # from here on `import torch` is an error
+        "for file in sys.argv[1:]:\n"
+        "    spec = importlib.util.spec_from_file_location('planted', file)\n"
+        "    try:\n"
+        "        spec.loader.exec_module(importlib.util.module_from_spec(spec))\n"
+        "    except ImportError as error:\n"
+        "        print(file)\n"
+    )
+    command = [sys.executable, "-c", code, *map(str, files)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return done.stdout.splitlines()
+
+
+def a_session(width: int = 8) -> Session:
+    """Two blocks on a CPU; the corpus is numbers."""
+    ids = np.arange(200, dtype=np.uint16) % 7
+    windows = Windows(ids, tokens_fingerprint="", context=8, seed=0, shuffle=True)
+    job = Job(
+        name="contract",
+        model=lambda: Gpt(vocabulary=7, layers=2, heads=2, width=width, context=8),
+        loss=next_token_loss,
+        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        train=windows,
+        valid=windows,
+        seed=0,
+    )
+    model = job.model()
+    return Session(
+        job=job,
+        hardware=cpu("avx2"),
+        device=torch.device("cpu"),
+        model=model,
+        micro_batch=2,
+        accumulation=1,
+        forward=lambda tensors: job.loss(model, tensors),
+    )
+
+
+def module_of(technique: Technique) -> Any:
+    return sys.modules[technique.apply.__module__]
+
+
+# The contract.
+
+
+def test_the_list_is_sorted_and_unique() -> None:
+    assert wrong_list(techniques.ALL) == []
+
+
+def test_every_file_of_the_folder_is_listed() -> None:
+    folder = Path(techniques.__file__).parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
+    assert files == {technique.id.replace("-", "_") for technique in techniques.ALL}
+
+
+def test_no_file_imports_torch() -> None:
+    assert importing_torch([Path(module_of(t).__file__) for t in techniques.ALL]) == []
+
+
+@every_technique
+def test_its_file_is_its_page(technique: Technique) -> None:
+    assert wrong_file(technique, module_of(technique)) + wrong_page(technique) == []
+
+
+@every_technique
+def test_its_page_says_what_was_measured(technique: Technique) -> None:
+    measured = technique.page.split("Measured:")[1].split("Source:")[0]
+    assert re.search(r"\d", measured) or "not measured here: needs a CUDA card" in measured
+
+
+@every_technique
+def test_its_choices_are_the_keywords_of_apply(technique: Technique) -> None:
+    assert wrong_choices(technique) == []
+
+
+@every_technique
+def test_its_exclusions_are_real_and_mutual(technique: Technique) -> None:
+    assert wrong_excludes(technique, techniques.ALL) == []
+
+
+@every_technique
+def test_its_promise_is_complete(technique: Technique) -> None:
+    assert wrong_promise(technique) == []
+    assert technique.hosts
+    assert technique.nothing
+
+
+@every_technique
+def test_its_gate_answers_everywhere(technique: Technique) -> None:
+    assert wrong_gate(technique, MACHINES) == []
+
+
+@every_technique
+def test_it_takes_effect_and_says_so(technique: Technique) -> None:
+    assert wrong_effect(technique, **NOT_THE_DEFAULT.get(technique.id, {})) == []
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_cannot_work_where(machine: str) -> None:
+    shape = Plan(micro_batch=1)
+    blocked = {
+        str(use)
+        for use in LOOKED_AT
+        if techniques.get(use.id).blocked(MACHINES[machine], shape.plus(use.id, **dict(use.choice)))
+    }
+    assert blocked == BLOCKED[machine]
+
+
+def test_more_threads_than_cores_are_refused_and_unknown_cores_want_a_number() -> None:
+    blocked = techniques.get("threads").blocked
+    four = Plan(micro_batch=1).plus("threads", count=4)
+    assert "4 threads on 2 cores" in (blocked(cpu(), four) or "")
+    assert blocked(cpu(cores=4.0), four) is None
+    assert blocked(cpu(cores=None), four) is None
+    assert "2 threads on 1.5 cores" in (
+        blocked(cpu(cores=1.5), Plan(micro_batch=1).plus("threads", count=2)) or ""
+    )
+
+
+def test_by_itself_the_thread_count_is_lowered_to_the_cores_and_never_raised() -> None:
+    technique, before = techniques.get("threads"), torch.get_num_threads()
+    session = a_session()
+    try:
+        for count, cores, want in ((4, 2.0, 2), (4, 2.9, 2), (4, 0.5, 1), (1, 2.0, 1)):
+            torch.set_num_threads(count)
+            session.hardware = cpu(cores=cores)
+            assert technique.apply(session) == (want != count)
+            assert torch.get_num_threads() == want
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_mode_of_inductor_is_refused_with_another_back_end() -> None:
+    plan = Plan(micro_batch=1).plus("compile", mode="max-autotune", backend="aot_eager")
+    assert "mode of the inductor" in (techniques.get("compile").blocked(cpu(), plan) or "")
+
+
+@pytest.mark.parametrize("backend", ["auto", "flash", "efficient", "cudnn", "math", "naive"])
+def test_attention_is_read_back_by_the_kernel_that_ran(backend: str) -> None:
+    session = a_session()
+    technique = techniques.get("sdpa")
+    assert technique.apply(session, backend=backend) == 2
+    kernel = "flash_attention" if backend not in ("math", "naive") else "written-out"
+    assert kernel in (technique.read_back(session) or "")
+    session.undo["sdpa"]()
+    assert {block.attention.attention for block in session.model.blocks} == {"auto"}
+
+
+def test_a_model_without_attention_has_no_back_end_to_switch() -> None:
+    session = a_session()
+    session.model = torch.nn.Linear(2, 2)
+    assert techniques.get("sdpa").apply(session, backend="naive") == 0
+    assert techniques.get("sdpa").read_back(session) is None
+
+
+@pytest.mark.parametrize("id", ["fused-adamw", "lagged-loss-read", "tf32", "threads"])
+def test_what_is_there_already_is_not_needed(id: str) -> None:
+    session, technique = a_session(), techniques.get(id)
+    session.optimizer = session.job.optimizer(session.model)
+    choice = NOT_THE_DEFAULT.get(id, {})
+    try:
+        assert technique.apply(session, **choice) > 0
+        assert technique.apply(session, **choice) == 0
+    finally:
+        for undo in session.undo.values():
+            undo()
+
+
+def test_another_optimizer_is_left_alone() -> None:
+    session = a_session()
+    session.optimizer = torch.optim.SGD(session.model.parameters(), lr=0.1)
+    assert techniques.get("fused-adamw").apply(session) == 0
+    assert techniques.get("fused-adamw").read_back(session) is None
+
+
+def test_compiling_leaves_the_names_of_the_weights() -> None:
+    session = a_session()
+    before = list(session.model.state_dict())
+    techniques.get("compile").apply(session, backend="aot_eager")
+    session.forward(session.job.train.batch(0, 0, 2).tensors).backward()
+    assert list(session.model.state_dict()) == before
+    session.undo["compile"]()
+    assert list(session.model.state_dict()) == before
+
+
+def test_graphs_of_an_earlier_session_are_not_counted() -> None:
+    technique = techniques.get("compile")
+    for width in (8, 16):
+        session = a_session(width)
+        technique.apply(session, backend="aot_eager")
+        session.forward(session.job.train.batch(0, 0, 2).tensors).backward()
+        assert technique.read_back(session) == "2 blocks, 1 graphs, 0 graph breaks"
+        session.undo["compile"]()
+
+
+def test_an_unknown_id_is_answered_with_the_nearest() -> None:
+    with pytest.raises(PlanError, match="did you mean fused-adamw"):
+        techniques.get("fused-adam")
+
+
+# Planted: what the checks above are there to find.
+
+GOOD = techniques.get("sdpa")
+
+
+def apply_nothing(session: Session) -> int:
+    del session
+    return 1
+
+
+def apply_none(session: Session) -> int:
+    del session
+    return 0
+
+
+def raising_gate(hardware: Hardware, plan: Plan) -> str | None:
+    del plan
+    major, _ = hardware.capability  # type: ignore[misc] # None on a CPU: the planted fault
+    return None if major > 7 else "needs a newer card than this one"
+
+
+def planted(**changes: Any) -> Technique:
+    return replace(GOOD, **changes)
+
+
+def test_a_planted_pair_out_of_order_or_twice_is_caught() -> None:
+    assert wrong_list([planted(id="b"), planted(id="a")])
+    assert wrong_list([planted(id="a"), planted(id="a")])
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        GOOD.page.replace("Measured:", "Gemessen:"),
+        GOOD.page.replace("Numbers:", "Numbers were"),
+        re.sub(r"Measured:.*?(?=Source:)", "Measured:\n", GOOD.page, flags=re.DOTALL),
+        re.sub(r"(What:.*?)(Helps when:.*?)(?=Does)", r"\2\1", GOOD.page, flags=re.DOTALL),
+        GOOD.page.replace("https", "see"),
+        "",
+    ],
+)
+def test_a_planted_page_is_caught(page: str) -> None:
+    assert wrong_page(GOOD) == []
+    assert wrong_page(planted(page=page))
+
+
+def test_a_planted_file_name_is_caught() -> None:
+    assert wrong_file(planted(id="flash"), module_of(GOOD))
+
+
+def test_a_planted_misspelt_choice_or_default_is_caught() -> None:
+    assert wrong_choices(planted(choices={"bakcend": ("auto", "flash")}))
+    assert wrong_choices(planted(choices={"backend": ("flash", "auto")}))
+    assert wrong_choices(planted(choices=MappingProxyType({})))
+    assert wrong_choices(planted(choices={"backend": ("auto", "auto")}))
+
+
+def test_a_planted_exclusion_is_caught() -> None:
+    assert wrong_excludes(planted(excludes=frozenset({"autocast-bf61"})), techniques.ALL)
+    assert wrong_excludes(planted(excludes=frozenset({"tf32"})), techniques.ALL)
+    assert wrong_excludes(planted(excludes=frozenset({"sdpa"})), techniques.ALL)
+
+
+def test_a_planted_promise_is_caught() -> None:
+    assert wrong_promise(planted(numerics=Numerics.BITWISE))
+    assert wrong_promise(planted(tolerance=0.0))
+    assert wrong_promise(planted(cosine=1.0))
+
+
+def test_a_planted_gate_is_caught() -> None:
+    assert wrong_gate(planted(blocked=raising_gate), MACHINES)
+    assert wrong_gate(planted(blocked=lambda hardware, plan: "no"), MACHINES)
+
+
+def test_a_planted_technique_that_changes_nothing_is_caught() -> None:
+    assert wrong_effect(planted(apply=apply_nothing, choices={}))
+    assert wrong_effect(planted(apply=apply_none, choices={}))
+
+
+def test_a_planted_read_back_that_repeats_the_request_is_caught() -> None:
+    assert wrong_effect(planted(read_back=lambda session: "it is in effect"))
+
+
+def test_a_planted_switch_that_stays_on_is_caught() -> None:
+    left_on: list[Session] = []
+
+    def apply(session: Session) -> int:
+        left_on.append(session)
+        session.undo["sdpa"] = int  # a way back that leads nowhere
+        return 1
+
+    stays = planted(
+        stage=Stage.PROCESS,
+        apply=apply,
+        choices={},
+        read_back=lambda session: "it is on" if session in left_on else None,
+    )
+    assert wrong_effect(stays) == ["it is still in effect after undo"]
+
+
+def test_a_planted_import_of_torch_is_caught(tmp_path: Path) -> None:
+    file = tmp_path / "planted.py"
+    file.write_text("import torch\n")
+    assert importing_torch([file]) == [str(file)]
+
+
+def test_the_engine_and_the_script_host_are_the_only_hosts() -> None:
+    assert {host for technique in techniques.ALL for host in technique.hosts} <= set(Host)
