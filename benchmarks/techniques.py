@@ -14,6 +14,7 @@ import statistics
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,11 +24,13 @@ from hotloop.core.files import write_json
 from hotloop.core.plan import Plan, Use
 from hotloop.probe.clock import clock
 from hotloop.probe.machine import detect
-from hotloop.session import Session
 from hotloop.techniques.base import Stage
 from hotloop.training.feed import Feed, Position
 from hotloop.training.prepare import prepare, warm_up
 from hotloop.training.step import Guard, accumulate, update
+
+if TYPE_CHECKING:
+    from hotloop.session import Session
 
 RESULT = Path(__file__).parent / "results" / "techniques-cpu.json"
 MODEL = job(SIZES[-1], seed=1)  # 6 layers, 384 wide, context 256, dropout 0.2

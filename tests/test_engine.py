@@ -226,6 +226,27 @@ def test_a_failed_save_warns_and_training_goes_on(tiny, tmp_path):
     assert stopped.checkpoint("last").step == 1
 
 
+def test_a_log_that_cannot_be_written_waits_and_is_written_later(tiny, tmp_path, plain):
+    """The disk refuses the event file for a while: training goes on, no line is lost."""
+    heard, writes = [], 0
+
+    def write(stream, data):
+        nonlocal writes
+        if stream.name.endswith(".jsonl"):
+            writes += 1
+            if 3 <= writes <= 6:
+                stream.write(data[:17])  # a part of it arrives
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return stream.write(data)
+
+    drive(tmp_path / "run", tiny, disk=Disk(write=write), tell=heard.append)
+    warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
+    assert len(warned) == 1
+    assert "the log waits in memory" in warned[0]
+    steps, expected = load_run(tmp_path / "run").steps, load_run(plain).steps
+    assert [(s.step, s.loss, s.ids) for s in steps] == [(s.step, s.loss, s.ids) for s in expected]
+
+
 def test_too_little_space_is_said_before_step_1(tiny, tmp_path, capsys):
     settings = but(tiny, "training.keep=2000000000")
     assert main(["train", "char-lm", "--out", str(tmp_path / "run"), *settings]) == 73

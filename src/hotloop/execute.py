@@ -89,7 +89,7 @@ def execute(
             effects=effects,
         )
     )
-    journal = run.journal()
+    journal = run.journal(disk=disk)
     try:
         recorder = _recorder(parts, session, at, ledger, tell, journal)
         keeper = _keeper(

@@ -96,18 +96,16 @@ DISK = Disk()
 
 def _failed(path: Path, error: OSError) -> WriteError:
     hint = {
-        errno.ENOSPC: "free some space or name another folder with --out",
-        errno.EDQUOT: "the disk quota is used up: free some space or name another folder",
-        errno.EROFS: "the file system is read-only: name another folder with --out",
-        errno.EACCES: "no permission to write there: name another folder with --out",
+        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or name another folder"),
+        errno.EROFS: "name another folder",
+        errno.EACCES: "get the permission to write there or name another folder",
         errno.EFBIG: "the file system or `ulimit -f` does not allow files of this size",
         errno.ENOENT: "make its folder first, or name another one",
         errno.EEXIST: "something else is in the way: move it or choose another name",
         errno.ENOTDIR: "a file is in the way of a folder: move it or choose another name",
         errno.EISDIR: "a folder is in the way: move it or choose another name",
         errno.ENAMETOOLONG: "choose a shorter name",
-        errno.ENOLCK: "this file system has no locks: name another folder with --out",
-        errno.ENOSYS: "this file system lacks what is needed: name another folder with --out",
+        **dict.fromkeys((errno.ENOLCK, errno.ENOSYS), "it has no locks: name another folder"),
     }.get(error.errno or 0, "check the disk and try again")
     return WriteError(f"cannot write {path}: {error.strerror or error}; {hint}")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, PlanError, UsageError
-from hotloop.core.files import Journal, make_folder, read_json, write_file, write_json
+from hotloop.core.files import DISK, Disk, Journal, make_folder, read_json, write_file, write_json
 from hotloop.core.lock import Lock
 from hotloop.core.plan import Plan
 from hotloop.core.trace import Event, read_events
@@ -141,9 +141,9 @@ class RunDir:
         """Return the lock of this folder, not yet taken."""
         return Lock(self._lock)
 
-    def journal(self, rank: int = 0) -> Journal:
+    def journal(self, rank: int = 0, *, disk: Disk = DISK) -> Journal:
         """Open this rank's event file for appending."""
-        return Journal(self._events(rank))
+        return Journal(self._events(rank), disk=disk)
 
     def events(self, rank: int = 0) -> list[Event]:
         """Return this rank's valid events; empty before the first."""
