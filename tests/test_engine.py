@@ -11,7 +11,7 @@ import torch
 from hotloop import engine
 from hotloop.assemble import assemble, run_record
 from hotloop.cli.main import main
-from hotloop.core.errors import DivergedError, WriteError
+from hotloop.core.errors import ConfigError, DivergedError, WriteError
 from hotloop.core.files import DISK, Disk
 from hotloop.core.rundir import RunDir
 from hotloop.execute import execute
@@ -276,6 +276,17 @@ def test_dataset_all_skips_finished_sets_and_resumes_interrupted_ones(tiny, tmp_
     assert (tmp_path / "runs/a/events-r0.jsonl").read_bytes() == before
     assert RunDir(tmp_path / "runs/b").read()["status"] == "complete"
     assert any("nothing to do" in m.text for m in heard if isinstance(m, Note))
+
+
+def test_a_finished_set_whose_text_has_changed_is_refused(tiny, tmp_path, corpus):
+    text = tmp_path / "text.txt"
+    text.write_text(corpus.read_text())
+    sets = [s for s in tiny if not s.startswith("data.path")]
+    request = fresh_request("char-lm", [*sets, f"data.sets={{a: {text}}}", "dataset=all"])
+    engine.train_sets(request, out=tmp_path / "runs")
+    text.write_text(corpus.read_text().replace("fox", "cat"))
+    with pytest.raises(ConfigError, match="the data have changed"):
+        engine.train_sets(request, out=tmp_path / "runs")
 
 
 def test_as_a_library(corpus, tmp_path, tiny):

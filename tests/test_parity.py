@@ -179,6 +179,11 @@ def test_it_keeps_its_promise_and_leaves_nothing_behind(use: Use) -> None:
     assert broken_promise(plain(), trace(), *EXACT) is None
 
 
+@pytest.mark.parametrize("id", ["autocast-bf16", "autocast-fp16"])
+def test_fewer_bits_are_really_used(id: str) -> None:
+    assert trace(PLAIN.plus(id)).losses[0] != plain().losses[0]
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # inductor's own imports
 def test_inductor_keeps_the_promise_of_compile() -> None:
     """The one real compilation of the suite; with dropout, whose masks must stay eager's."""

@@ -75,18 +75,42 @@ def whole(tmp_path_factory, tiny) -> Path:
     return out
 
 
-def killed_and_resumed(zygote: Zygote, out: Path, tiny: list[str], delays: list[float]) -> int:
-    """Start a run, kill -9 it after each delay and go on; return how many kills hit."""
-    log, hits = out.with_suffix(".log"), 0
-    for delay in delays:
+AIMS = ("anywhere", "steps", "commit")
+
+
+def aim(out: Path, where: str, draw: random.Random, pid: int) -> None:
+    """Wait for the moment of a kill: any time, among the steps, or while a checkpoint commits."""
+    if where == "anywhere":
+        time.sleep(draw.uniform(0.02, 0.9))
+        return
+    events = out / "events-r0.jsonl"
+    size = events.stat().st_size if events.exists() else 0
+
+    def reached() -> bool:
+        if where == "commit":
+            return any((out / "checkpoints").glob(".tmp-step-*"))
+        return events.exists() and events.stat().st_size > size + 400
+
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and not reached() and Path(f"/proc/{pid}/stat").exists():
+        time.sleep(0.0005)
+    time.sleep(draw.uniform(0, 0.02 if where == "commit" else 0.3))
+
+
+def killed_and_resumed(
+    zygote: Zygote, out: Path, tiny: list[str], aims: list[str], draw: random.Random
+) -> list[str]:
+    """Start a run, kill -9 it at each aim and go on to the end; return the aims that hit."""
+    log, hits = out.with_suffix(".log"), []
+    for where in aims:
         fresh = not RunDir(out).exists
         args = ["--out", out, "char-lm", *tiny] if fresh else ["--resume", out]
         pid = zygote.start(log, "train", *args)
-        time.sleep(delay)
+        aim(out, where, draw, pid)
         with contextlib.suppress(ProcessLookupError):  # it was faster
             os.kill(pid, signal.SIGKILL)
         code = zygote.wait()
-        hits += code == -signal.SIGKILL
+        hits += [where] if code == -signal.SIGKILL else []
         assert code in (0, -signal.SIGKILL), log.read_text()
     args = ["--resume", out] if RunDir(out).exists else ["--out", out, "char-lm", *tiny]
     zygote.start(log, "train", *args)
@@ -94,12 +118,12 @@ def killed_and_resumed(zygote: Zygote, out: Path, tiny: list[str], delays: list[
     return hits
 
 
-def check_killed(zygote, whole, tiny, tmp_path, *, runs: int, kills: int, seed: int) -> int:
-    draw, expected, hits = random.Random(seed), facts(whole), 0
+def check_killed(zygote, whole, tiny, tmp_path, *, runs: int, seed: int) -> list[str]:
+    """Kill each run once at every aim, in a random order; return the aims that hit."""
+    draw, expected, hits = random.Random(seed), facts(whole), []
     for number in range(runs):
         out = tmp_path / f"killed-{number}"
-        delays = [draw.uniform(0.02, 0.9) for _ in range(kills)]
-        hits += killed_and_resumed(zygote, out, tiny, delays)
+        hits += killed_and_resumed(zygote, out, tiny, draw.sample(AIMS, len(AIMS)), draw)
         assert facts(out) == expected
         left = [p.name for p in out.rglob(".*")] + [p.name for p in out.glob("lock*")]
         assert not left, "nothing half-written may stay behind"
@@ -108,15 +132,17 @@ def check_killed(zygote, whole, tiny, tmp_path, *, runs: int, kills: int, seed: 
 
 
 def test_killed_at_random_times(zygote, whole, tiny, tmp_path):
-    hits = check_killed(zygote, whole, tiny, tmp_path, runs=2, kills=3, seed=1)
-    assert hits >= 3, "too few kills hit a living run for this to mean anything"
+    hits = check_killed(zygote, whole, tiny, tmp_path, runs=3, seed=1)
+    assert len(hits) >= 5, "too few kills hit a living run for this to mean anything"
 
 
 @pytest.mark.slow
 def test_killed_at_random_times_many(zygote, whole, tiny, tmp_path):
-    hits = check_killed(zygote, whole, tiny, tmp_path, runs=20, kills=3, seed=2)
-    print(f"{hits} of 60 kills hit a living run; 20 of 20 runs ended bit-identical")
-    assert hits >= 30
+    hits = check_killed(zygote, whole, tiny, tmp_path, runs=20, seed=2)
+    counts = ", ".join(f"{where} {hits.count(where)}" for where in AIMS)
+    print(f"{len(hits)} of 60 kills hit a living run ({counts}); 20 of 20 ended bit-identical")
+    assert len(hits) >= 40
+    assert all(hits.count(where) >= 10 for where in AIMS)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -235,7 +261,7 @@ def test_changed_data_are_refused_with_a_diff(whole, tmp_path, tiny, capsys):
     copy.write_text(text.read_text().replace("fox", "cat"))
     assert main(["train", "--resume", str(out)]) == 78
     said = capsys.readouterr().err
-    assert "train_data" in said
+    assert "data fingerprint: run has" in said
     assert "same data" in said
 
 

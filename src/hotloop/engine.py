@@ -12,7 +12,7 @@ from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute
 from hotloop.probe.clock import clock
-from hotloop.request import Request, refuse_changes, saved_request
+from hotloop.request import Request, refuse_changes, refuse_other_data, saved_request
 from hotloop.training.ledger import Ledger
 from hotloop.training.messages import Note
 from hotloop.training.signals import Dropped, Signals
@@ -71,6 +71,9 @@ def resume(
     run = RunDir.open(path)
     record = run.read()
     if record.get("status") == "complete":
+        if run.has_lock:  # its process was killed after the end, or is just leaving
+            with _locked(run, tell):
+                pass
         tell(Note(text=f"{path} is complete; nothing to do"))
         final = record["final"]
         assert isinstance(final, dict)
@@ -80,6 +83,7 @@ def resume(
         try:
             with signals.droppable(at_once=True):
                 parts = assemble(request, tell, signals.poll, plan=run.plan())
+                refuse_other_data(record, parts.data.fingerprint)
         except Dropped:
             assert signals.received is not None
             return RunResult(path=path, reason="signal", exit_code=128 + signals.received, step=0)
@@ -108,8 +112,14 @@ def _train_set(request: Request, folder: Path, tell: Tell) -> RunResult:
     run = RunDir(folder)
     if not run.exists:
         return train(request, out=folder, tell=tell)
-    refuse_changes(run.read(), request)
+    record = run.read()
+    refuse_changes(record, request)
+    refuse_other_data(record, assemble(request, tell, _no_poll).data.fingerprint)
     return resume(folder, tell=tell)
+
+
+def _no_poll() -> None:
+    """Poll nothing: Ctrl-C raises by itself while no handler is installed."""
 
 
 @contextlib.contextmanager

@@ -225,10 +225,10 @@ def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
                 "training.accumulation"
             ) from error
         raise
-    done = ending.reason in ("complete", "early stop")
-    rows = _end(run, loop, ledger, "complete" if done else "stopped", ending.reason)
-    at = ending.at
-    run.update(final={"step": at.step, "best_loss": at.best_loss, "best_step": at.best_step})
+    done, at = ending.reason in ("complete", "early stop"), ending.at
+    final = {"step": at.step, "best_loss": at.best_loss, "best_step": at.best_step}
+    status = "complete" if done else "stopped"
+    rows = _end(run, loop, ledger, status, ending.reason, final=final)
     return RunResult(
         path=run.path,
         reason=ending.reason,
@@ -241,12 +241,14 @@ def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
     )
 
 
-def _end(run: RunDir, loop: Loop, ledger: Ledger, status: str, reason: str) -> dict[str, float]:
-    """Write the end to the log and the record; return the wall time by row."""
+def _end(
+    run: RunDir, loop: Loop, ledger: Ledger, status: str, reason: str, **fields: object
+) -> dict[str, float]:
+    """Write the end to the log and, at once, to the record; return the wall time by row."""
     ledger.mark("other")
     rows = {name: round(seconds, 4) for name, seconds in ledger.rows().items()}
     loop.recorder.event("end", loop.keeper.last_step, reason=reason, wall=rows)
-    run.update(status=status, reason=reason)
+    run.update(status=status, reason=reason, **fields)
     return rows
 
 

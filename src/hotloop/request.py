@@ -26,6 +26,7 @@ __all__ = [
     "parse_use",
     "plan_of",
     "refuse_differences",
+    "refuse_other_data",
     "saved_request",
 ]
 
@@ -157,6 +158,16 @@ def refuse_changes(record: Mapping[str, Any], request: Request) -> None:
             "a run of this set is there with other settings:\n  "
             + "\n  ".join(changed)
             + "\nname another folder with --out"
+        )
+
+
+def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
+    """Raise ConfigError when the data are not those a run was started with."""
+    was = record["data"]["fingerprint"]
+    if was != fingerprint:
+        raise ConfigError(
+            f"the data have changed since the run was started:\n  data fingerprint: run has {was}, "
+            f"now {fingerprint}\ngo on with the same data, or start a new run with init_from"
         )
 
 

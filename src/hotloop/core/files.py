@@ -116,7 +116,7 @@ def _beside(target: Path, prefix: str) -> Path:
 
 def _drop(path: Path) -> None:
     """Remove a file, a link (not what it points to) or a folder as far as that can be done."""
-    if os.path.isdir(path) and not path.is_symlink():
+    if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):

@@ -37,7 +37,12 @@ class RunDir:
     @property
     def exists(self) -> bool:
         """Whether a run was started here."""
-        return self._file.is_file()
+        return os.path.isfile(self._file)  # False, not an error, where one may not look
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether a process is, or died while, writing here."""
+        return (self.path / "lock.json").exists()
 
     @property
     def checkpoints(self) -> Path:
@@ -63,7 +68,7 @@ class RunDir:
                 f"{self.path} already holds a run; name another folder with --out, "
                 f"or go on with it: {self.resume_command}"
             )
-        if self.path.exists() and not self._holds_nothing():
+        if os.path.exists(self.path) and not self._holds_nothing():
             raise UsageError(f"{self.path} is not an empty folder; name another one with --out")
 
     def create(self, record: Mapping[str, object], plan: Plan) -> None:
@@ -95,7 +100,7 @@ class RunDir:
         """Whether the folder is empty but for what a start that was killed may leave."""
         left = {self.checkpoints.name, self._plan.name, self.vocabulary.name, self._lock.name}
         return _only(self.path, left) and (
-            not self.checkpoints.exists() or _only(self.checkpoints, set())
+            not os.path.exists(self.checkpoints) or _only(self.checkpoints, set())
         )
 
     @property
@@ -156,6 +161,6 @@ class RunDir:
 
 def _only(folder: Path, names: set[str]) -> bool:
     """Whether `folder` is one, and holds nothing but hidden entries and `names`."""
-    return folder.is_dir() and all(
+    return os.path.isdir(folder) and all(
         entry.name in names or entry.name.startswith(".") for entry in folder.iterdir()
     )

@@ -1,0 +1,75 @@
+import ast
+import os
+from pathlib import Path
+
+import pytest
+
+from hotloop.core import env
+from hotloop.core.env import ENV, Environment
+from hotloop.core.errors import ConfigError
+
+
+def test_what_an_empty_environment_means():
+    found = Environment.read({})
+    assert found == Environment(
+        cache=Path.home() / ".cache" / "hotloop", no_color=False, rank=0, world=1
+    )
+
+
+def test_an_empty_value_counts_as_absent():
+    names = ("HOTLOOP_CACHE", "XDG_CACHE_HOME", "NO_COLOR", "RANK", "WORLD_SIZE")
+    assert Environment.read(dict.fromkeys(names, "")) == Environment.read({})
+
+
+@pytest.mark.parametrize(
+    ("values", "cache"),
+    [
+        ({"HOTLOOP_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, Path("/a")),
+        ({"XDG_CACHE_HOME": "/b"}, Path("/b/hotloop")),
+        ({"XDG_CACHE_HOME": "b"}, Path.home() / ".cache" / "hotloop"),  # relative: to be ignored
+        ({"HOTLOOP_CACHE": "a"}, Path.cwd() / "a"),  # wherever one is later
+        ({"HOTLOOP_CACHE": "~/a b"}, Path.home() / "a b"),
+    ],
+)
+def test_where_the_cache_is(values, cache):
+    found = Environment.read(values).cache
+    assert found == cache
+    assert found.is_absolute()
+
+
+def test_a_cache_without_a_home_says_what_to_set():
+    with pytest.raises(ConfigError, match="Set HOTLOOP_CACHE to a folder"):
+        Environment.read({"HOTLOOP_CACHE": "~no-such-user-anywhere/x"})
+
+
+@pytest.mark.parametrize("value", ["0", "1", "false"])
+def test_no_color_counts_with_any_value(value):
+    assert Environment.read({"NO_COLOR": value}).no_color
+
+
+def test_ranks_come_from_torchrun():
+    found = Environment.read({"RANK": "3", "WORLD_SIZE": "4"})
+    assert (found.rank, found.world) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"RANK": "two"}, "RANK must be a whole number, not 'two'"),
+        ({"WORLD_SIZE": "1.0"}, "WORLD_SIZE must be a whole number, not '1.0'"),
+        ({"RANK": "1"}, "RANK=1 and WORLD_SIZE=1 do not go together: start with torchrun"),
+        ({"RANK": "-1"}, "RANK=-1"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0"),
+    ],
+)
+def test_ranks_that_cannot_be_are_refused(values, words):
+    with pytest.raises(ConfigError, match=words):
+        Environment.read(values)
+
+
+def test_the_environment_was_read_once_and_is_never_written():
+    assert Environment.read(os.environ) == ENV
+    tree = ast.parse(Path(env.__file__).read_text())
+    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    assert [node.attr for node in uses].count("environ") == 1
+    assert not {node.attr for node in uses} & {"putenv", "unsetenv", "setdefault", "update"}
