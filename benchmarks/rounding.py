@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import json
 import math
 import textwrap
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from torch.nn.functional import cosine_similarity
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hotloop import techniques
+from hotloop.core.files import write_json
 from hotloop.core.plan import Plan, Use
 from hotloop.data.windows import Windows
 from hotloop.models.gpt import Gpt, next_token_loss
@@ -145,9 +145,14 @@ def main() -> None:
                 row = worst[str(use)]
                 row |= {key: max(value, row.get(key, 0.0)) for key, value in found.items()}
                 print(f"{size} seed {seed} {use!s:24}", *(f"{k} {v:.1e}" for k, v in found.items()))
-    value = {"hardware": detect().to_json(), "steps": STEPS, "sizes": SIZES, "worst": worst}
-    RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(value, indent=1) + "\n")
+    value = {
+        "schema": 1,
+        "hardware": detect().to_json(),
+        "steps": STEPS,
+        "sizes": SIZES,
+        "worst": worst,
+    }
+    write_json(RESULT, value)
     for name, row in worst.items():
         print(f"worst {name:24}", *(f"{key} {number:.1e}" for key, number in row.items()))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 _CACHE = tempfile.TemporaryDirectory(prefix="hotloop-test-cache-")
+os.environ["OMP_NUM_THREADS"] = "1"  # another count rounds otherwise, and spins on a busy machine
 os.environ["HOTLOOP_CACHE"] = _CACHE.name  # before hotloop reads the environment, once
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "wizards"]

@@ -166,10 +166,8 @@ def wrong_gate(technique: Technique, machines: Mapping[str, Hardware]) -> list[s
         plan = Plan(micro_batch=1).plus(technique.id, **choice)
         try:
             why = technique.blocked(hardware, plan)
-        except Exception as error:
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
             wrong.append(f"{name}, {choice}: {error!r}")
-            if isinstance(error, AssertionError):
-                raise
         else:
             if why is not None and len(why.split()) < 4:
                 wrong.append(f"{name}, {choice}: {why!r} is no sentence")

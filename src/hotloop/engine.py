@@ -50,8 +50,8 @@ def train(
         try:
             with signals.droppable(at_once=True):
                 parts = assemble(request, tell, signals.poll)
-                run.create(run_record(parts), parts.plan)
                 run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json(), ensure_ascii=False))
+                run.create(run_record(parts), parts.plan)
         except Dropped:
             assert signals.received is not None
             return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)

@@ -67,14 +67,13 @@ def test_500_flipped_bits_are_all_named(copy):
     assert check_folder(copy) == []
 
 
-def test_every_flipped_bit_of_the_manifest_is_named(copy):
-    data = (copy / MANIFEST).read_bytes()
+def test_a_flipped_bit_in_any_byte_of_the_manifest_is_named(copy):
+    draw, data = random.Random(0), (copy / MANIFEST).read_bytes()
     for at in range(len(data)):
-        for bit in range(8):
-            changed = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
-            (copy / MANIFEST).write_bytes(changed)
-            (fault,) = check_folder(copy)
-            assert MANIFEST in fault, (at, bit)
+        changed = data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
+        (copy / MANIFEST).write_bytes(changed)
+        (fault,) = check_folder(copy)
+        assert MANIFEST in fault, (at, changed[at])
 
 
 def test_a_torn_or_zeroed_manifest_is_named(copy):

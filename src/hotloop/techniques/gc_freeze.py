@@ -6,7 +6,9 @@ Helps when: a process holds many Python objects (imports, datasets) and steps ar
 Does not help when: there are few objects. What is frozen and later becomes a garbage cycle is
     never freed, so code that rebuilds its model in the loop should not use it.
 Numbers: bitwise the same.
-Measured: not measured here yet.
+Measured: a full collection with torch loaded takes 0.29 s before, quartiles 0.24-0.31, and
+    10 us after (n 12); steps without one cannot be told apart, quartiles 0.99-1.01 (char-lm's
+    default model, 1 thread of an AMD EPYC, Python 3.11; benchmarks/techniques.py).
 Source: https://docs.python.org/3/library/gc.html#gc.freeze
 """
 

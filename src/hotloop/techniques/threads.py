@@ -6,7 +6,9 @@ Helps when: a container's quota is smaller than the machine, so that torch start
     threads: one spinning thread too many has cost 30x on two cores.
 Does not help when: the count is right already, or the work is on a card.
 Numbers: rounding; another count splits sums in other places.
-Measured: not measured here yet.
+Measured: 2 threads against 1 on two cores that other processes used as well: cannot be told,
+    1.17 of the step time, quartiles 1.02-1.39 (n 12 pairs of steps; char-lm's default model, AMD
+    EPYC, torch 2.13; benchmarks/techniques.py).
 Source: https://docs.pytorch.org/docs/stable/notes/cpu_threading_torchscript_inference.html
 """
 
