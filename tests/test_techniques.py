@@ -4,6 +4,7 @@ The checks are functions that return what is wrong, so that planted bad techniqu
 them at the end of this file. What a technique does to the numbers is test_parity.py's business.
 """
 
+import gc
 import inspect
 import itertools
 import re
@@ -347,10 +348,19 @@ def test_attention_is_read_back_by_the_kernel_that_ran(backend: str) -> None:
     session = a_session()
     technique = techniques.get("sdpa")
     assert technique.apply(session, backend=backend) == 2
-    kernel = "flash_attention" if backend not in ("math", "naive") else "written-out"
-    assert kernel in (technique.read_back(session) or "")
+    ran = "flash" if backend in ("efficient", "cudnn") else backend  # those two are not on a CPU
+    kernel = "written-out" if ran in ("math", "naive") else "scaled_dot_product_flash_attention"
+    assert (technique.read_back(session) or "").startswith(f"{ran}: {kernel}")
     session.undo["sdpa"]()
     assert {block.attention.attention for block in session.model.blocks} == {"auto"}
+
+
+def test_what_was_frozen_is_collected_again_after_undo() -> None:
+    session, before = a_session(), gc.get_freeze_count()
+    assert techniques.get("gc-freeze").apply(session) > 0
+    assert gc.get_freeze_count() > before
+    session.undo["gc-freeze"]()
+    assert gc.get_freeze_count() == 0
 
 
 def test_a_model_without_attention_has_no_back_end_to_switch() -> None:

@@ -115,7 +115,7 @@ def _preset_keys(request: Request) -> dict[str, list[str]]:
     """Return `key=value` by what brought it in, for presets, experiments and `auto`."""
     flat, found = flatten(request.config), dict[str, list[str]]()
     for key, origin in request.origins.items():
-        if origin.startswith("auto ("):
+        if origin.startswith("auto (") or "gave way" in origin:
             found.setdefault(origin, []).append(f"{key}={flat[key]}")
         elif origin.startswith(("preset ", "experiment ")):
             found.setdefault(origin.partition(":")[0], []).append(f"{key}={flat[key]}")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder, run_record
+from hotloop.core.errors import DataError
 from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute
@@ -16,6 +19,7 @@ from hotloop.request import Request, refuse_changes, refuse_other_data, saved_re
 from hotloop.training.ledger import Ledger
 from hotloop.training.messages import Note
 from hotloop.training.signals import Dropped, Signals
+from hotloop.training.store import newest_sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,12 +64,18 @@ def train(
 
 
 def resume(
-    path: Path, *, tell: Tell = silent, began: float | None = None, disk: Disk = DISK
+    path: Path,
+    *,
+    moved: Mapping[str, object] = MappingProxyType({}),
+    tell: Tell = silent,
+    began: float | None = None,
+    disk: Disk = DISK,
 ) -> RunResult:
     """Go on with a run from its newest sound checkpoint, bit for bit as if it never stopped.
 
-    A finished run is left as it is. Raises a HotloopError: CheckpointError when every checkpoint
-    is broken, ConfigError with a diff when the data have changed.
+    `moved` says where its data lie now; they must be the same data. A finished run is left as it
+    is, unless its last checkpoint is damaged: then the steps since are made again. Raises a
+    HotloopError: CheckpointError when every checkpoint is broken, ConfigError with a diff when the data have changed.
     """
     ledger, signals = Ledger(clock, began=began), Signals()
     run = RunDir.open(path)
@@ -74,11 +84,11 @@ def resume(
         if run.has_lock:  # its process was killed after the end, or is just leaving
             with _locked(run, tell):
                 pass
-        tell(Note(text=f"{path} is complete; nothing to do"))
-        final = record["final"]
-        assert isinstance(final, dict)
-        return RunResult(path=path, reason="complete", exit_code=0, **final)
-    request = saved_request(record)
+        if not _lost_steps(run, record, tell):
+            final = record["final"]
+            assert isinstance(final, dict)
+            return RunResult(path=path, reason="complete", exit_code=0, **final)
+    request = saved_request({**record, "config": {**_config(record), **moved}})
     with signals.installed():
         try:
             with signals.droppable(at_once=True):
@@ -91,21 +101,57 @@ def resume(
             return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
 
 
-def train_sets(request: Request, *, out: Path | None, tell: Tell = silent) -> dict[str, RunResult]:
-    """Train one run for each of data.sets, in RUN_DIR/<name>; return what came of each.
+def _config(record: Mapping[str, object]) -> Mapping[str, object]:
+    config = record["config"]
+    assert isinstance(config, Mapping)
+    return config
+
+
+def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
+    """Whether a finished run's last checkpoint is damaged; says what is there.
+
+    CheckpointError when all of them are.
+    """
+    final = record["final"]
+    assert isinstance(final, Mapping)
+    newest, _ = newest_sound(run.checkpoints)
+    if newest is None:
+        text = f"{run.path} is complete, but its checkpoints are gone"
+        tell(Note(text=text, warning=True))
+        return False
+    if newest.step < final["step"]:
+        text = f"{run.path} is complete, but its last checkpoint is not sound; making it again"
+        tell(Note(text=text, warning=True))
+        return True
+    tell(Note(text=f"{run.path} is complete; nothing to do"))
+    return False
+
+
+def train_sets(
+    request: Request, *, out: Path | None = None, tell: Tell = silent
+) -> Iterator[tuple[str, RunResult]]:
+    """Train one run for each of data.sets, in RUN_DIR/<name>; yield each as it ends.
 
     A set that is finished is skipped when its run had the same settings and data, and refused
     with a diff otherwise; an interrupted one is resumed. A run that stops ends the series.
+    Every set is read before the first run begins, so that a missing one is told at once.
     """
     root = out or default_folder(request.recipe.name)
-    results: dict[str, RunResult] = {}
-    for name in request.sets:
-        one = replace(request, config=replace(request.config, dataset=name), sets=())
+    each = {
+        name: replace(request, config=replace(request.config, dataset=name), sets=())
+        for name in request.sets
+    }
+    for name, one in each.items():
+        try:
+            assemble(one, silent, _no_poll)
+        except DataError as error:
+            raise DataError(f"data.sets.{name}: {error}") from error
+    for name, one in each.items():
         tell(Note(text=f"data set {name}"))
-        results[name] = _train_set(one, root / name, tell)
-        if results[name].resume_command is not None or results[name].exit_code:
-            break
-    return results
+        result = _train_set(one, root / name, tell)
+        yield name, result
+        if result.resume_command is not None or result.exit_code:
+            return
 
 
 def _train_set(request: Request, folder: Path, tell: Tell) -> RunResult:

@@ -65,6 +65,10 @@ class Run:
         built: nn.Module = model.eval()
         return built
 
+    def broken(self) -> list[Stored]:
+        """Return the checkpoints newer than the newest sound one; CheckpointError if none is."""
+        return newest_sound(RunDir(self.path).checkpoints)[1]
+
     def checkpoint(self, which: str) -> Stored:
         """Return a sound checkpoint: "best", "last" or a step."""
         folder = RunDir(self.path).checkpoints
@@ -77,7 +81,7 @@ class Run:
         if which == "best":
             return best_of(sound) or newest
         for stored in sound:
-            if which == str(stored.step):
+            if which in (str(stored.step), stored.path.name):
                 return stored
         steps = ", ".join(str(stored.step) for stored in sound)
         raise UsageError(f"no sound checkpoint of step {which}; there are best, last, {steps}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, WriteError
 from hotloop.core.files import Disk, free_bytes, make_folder, probe_folder
+from hotloop.core.units import bytes_
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_disk", "check_feed", "memory_sentence"]
 
-GIB = 1 << 30
 HEAD_ROOM = 0.9  # of the memory may be forecast: workspaces and fragments are not in it
 
 
@@ -48,9 +48,10 @@ def check_disk(folder: Path, checkpoint_bytes: int, keep: int, disk: Disk) -> Sp
     space = Space(needed=(keep + 2) * checkpoint_bytes, free=free_bytes(folder))
     if space.free < space.needed:
         raise WriteError(
-            f"{folder} has {space.free / GIB:.2f} GiB free, but {keep + 2} checkpoints of "
-            f"{checkpoint_bytes / GIB:.2f} GiB need {space.needed / GIB:.2f} GiB; free some space, "
-            "name another folder with --out, or lower training.keep"
+            f"{folder} has {bytes_(space.free)} free, but {keep + 2} checkpoints of "
+            f"{bytes_(checkpoint_bytes)} need {bytes_(space.needed)} "
+            f"(training.keep={keep}, the best and one in the making); free some space, name another folder with "
+            "training.keep"
         )
     return space
 
@@ -59,11 +60,11 @@ def memory_sentence(forecast: Forecast, hardware: Hardware) -> tuple[str, bool]:
     """Return (what the forecast says, whether it fits with head-room)."""
     peak, have = forecast.peak_bytes, hardware.memory_bytes
     text = (
-        f"{peak / GIB:.2f} GiB forecast (parameters {forecast.parameters_bytes / GIB:.2f}, "
-        f"optimizer {forecast.optimizer_bytes / GIB:.2f}, "
-        f"activations {forecast.activations_bytes / GIB:.2f})"
+        f"{bytes_(peak)} forecast (parameters {bytes_(forecast.parameters_bytes)}, "
+        f"optimizer {bytes_(forecast.optimizer_bytes)}, "
+        f"activations {bytes_(forecast.activations_bytes)})"
     )
     if have is None:
         return f"{text}; the memory of {hardware.name} is unknown", True
     fits = peak <= HEAD_ROOM * have
-    return f"{text} of {have / GIB:.1f} GiB" + ("" if fits else ": too much"), fits
+    return f"{text} of {bytes_(have)}" + ("" if fits else ": too much"), fits

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
-from hotloop.core.errors import ConfigError, DataError, PlanError
+from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.files import read_json
 from hotloop.core.plan import Plan, Use, Value
+from hotloop.core.rundir import RunDir
 from hotloop.recipes.auto import Choice, auto_layer, derive_plan
 from hotloop.recipes.registry import Recipe, find
 from hotloop.recipes.schema import flatten
@@ -25,11 +26,11 @@ __all__ = [
     "fresh_request",
     "parse_use",
     "plan_of",
-    "refuse_differences",
     "refuse_other_data",
     "saved_request",
 ]
 
+DATA_PATHS = ("data.path", "data.sets")
 PATHS = ("data.path", "init_from")  # settings that name files; data.sets does so too
 
 
@@ -89,6 +90,8 @@ def fresh_request(
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
         techniques.get(id)
+    if both := sorted({use.id for use in uses} & set(removed)):
+        raise PlanError(f"--with and --without both name {', '.join(both)}; keep one")
     return Request(
         recipe=found,
         config=config,
@@ -106,9 +109,9 @@ def fresh_request(
 
 def _read_plan(path: Path) -> Plan:
     try:
-        return Plan.from_json(read_json(path))
-    except (OSError, DataError) as error:
-        raise PlanError(f"--plan {path} cannot be read: {error}") from error
+        return RunDir.open(path).plan() if path.is_dir() else Plan.from_json(read_json(path))
+    except (DataError, PlanError, UsageError) as error:
+        raise PlanError(f"--plan {path}: {error}") from error
 
 
 def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,22 +136,27 @@ def saved_request(record: Mapping[str, Any]) -> Request:
     return Request(recipe=recipe, config=config, origins=record["origins"])
 
 
-def refuse_differences(
+def moved_data(
     record: Mapping[str, Any], recipe: str | None, assignments: Sequence[str], config: Path | None
-) -> None:
-    """Raise ConfigError with a diff when what was typed for a resume is not the run's own."""
+) -> dict[str, Any]:
+    """Return where the data of a resumed run lie now, if that was typed.
+
+    Everything else that was typed must be the run's own, else ConfigError with a diff.
+    """
     if recipe is not None and recipe != record["recipe"]:
         raise ConfigError(f"the run is a {record['recipe']} run, asked {recipe}")
     if not assignments and config is None:
-        return
+        return {}
     found = find(str(record["recipe"]))
-    asked = found.asked(assignments, config_file=config)
-    if changed := differences(record["config"], _absolute(asked)):
+    asked = _absolute(found.asked(assignments, config_file=config))
+    moved = {key: asked.pop(key) for key in DATA_PATHS if key in asked}
+    if changed := differences(record["config"], asked):
         raise ConfigError(
-            "a resumed run keeps its settings:\n  "
+            "a resumed run keeps its settings, but for where its data lie:\n  "
             + "\n  ".join(changed)
             + "\nleave them out to go on, or start a new run with init_from"
         )
+    return moved
 
 
 def refuse_changes(record: Mapping[str, Any], request: Request) -> None:

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"hotloop: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("hotloop: stopped before anything was written", file=sys.stderr)
+        print("hotloop: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away: not an error of ours

@@ -67,7 +67,7 @@ class Screen:
                     f"step {message.step}  validation {message.loss:.4f} {message.unit}  "
                     f"({duration(message.seconds)}){best}"
                 )
-            case EpochDone():
+            case EpochDone() if message.seconds >= 1 or self._verbose:
                 mfu = "unknown" if message.mfu is None else f"{message.mfu:.1%}"
                 self._line(
                     f"epoch {message.epoch} done in {duration(message.seconds)}  "
@@ -106,6 +106,8 @@ class Screen:
         if result.best_loss is not None:
             best = f"; best validation {result.best_loss:.4f} at step {result.best_step}"
         self._line(f"[bold]{result.reason}[/] after step {result.step}{best}", always=True)
+        if result.path is None:
+            self._line("no run folder was made yet: nothing to resume", always=True)
         if result.resume_command:
             self._line(f"go on with: {escape(result.resume_command)}", always=True)
         if result.path is not None:

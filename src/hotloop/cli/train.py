@@ -11,7 +11,7 @@ from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
 from hotloop.core.rundir import RunDir
 from hotloop.recipes.registry import RECIPES
-from hotloop.request import fresh_request, refuse_differences
+from hotloop.request import fresh_request, moved_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--show-config", action="store_true", help="print every setting with its origin, and stop")
     add("--measure-peak", action="store_true", help="time matrix products first, for MFU")
     add("--json", type=Path, metavar="PATH", help="write the result as JSON")
-    add("-q", "--quiet", action="store_true", help="warnings and errors only")
+    add("-q", "--quiet", action="store_true", help="warnings, errors and the result only")
     add("-v", "--verbose", action="store_true", help="every note, and a line per log interval")
     return parser
 
@@ -82,17 +82,28 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
     from hotloop import engine
     from hotloop.probe.clock import process_began
 
-    if request.sets:
-        results = engine.train_sets(request, out=options.out, tell=screen.tell)
-    else:
-        one = engine.train(request, out=options.out, tell=screen.tell, began=process_began())
-        results = {"": one}
-    for result in results.values():
+    _probe(options.json)
+    if not request.sets:
+        result = engine.train(request, out=options.out, tell=screen.tell, began=process_began())
         screen.result(result)
-    last = list(results.values())[-1]
-    if options.json:
-        write_json(options.json, {name: _as_json(result) for name, result in results.items()})
-    return last.exit_code
+        _write(options.json, _as_json(result))
+        return result.exit_code
+    runs, code = {}, 0
+    for name, result in engine.train_sets(request, out=options.out, tell=screen.tell):
+        screen.result(result)
+        runs[name], code = _as_json(result), result.exit_code
+        _write(options.json, {"runs": runs})
+    return code
+
+
+def _probe(path: Path | None) -> None:
+    """Prove before hours of work that --json PATH can be written."""
+    _write(path, {"reason": "running"})
+
+
+def _write(path: Path | None, value: object) -> None:
+    if path is not None:
+        write_json(path, value)
 
 
 def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[str]) -> int:
@@ -102,16 +113,16 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
     if options.added or options.removed:
         raise UsageError("--with and --without do not go with --resume: the run keeps its plan")
     record = RunDir.open(options.resume).read()
-    refuse_differences(record, recipe, assignments, options.config)
+    moved = moved_data(record, recipe, assignments, options.config)
 
     from hotloop import engine
     from hotloop.probe.clock import process_began
 
     screen = Screen(quiet=options.quiet, verbose=options.verbose)
-    result = engine.resume(options.resume, tell=screen.tell, began=process_began())
+    _probe(options.json)
+    result = engine.resume(options.resume, moved=moved, tell=screen.tell, began=process_began())
     screen.result(result)
-    if options.json:
-        write_json(options.json, {"": _as_json(result)})
+    _write(options.json, _as_json(result))
     return result.exit_code
 
 

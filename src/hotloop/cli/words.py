@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hotloop.core.units import bytes_
+
 if TYPE_CHECKING:
     from hotloop.training.messages import Progress
 
@@ -27,14 +29,6 @@ def count(number: float) -> str:
         if number >= limit:
             return f"{number / limit:.3g}{unit}"
     return f"{number:.3g}"
-
-
-def bytes_(number: float) -> str:
-    """Return bytes as 512 KiB, 1.2 GiB."""
-    for limit, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if number >= limit:
-            return f"{number / limit:.3g} {unit}"
-    return f"{number:.0f} B"
 
 
 def progress_line(at: Progress, width: int) -> str:

@@ -36,9 +36,14 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise ConfigError(f"init_from={path} does not exist") from error
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, EOFError) as error:
+    except pickle.UnpicklingError as error:  # torch's text advises to run the file's code
+        raise ConfigError(
+            f"init_from={path} is damaged or holds more than named tensors; hotloop reads weights "
+            "only and runs no code from a file: save the state_dict alone, best as .safetensors"
+        ) from error
+    except (SafetensorError, RuntimeError, OSError, EOFError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ConfigError(f"init_from={path} cannot be read as weights only: {first}") from error
+        raise ConfigError(f"init_from={path} cannot be read: {first}") from error
     for key in _NESTED:
         if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):
             loaded = loaded[key]
@@ -59,6 +64,11 @@ def _within(folder: Path) -> Path:
     raise ConfigError(f"init_from={folder} is neither a run nor a checkpoint nor a model folder")
 
 
+def _shapes(tensors: dict[str, Tensor]) -> str:
+    first = [f"{name} {list(tensors[name].shape)}" for name in sorted(tensors)[:4]]
+    return ", ".join(first) + (" ..." if len(tensors) > 4 else "")
+
+
 def load_weights(model: nn.Module, path: Path) -> list[str]:
     """Load every tensor whose name and shape fit; return one line for each difference.
 
@@ -74,7 +84,7 @@ def load_weights(model: nn.Module, path: Path) -> list[str]:
     if not fitting:
         raise ConfigError(
             f"init_from={path}: none of its {len(found)} tensors fits this model. It has "
-            f"{', '.join(sorted(found)[:5])} ...; the model has {', '.join(sorted(own)[:5])} ..."
+            f"{_shapes(found)}; the model has {_shapes(own)}"
         )
     model.load_state_dict(fitting, strict=False)
     shapes = [
