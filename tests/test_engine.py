@@ -262,6 +262,16 @@ def test_init_from_loads_what_fits_and_names_the_rest(tiny, tmp_path, plain):
     assert load_run(tmp_path / "run").steps[0].loss < load_run(plain).steps[0].loss - 0.5
 
 
+def test_init_from_a_run_on_other_text_says_so(tiny, tmp_path, plain, corpus):
+    other = tmp_path / "other.txt"
+    other.write_text(corpus.read_text().upper())
+    heard = []
+    settings = but(tiny, f"init_from={plain}", "training.max_steps=6", f"data.path={other}")
+    run(tmp_path / "run", settings, tell=heard.append)
+    warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
+    assert any("its vocabulary is another" in text for text in warned)
+
+
 def test_dataset_all_skips_finished_sets_and_resumes_interrupted_ones(tiny, tmp_path, corpus):
     other = tmp_path / "other.txt"
     other.write_text(corpus.read_text().upper())

@@ -1,6 +1,7 @@
 """A run that is killed, stopped or damaged and resumed ends bit for bit like one that was not."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import random
@@ -12,12 +13,19 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from hotloop import engine
+from hotloop.assemble import assemble, run_record
 from hotloop.cli.main import main
+from hotloop.core.files import DISK
 from hotloop.core.rundir import RunDir
+from hotloop.execute import execute
 from hotloop.library import load_run
+from hotloop.probe.clock import clock
 from hotloop.request import fresh_request
+from hotloop.training.ledger import Ledger
+from hotloop.training.signals import Signals
 
 ZYGOTE = Path(__file__).with_name("zygote.py")
 COMPARED = ("model.safetensors", "optimizer.safetensors", "rng.safetensors")
@@ -212,6 +220,7 @@ def test_every_cut_point(tiny, tmp_path, accumulation):
 def test_flipped_bit_is_named_and_the_one_before_is_used(whole, tmp_path, capsys):
     out = tmp_path / "run"
     cut(whole, out, 35)
+    before = [one.step for one in load_run(out).checkpoints][-2]
     path = out / "checkpoints" / "step-00000035" / "model.safetensors"
     data = bytearray(path.read_bytes())
     data[-9] ^= 0x10
@@ -221,7 +230,7 @@ def test_flipped_bit_is_named_and_the_one_before_is_used(whole, tmp_path, capsys
     assert main(["train", "--resume", str(out)]) == 0
     said = capsys.readouterr().err
     assert "step-00000035 is broken (model.safetensors is damaged" in said
-    assert "step 28 is used" in said
+    assert f"step {before} is used" in said
     assert facts(out) == facts(whole)
 
 
@@ -271,12 +280,123 @@ def test_other_settings_are_refused_with_a_diff(whole, capsys):
     assert main(["train", "--resume", str(whole), "char-lm", "training.batch_size=6"]) == 0
 
 
-def test_time_limit_saves_and_says_how_to_go_on(tiny, tmp_path, whole, capsys):
+def test_time_limits_in_a_row_end_like_one_run(tiny, tmp_path, whole, capsys):
+    """Each process makes at least one step, saves, exits 75 and says how to go on."""
     out = tmp_path / "run"
     settings = [*tiny, "training.max_time=0.001"]
     assert main(["train", "char-lm", "--out", str(out), *settings]) == 75
     assert f"hotloop train --resume {out}" in capsys.readouterr().err
     assert RunDir.open(out).read()["status"] == "stopped"
+    codes = [main(["train", "--resume", str(out)]) for _ in range(40)]
+    assert codes[:39] == [75] * 38 + [0]
+    assert codes[39] == 0, "and then it is complete"
+    assert facts(out)["steps"] == facts(whole)["steps"]
+    assert facts(out)["evaluations"] == facts(whole)["evaluations"]
+    assert facts(out)["weights"] == facts(whole)["weights"]
+
+
+def spoiled(out: Path, settings: list[str], spoil) -> engine.RunResult:
+    """Train with a loss, or signals, that a test has in its hands."""
+    signals = Signals()
+    parts = assemble(fresh_request("char-lm", settings), engine.silent, lambda: None)
+    job = dataclasses.replace(parts.job, loss=spoil(parts.job, signals))
+    parts = dataclasses.replace(parts, job=job)
+    run = RunDir(out)
+    run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json()))
+    run.create(run_record(parts), parts.plan)
+    options = {"ledger": Ledger(clock), "signals": signals, "tell": engine.silent, "disk": DISK}
+    return execute(run, parts, **options)
+
+
+@pytest.mark.parametrize("when", [1, 4])
+def test_a_signal_in_a_validation(tiny, whole, tmp_path, when):
+    """The validation is cut off and made up for; the final checkpoint knows its best."""
+
+    def spoil(job, signals):
+        calls = 0
+
+        def loss(model, tensors):
+            nonlocal calls
+            calls += not model.training and len(tensors["inputs"]) == 6
+            per_validation = len(job.valid) // 6
+            if calls == (when - 1) * per_validation + 1 and signals.received is None:
+                signals.receive(signal.SIGTERM)
+            return job.loss(model, tensors)
+
+        return loss
+
+    out = tmp_path / "run"
+    stopped = spoiled(out, tiny, spoil)
+    assert (stopped.exit_code, stopped.step) == (143, 10 * when)
+    assert stopped.resume_command is not None
+    assert engine.resume(out).exit_code == 0
+    assert facts(out) == facts(whole)
+    last = load_run(out).checkpoint("last").path / "state.json"
+    expected = load_run(whole).checkpoint("last").path / "state.json"
+    assert json.loads(last.read_text())["position"] == json.loads(expected.read_text())["position"]
+    assert load_run(out).checkpoint("best").step == load_run(whole).checkpoint("best").step
+
+
+def test_a_run_that_ran_out_of_memory_resumes_as_it_was(tiny, tmp_path):
+    def spoil(job, signals):
+        del signals
+
+        def loss(model, tensors):
+            if model.training and len(tensors["inputs"]) > 3:
+                raise torch.OutOfMemoryError("planted: out of memory")
+            return job.loss(model, tensors)
+
+        return loss
+
+    spoiled(tmp_path / "whole", [*tiny, "seed=5"], spoil)
+    expected = facts(tmp_path / "whole")
+    cut(tmp_path / "whole", tmp_path / "cut", 28)
+    engine.resume(tmp_path / "cut")  # with a loss that never runs out: the halved batch is kept
+    assert facts(tmp_path / "cut") == expected
+
+
+def test_early_stopping_counts_on_after_a_resume(tiny, tmp_path):
+    changed = ("training.eval_every_steps", "training.save_every_steps")
+    settings = [s for s in tiny if not s.startswith(changed)]
+    settings += ["training.eval_every_steps=4", "training.save_every_steps=1", "training.keep=99"]
+    settings = [s for s in settings if s != "training.keep=4"]
+    settings += ["training.patience=3", "training.min_delta=0.2"]
+    train(tmp_path / "whole", settings)
+    expected = facts(tmp_path / "whole")
+    assert expected["last"] < 40, "it must stop early for this to mean anything"
+    for step in range(5, expected["last"], 6):
+        cut(tmp_path / "whole", tmp_path / f"cut-{step}", step)
+        assert engine.resume(tmp_path / f"cut-{step}").reason == "early stop"
+        assert facts(tmp_path / f"cut-{step}") == expected
+
+
+def test_what_the_model_raises_loses_no_completed_step(tiny, tmp_path):
+    def spoil(job, signals):
+        del signals
+        calls = 0
+
+        def loss(model, tensors):
+            nonlocal calls
+            calls += model.training
+            if calls == 24:
+                raise RuntimeError("planted: the user's own fault")
+            return job.loss(model, tensors)
+
+        return loss
+
+    with pytest.raises(RuntimeError, match="planted"):
+        spoiled(tmp_path / "run", tiny, spoil)
+    assert load_run(tmp_path / "run").checkpoint("last").step == 23
+    assert RunDir.open(tmp_path / "run").read()["status"] == "failed"
+
+
+def test_nohup_is_respected(zygote, tiny, tmp_path):
+    out, log = tmp_path / "run", tmp_path / "log"
+    pid = zygote.start(log, "--ignore-hup", "train", "--out", out, "char-lm", *tiny)
+    aim(out, "steps", random.Random(0), pid)
+    os.kill(pid, signal.SIGHUP)
+    assert zygote.wait() == 0, log.read_text()
+    assert load_run(out).steps[-1].step == 40
 
 
 def test_a_finished_run_with_a_damaged_end_makes_the_lost_steps_again(whole, tmp_path, capsys):

@@ -21,6 +21,9 @@ def child(argv: list[str]) -> None:
     log = os.open(argv[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     for stream, handle in ((0, null), (1, null), (2, log)):
         os.dup2(handle, stream)
+    if argv[1] == "--ignore-hup":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        del argv[1]
     os._exit(main(argv[1:]))
 
 

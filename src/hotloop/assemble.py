@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hotloop import preflight
+from hotloop import preflight, techniques
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
 from hotloop.probe import memory
@@ -24,6 +24,7 @@ from hotloop.training import prepare
 from hotloop.training.checkpoint import Identity
 from hotloop.training.feed import Feed
 from hotloop.training.messages import Note, Working
+from hotloop.training.weights import read_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from hotloop.session import Job
     from hotloop.training.messages import Tell
 
-__all__ = ["Assembly", "assemble", "default_folder", "precision_of", "run_record"]
+__all__ = ["Assembly", "assemble", "default_folder", "precision_of", "prepare_data", "run_record"]
 
 STEP_OVER_FORWARD = 3  # forward and backward in forwards: the backward has twice the products
 LONG_VALIDATION = 0.2  # of the training between two validations
@@ -70,7 +71,7 @@ class Assembly:
             validation_data=self.job.valid.fingerprint,
             batch_size=self.feed.batch_size,
             seed=self.job.seed,
-            loss=self.request.config.objective,
+            objective=self.request.config.objective,
             drop_last=self.feed.drop_last,
         )
 
@@ -135,15 +136,12 @@ def assemble(
 
     Raises DataError, PlanError, ConfigError or DeviceError.
     """
-    config, hardware = request.config, detect()
+    config, hardware = request.config, _machine(tell)
     _cap_memory(request, hardware, tell)
-    _refuse_workers(request, tell)
-    data = request.recipe.load().prepare_data(
-        config,
-        cache=ENV.cache / "tokens",
-        progress=lambda what, share: tell(Working(what=what, share=share)),
-        poll=poll,
-    )
+    _check_workers(request, tell)
+    if config.init_from and plan is None:
+        read_weights(Path(config.init_from))  # a file that cannot be read is told before a folder
+    data = prepare_data(request, tell, poll)
     for note in data.notes:
         tell(Note(text=note))
     job = request.recipe.load().build(config, data)
@@ -185,6 +183,25 @@ def _parameters(job: Job) -> int:
         return sum(parameter.numel() for parameter in job.model().parameters())
 
 
+def prepare_data(request: Request, tell: Tell, poll: Callable[[], None] | None) -> TokenSet:
+    """Return the data of a request, from the cache where they are there. Raises DataError."""
+    data: TokenSet = request.recipe.load().prepare_data(
+        request.config,
+        cache=ENV.cache / "tokens",
+        progress=lambda what, share: tell(Working(what=what, share=share)),
+        poll=poll,
+    )
+    return data
+
+
+def _machine(tell: Tell) -> Hardware:
+    hardware = detect()
+    if hardware.device != "mps":
+        return hardware
+    tell(Note(text="Apple's MPS is detected but untested with hotloop train: the CPU is used"))
+    return detect("cpu")
+
+
 def _cap_memory(request: Request, hardware: Hardware, tell: Tell) -> None:
     fraction = request.config.training.memory_fraction
     why = cap_memory(fraction, hardware.device) if fraction else None
@@ -195,7 +212,7 @@ def _cap_memory(request: Request, hardware: Hardware, tell: Tell) -> None:
     tell(Note(text=why))
 
 
-def _refuse_workers(request: Request, tell: Tell) -> None:
+def _check_workers(request: Request, tell: Tell) -> None:
     if not request.config.data.num_workers:
         return
     why = (
@@ -231,17 +248,17 @@ def _total_steps(max_steps: int | None, epochs: int | None, feed: Feed) -> int:
     return min(limits)
 
 
-def precision_of(plan: Plan) -> str:
-    """Return the dtype of a plan's matrix products: bf16, fp16, tf32 or fp32."""
+def precision_of(plan: Plan, hardware: Hardware) -> str:
+    """Return the dtype of the matrix products under what the hardware does not refuse."""
     for id, name in (("autocast-bf16", "bf16"), ("autocast-fp16", "fp16"), ("tf32", "tf32")):
-        if plan.choice(id) is not None:
+        if plan.choice(id) is not None and techniques.get(id).blocked(hardware, plan) is None:
             return name
     return "fp32"
 
 
 def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
     """Return the hardware with the matrix rate measured on it, with the plan's threads."""
-    precision, before = precision_of(plan), torch.get_num_threads()
+    precision, before = precision_of(plan, hardware), torch.get_num_threads()
     torch.set_num_threads(int((plan.choice("threads") or {}).get("count", 0)) or before)
     try:
         peak = measure_gemm(hardware.device, precision)
@@ -272,7 +289,7 @@ def _forecast(
         forecast = memory.forecast(
             _with_attention(job, plan),
             micro_batch=plan.micro_batch,
-            precision=precision_of(plan),
+            precision=precision_of(plan, hardware),
             device=hardware.device,
             accumulation=plan.accumulation,
         )

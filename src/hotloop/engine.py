@@ -9,11 +9,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from hotloop.assemble import assemble, default_folder, run_record
-from hotloop.core.errors import DataError
+from hotloop.assemble import assemble, default_folder, prepare_data, run_record
+from hotloop.core.errors import DataError, UsageError
 from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
-from hotloop.execute import RunResult, execute
+from hotloop.execute import RunResult, execute, interrupted
+from hotloop.preflight import check_disk
 from hotloop.probe.clock import clock
 from hotloop.request import Request, refuse_changes, refuse_other_data, saved_request
 from hotloop.training.ledger import Ledger
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from hotloop.assemble import Assembly
     from hotloop.training.messages import Message, Tell
 
 __all__ = ["resume", "silent", "train", "train_sets"]
@@ -47,6 +49,8 @@ def train(
 
     `began` is when the process began, on probe.clock's scale. Raises a HotloopError.
     """
+    if request.sets:
+        raise UsageError("dataset=all makes a run for each set: use engine.train_sets")
     ledger, signals = Ledger(clock, began=began), Signals()
     run = RunDir(out or default_folder(request.recipe.name))
     run.refuse_if_used()
@@ -54,13 +58,19 @@ def train(
         try:
             with signals.droppable(at_once=True):
                 parts = assemble(request, tell, signals.poll)
-                run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json(), ensure_ascii=False))
-                run.create(run_record(parts), parts.plan)
         except Dropped:
             assert signals.received is not None
             return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)
+        _check_disk(run, parts, disk)
+        run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json(), ensure_ascii=False))
+        run.create(run_record(parts), parts.plan)
         with _locked(run, tell):
             return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+
+
+def _check_disk(run: RunDir, parts: Assembly, disk: Disk) -> None:
+    size = parts.forecast.parameters_bytes + parts.forecast.optimizer_bytes
+    check_disk(run.checkpoints, size, parts.request.config.training.keep, disk)
 
 
 def resume(
@@ -75,7 +85,8 @@ def resume(
 
     `moved` says where its data lie now; they must be the same data. A finished run is left as it
     is, unless its last checkpoint is damaged: then the steps since are made again. Raises a
-    HotloopError: CheckpointError when every checkpoint is broken, ConfigError with a diff when the data have changed.
+    HotloopError: CheckpointError when every checkpoint is broken, ConfigError with a diff when the
+    data have changed.
     """
     ledger, signals = Ledger(clock, began=began), Signals()
     run = RunDir.open(path)
@@ -95,8 +106,8 @@ def resume(
                 parts = assemble(request, tell, signals.poll, plan=run.plan())
                 refuse_other_data(record, parts.data.fingerprint)
         except Dropped:
-            assert signals.received is not None
-            return RunResult(path=path, reason="signal", exit_code=128 + signals.received, step=0)
+            return interrupted(run, signals)
+        _check_disk(run, parts, disk)
         with _locked(run, tell):
             return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
 
@@ -128,44 +139,44 @@ def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
 
 
 def train_sets(
-    request: Request, *, out: Path | None = None, tell: Tell = silent
+    request: Request, *, out: Path, tell: Tell = silent
 ) -> Iterator[tuple[str, RunResult]]:
-    """Train one run for each of data.sets, in RUN_DIR/<name>; yield each as it ends.
+    """Train one run for each of data.sets, in OUT/<name>; yield each as it ends.
 
     A set that is finished is skipped when its run had the same settings and data, and refused
     with a diff otherwise; an interrupted one is resumed. A run that stops ends the series.
     Every set is read before the first run begins, so that a missing one is told at once.
     """
-    root = out or default_folder(request.recipe.name)
-    each = {
-        name: replace(request, config=replace(request.config, dataset=name), sets=())
-        for name in request.sets
-    }
+    each = {name: _one_set(request, name) for name in request.sets}
+    data: dict[str, str] = {}
     for name, one in each.items():
         try:
-            assemble(one, silent, _no_poll)
+            data[name] = prepare_data(one, silent, None).fingerprint
         except DataError as error:
             raise DataError(f"data.sets.{name}: {error}") from error
     for name, one in each.items():
         tell(Note(text=f"data set {name}"))
-        result = _train_set(one, root / name, tell)
+        result = _train_set(one, out / name, data[name], tell)
         yield name, result
         if result.resume_command is not None or result.exit_code:
             return
 
 
-def _train_set(request: Request, folder: Path, tell: Tell) -> RunResult:
+def _one_set(request: Request, name: str) -> Request:
+    """Return the request of one set, as if it had been asked for alone."""
+    config = request.config
+    data = replace(config.data, path=config.data.sets[name], sets={})
+    return replace(request, config=replace(config, dataset=None, data=data), sets=())
+
+
+def _train_set(request: Request, folder: Path, fingerprint: str, tell: Tell) -> RunResult:
     run = RunDir(folder)
     if not run.exists:
         return train(request, out=folder, tell=tell)
     record = run.read()
     refuse_changes(record, request)
-    refuse_other_data(record, assemble(request, tell, _no_poll).data.fingerprint)
+    refuse_other_data(record, fingerprint)
     return resume(folder, tell=tell)
-
-
-def _no_poll() -> None:
-    """Poll nothing: Ctrl-C raises by itself while no handler is installed."""
 
 
 @contextlib.contextmanager

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop import preflight
 from hotloop.assemble import precision_of
 from hotloop.core.errors import DeviceError, DivergedError, HotloopError
 from hotloop.core.trace import WARMUP_STEPS
@@ -22,7 +21,7 @@ from hotloop.training.recorder import Recorder
 from hotloop.training.schedule import schedule
 from hotloop.training.signals import Dropped
 from hotloop.training.step import is_out_of_memory
-from hotloop.training.weights import load_weights
+from hotloop.training.weights import load_weights, vocabulary_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from hotloop.assemble import Assembly
     from hotloop.core.files import Disk, Journal
     from hotloop.core.rundir import RunDir
-    from hotloop.session import Session
+    from hotloop.session import Batch, Session
     from hotloop.training.effect import Effect
     from hotloop.training.ledger import Ledger
     from hotloop.training.messages import Tell
@@ -70,31 +69,53 @@ def execute(
     ledger.mark("start")
     try:
         session, effects, at = _set_up(run, parts, ledger, signals, tell)
-        size = parts.forecast.parameters_bytes + parts.forecast.optimizer_bytes
-        preflight.check_disk(run.checkpoints, size, parts.request.config.training.keep, disk)
-    except Dropped:
-        assert signals.received is not None
-        code = 128 + signals.received
-        run.update(status="stopped", reason="signal")
-        return RunResult(path=run.path, reason="signal", exit_code=code, step=0)
-    except HotloopError as error:
-        run.update(status="failed", reason=str(error))
-        raise
-    run.update(effects=[effect.to_json() for effect in effects], status="running")
-    tell(
-        Prepared(
-            path=run.path,
-            facts=parts.facts(),
-            choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
-            effects=effects,
+        run.update(effects=[effect.to_json() for effect in effects], status="running")
+        tell(
+            Prepared(
+                path=run.path,
+                facts=parts.facts(),
+                choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
+                effects=effects,
+            )
         )
+        return _train(run, parts, session, effects, at, ledger, signals, tell, disk)
+    except Dropped:
+        run.update(status="stopped", reason="signal")
+        return interrupted(run, signals)
+    except HotloopError as error:
+        if run.read().get("status") == "running":
+            run.update(status="failed", reason=str(error))
+        raise
+
+
+def interrupted(run: RunDir, signals: Signals) -> RunResult:
+    """Return the result of a run that a signal stopped before this process made a step."""
+    assert signals.received is not None
+    saved = store.listing(run.checkpoints)
+    return RunResult(
+        path=run.path,
+        reason="signal",
+        exit_code=128 + signals.received,
+        step=saved[-1].step if saved else 0,
+        resume_command=run.resume_command,
     )
+
+
+def _train(
+    run: RunDir,
+    parts: Assembly,
+    session: Session,
+    effects: list[Effect],
+    at: Position,
+    ledger: Ledger,
+    signals: Signals,
+    tell: Tell,
+    disk: Disk,
+) -> RunResult:
     journal = run.journal(disk=disk)
     try:
         recorder = _recorder(parts, session, at, ledger, tell, journal)
-        keeper = _keeper(
-            run, parts, session, recorder, ledger, tell=tell, disk=disk, last_step=at.step
-        )
+        keeper = _keeper(run, parts, session, recorder, ledger, tell=tell, disk=disk, last=at)
         loop = Loop(
             session=session,
             feed=parts.feed,
@@ -105,12 +126,12 @@ def execute(
             ledger=ledger,
             signals=signals,
             tell=tell,
+            fell_back=_fell_back(run, effects),
         )
         return _drive(run, loop, at, ledger)
     finally:
         journal.close()
-        for undo in session.undo.values():
-            undo()  # switches of the process are the caller's again
+        prepare.undo(session)  # switches of the process are the caller's again
 
 
 def _set_up(
@@ -118,32 +139,70 @@ def _set_up(
 ) -> tuple[Session, list[Effect], Position]:
     """Return the session at its position; compilation is charged to its own row."""
     session, effects = prepare.prepare(parts.job, parts.plan, parts.hardware, parts.origins)
+    try:
+        at = _restore(run, parts, session, tell)
+        if "compile" in session.undo:
+            ledger.mark("start")
+            with signals.droppable(at_once=True):
+                failure = prepare.warm_up(session, _first_batch(parts, session))
+            effects = prepare.after_warm_up(effects, session, failure)
+            ledger.mark("compile")
+    except BaseException:
+        prepare.undo(session)
+        raise
+    for row in effects:
+        if at.step and row.word == "refused":
+            text = f"{row.technique} is refused here: the resumed run may round otherwise"
+            tell(Note(text=text, warning=True))
+    return session, effects, at
+
+
+def _restore(run: RunDir, parts: Assembly, session: Session, tell: Tell) -> Position:
+    """Put the session where the newest sound checkpoint left it, or at the initial weights."""
     newest, broken = store.newest_sound(run.checkpoints)
     for bad in broken:
         faults = "; ".join(bad.broken or ())
         instead = f"step {newest.step}" if newest else "step 0"
         tell(Note(text=f"{bad.path.name} is broken ({faults}); {instead} is used", warning=True))
-    at = Position()
     if newest is not None:
-        at = checkpoint.restore(newest.path, session, parts.identity)
-    elif parts.request.config.init_from:
+        return checkpoint.restore(newest.path, session, parts.identity)
+    if parts.request.config.init_from:
         source = Path(parts.request.config.init_from)
-        for difference in load_weights(session.model, source):
-            tell(Note(text=f"init_from: {difference}"))
-    if "compile" in session.undo:
-        ledger.mark("start")
-        with signals.droppable(at_once=True):
-            failure = prepare.warm_up(session, parts.job.train.batch(0, 0, session.micro_batch))
-        effects = prepare.after_warm_up(effects, session, failure)
-        ledger.mark("compile")
-    return session, effects, at
+        notes = load_weights(session.model, source)
+        if vocabulary_beside(source) not in (None, parts.data.vocabulary.to_json()):
+            notes.insert(
+                0, "its vocabulary is another: rows of the embedding stand for other characters"
+            )
+        for note in notes:
+            tell(Note(text=f"init_from: {note}", warning=True))
+    return Position()
+
+
+def _first_batch(parts: Assembly, session: Session) -> Batch:
+    return parts.job.train.batch(0, 0, min(session.micro_batch, len(parts.job.train)))
+
+
+def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
+    """Return what corrects the table of run.json when the compiled model is given up."""
+
+    def correct(text: str) -> None:
+        rows = [
+            replace(row, word="refused", how=text) if row.technique.startswith("compile") else row
+            for row in effects
+        ]
+        run.update(effects=[row.to_json() for row in rows])
+
+    return correct
 
 
 def _recorder(
     parts: Assembly, session: Session, at: Position, ledger: Ledger, tell: Tell, journal: Journal
 ) -> Recorder:
     """Return the recorder with its first events written."""
-    forecast, peak = parts.forecast, parts.hardware.peak_flops(precision_of(parts.plan))
+    forecast, peak = (
+        parts.forecast,
+        parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware)),
+    )
     tokens = parts.plan.micro_batch * parts.job.train.batch(0, 0, 1).tokens
     recorder = Recorder(
         session=session,
@@ -160,7 +219,7 @@ def _recorder(
     )
     recorder.event("session", at.step, at=_now(), pid=os.getpid())
     if at.step or journal.had_lines:
-        recorder.event("resumed_from", at.step)
+        recorder.event("resumed_from", at.step, evaluated=at.evaluated)
     return recorder
 
 
@@ -190,6 +249,7 @@ def _keeper(
             every_steps=training.save_every_steps,
             every_seconds=training.save_every,
             keep=training.keep,
+            every_best=training.patience is not None,
         ),
         ledger=ledger,
         recorder=recorder,

@@ -123,6 +123,8 @@ def train(
         config_file=Path(config) if config else None,
         plan_file=Path(plan) if plan else None,
     )
+    if request.sets:
+        raise UsageError("dataset='all' makes a run for each set: call train once for each instead")
     folder = Path(out) if out else None
     return engine.train(request, out=folder, tell=tell or engine.silent)
 

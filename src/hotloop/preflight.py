@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, WriteError
 from hotloop.core.files import Disk, free_bytes, make_folder, probe_folder
 from hotloop.core.units import bytes_
+from hotloop.training.store import listing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,14 +21,6 @@ __all__ = ["check_disk", "check_feed", "memory_sentence"]
 HEAD_ROOM = 0.9  # of the memory may be forecast: workspaces and fragments are not in it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """Room for checkpoints."""
-
-    needed: int  # bytes
-    free: int  # bytes
-
-
 def check_feed(feed: Feed) -> None:
     """Raise DataError when an epoch would have no step."""
     if feed.steps_per_epoch < 1:
@@ -38,22 +30,22 @@ def check_feed(feed: Feed) -> None:
         )
 
 
-def check_disk(folder: Path, checkpoint_bytes: int, keep: int, disk: Disk) -> Space:
+def check_disk(folder: Path, checkpoint_bytes: int, keep: int, disk: Disk) -> None:
     """Prove that the folder can be written, and that keep+2 checkpoints have room.
 
-    One more than is kept is on disk while it is written, and one is the best. WriteError.
+    One more than is kept is on disk while it is written, and one is the best; those that are
+    there already count. WriteError.
     """
     make_folder(folder)
     probe_folder(folder, disk=disk)
-    space = Space(needed=(keep + 2) * checkpoint_bytes, free=free_bytes(folder))
-    if space.free < space.needed:
+    there = sum(stored.bytes or 0 for stored in listing(folder))
+    needed, free = (keep + 2) * checkpoint_bytes - there, free_bytes(folder)
+    if free < needed:
         raise WriteError(
-            f"{folder} has {bytes_(space.free)} free, but {keep + 2} checkpoints of "
-            f"{bytes_(checkpoint_bytes)} need {bytes_(space.needed)} "
-            f"(training.keep={keep}, the best and one in the making); free some space, name another folder with "
-            "training.keep"
+            f"{folder} has {bytes_(free)} free, but needs {bytes_(needed)} for {keep + 2} "
+            f"checkpoints of {bytes_(checkpoint_bytes)} (training.keep={keep}, the best and one in "
+            "the making); free some space, name another folder with --out, or lower training.keep"
         )
-    return space
 
 
 def memory_sentence(forecast: Forecast, hardware: Hardware) -> tuple[str, bool]:

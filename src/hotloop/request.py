@@ -209,6 +209,9 @@ def plan_of(
         )
         origins = {choice.use.id: choice.origin for choice in choices}
     for use in request.added:
+        for clash in techniques.get(use.id).excludes & {choice.use.id for choice in choices}:
+            if origins[clash] == "auto":  # what nobody asked for gives way
+                plan = plan.minus(clash)
         plan = replace(plan, techniques=(*plan.minus(use.id).techniques, use))
         origins[use.id] = "--with"
         choices = [choice for choice in choices if choice.use.id != use.id]

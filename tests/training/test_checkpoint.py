@@ -15,7 +15,12 @@ from hotloop.training.feed import Position
 from hotloop.training.store import STATE
 
 IDENTITY = Identity(
-    train_data="a", validation_data="b", batch_size=8, seed=1, loss="next-char", drop_last=False
+    train_data="a",
+    validation_data="b",
+    batch_size=8,
+    seed=1,
+    objective="next-char",
+    drop_last=False,
 )
 AT = Position(step=3, epoch=1, sample=5, evaluated=2, best_loss=1.5, best_step=2, stale=1)
 

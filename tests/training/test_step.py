@@ -117,11 +117,15 @@ def test_the_guard_on_a_card_skips_updates_without_a_wait():
 
 def test_halving_keeps_the_global_batch():
     one = session()
-    one.micro_batch, one.accumulation = 12, 4
-    shapes = []
-    while halve_micro_batch(one):
-        shapes.append((one.micro_batch, one.accumulation))
-    assert shapes == [(6, 8), (3, 16), (2, 24), (1, 48)]
+    for batch_size, micro, expected in (
+        (48, 12, [(6, 8), (3, 16), (2, 24), (1, 48)]),
+        (5, 5, [(3, 2), (2, 3), (1, 5)]),
+    ):
+        one.micro_batch, one.accumulation = micro, batch_size // micro
+        shapes = []
+        while halve_micro_batch(one, batch_size):
+            shapes.append((one.micro_batch, one.accumulation))
+        assert shapes == expected
 
 
 def test_out_of_memory_is_told_from_other_errors():

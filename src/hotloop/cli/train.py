@@ -88,6 +88,8 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
         screen.result(result)
         _write(options.json, _as_json(result))
         return result.exit_code
+    if options.out is None:
+        raise UsageError("dataset=all needs --out FOLDER: a second call finds its runs there")
     runs, code = {}, 0
     for name, result in engine.train_sets(request, out=options.out, tell=screen.tell):
         screen.result(result)
@@ -110,6 +112,8 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
     for name, given in (("--plan", options.plan), ("--out", options.out)):
         if given is not None:
             raise UsageError(f"{name} does not go with --resume: the run keeps its own")
+    if options.show_config or options.measure_peak:
+        raise UsageError("--show-config and --measure-peak do not go with --resume")
     if options.added or options.removed:
         raise UsageError("--with and --without do not go with --resume: the run keeps its plan")
     record = RunDir.open(options.resume).read()

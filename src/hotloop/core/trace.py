@@ -6,7 +6,8 @@ process began the run, monotonic). Kinds:
     session       a process starts or resumes: at (UTC), pid
     step          one optimizer step: wall and phases in seconds, clock, values, position
     eval, save    a validation, a checkpoint: wall in seconds and values
-    resumed_from  all steps after `step` are void: they were lost or will be repeated
+    resumed_from  all steps after `step` are void: they were lost or will be repeated; so are
+                  validations after `evaluated`
     note          something a reader must know: text
     end           why the process stopped, and its wall time by row in seconds
 
@@ -112,10 +113,20 @@ def read_events(path: Path) -> list[Event]:
     events: list[Event] = []
     for event in _parse(path):
         if event["kind"] == "resumed_from":
-            last = _int(event, "step")
-            events = [e for e in events if _int(e, "step") <= last or e["kind"] == "session"]
+            events = [e for e in events if e["kind"] == "session" or _survives(e, event)]
         events.append(event)
     return events
+
+
+def _survives(event: Event, resumed: Event) -> bool:
+    """Whether an event still counts after a resume from an earlier position.
+
+    A validation that came after the checkpoint of its own step will be made again.
+    """
+    last = _int(resumed, "step")
+    if event["kind"] == "eval" and "evaluated" in resumed:
+        last = _int(resumed, "evaluated")
+    return _int(event, "step") <= last
 
 
 def _value(event: Event, key: str, kind: type[_T]) -> _T:

@@ -36,6 +36,9 @@ _EAGER_RANDOM = {"fallback_random": True}
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
+_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+
+
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """CUDA graphs need CUDA; inductor needs capability 7.0 (Triton's own limit)."""
     asked = plan.choice("compile") or {}
@@ -44,6 +47,11 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
         return f"{mode} is a mode of the inductor back end, and {backend} was asked for"
     if mode == "reduce-overhead" and hardware.device != "cuda":
         return "reduce-overhead replays CUDA graphs, and there is no CUDA card here"
+    if mode in _GRAPH_MODES and hardware.device == "cuda" and plan.accumulation > 1:
+        return (
+            f"{mode} replays CUDA graphs, whose gradients are wrong or overwritten when they are "
+            "accumulated (pytorch issues 96693, 169545); use default or max-autotune-no-cudagraphs"
+        )
     if hardware.device == "cuda" and hardware.capability and hardware.capability < (7, 0):
         return f"{hardware.name} has capability below 7.0, which Triton does not compile for"
     return None

@@ -28,6 +28,7 @@ def apply(session: Session) -> int:
 
     if not isinstance(session.optimizer, Adam):  # AdamW is an Adam since torch 2.7
         return 0
+    session.optimizer._step_supports_amp_scaling = True  # as Adam(fused=True) sets it for itself
     off = [group for group in session.optimizer.param_groups if not group["fused"]]
     for group in off:
         group.update(fused=True, foreach=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
@@ -53,7 +53,7 @@ class Identity:
     validation_data: str
     batch_size: int  # samples of one optimizer step
     seed: int
-    loss: str
+    objective: str
     drop_last: bool
 
 
@@ -195,32 +195,46 @@ def restore(folder: Path, session: Session, identity: Identity) -> Position:
     finite, and ConfigError with a diff when it belongs to other data or another global batch.
     The session is left untouched unless everything fits.
     """
-    state = read_json(folder / STATE)
-    if state.get("schema") != SCHEMA:
-        raise CheckpointError(f"{folder} has schema {state.get('schema')}, not {SCHEMA}")
+    state = _state(folder)
     _compare(folder, state["identity"], identity)
     model = _load(folder / "model.safetensors")
     rng = _load(folder / "rng.safetensors")
-    optimizer = _load(folder / "optimizer.safetensors")
-    expected = {k: (v.shape, v.dtype) for k, v in session.model.state_dict().items()}
-    _refuse_misfits(folder / "model.safetensors", model, expected)
-    now = rng_state(session.device)
-    _refuse_misfits(
-        folder / "rng.safetensors", rng, {k: (v.shape, v.dtype) for k, v in now.items()}
-    )
-    _restore_optimizer(folder, session, optimizer, state["optimizer"])
+    _refuse_misfits(folder / "model.safetensors", model, _layout(session.model.state_dict()))
+    _refuse_misfits(folder / "rng.safetensors", rng, _layout(rng_state(session.device)))
+    optimizer = _optimizer_to_load(folder, session, state["optimizer"])
+    if session.scaler and not isinstance(state["scaler"], dict):
+        raise CheckpointError(f"{folder} lacks the state of the fp16 loss scaler")
+    position = Position(**state["position"])
+    assert session.optimizer is not None
+    session.optimizer.load_state_dict(optimizer)
     if session.scaler:
-        if not isinstance(scaler := state.get("scaler"), dict):
-            raise CheckpointError(f"{folder} lacks the state of the fp16 loss scaler")
-        session.scaler.load_state_dict(scaler)
+        session.scaler.load_state_dict(state["scaler"])
     session.model.load_state_dict(model)
-    session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]  # type: ignore[assignment]
+    session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
     set_rng_state(session.device, rng)
-    position = state["position"]
-    assert isinstance(position, dict)
-    if position.keys() != {field.name for field in fields(Position)}:
-        raise CheckpointError(f"{folder} has a position with other fields: {sorted(position)}")
-    return Position(**position)
+    return position
+
+
+def _layout(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype] | None]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+
+
+_KEYS = {"identity", "position", "optimizer", "scaler", "micro_batch", "accumulation"}
+_OPTIMIZER_KEYS = {"class", "scalars", "without_state"}
+
+
+def _state(folder: Path) -> dict[str, Any]:
+    """Return state.json; CheckpointError names what is missing or of another schema."""
+    state: dict[str, Any] = read_json(folder / STATE)
+    if state.get("schema") != SCHEMA:
+        raise CheckpointError(f"{folder} has schema {state.get('schema')}, not {SCHEMA}")
+    missing = _KEYS - state.keys() or _OPTIMIZER_KEYS - state["optimizer"].keys()
+    if missing:
+        raise CheckpointError(f"{folder / STATE} lacks {', '.join(sorted(missing))}")
+    names = {field.name for field in fields(Position)}
+    if state["position"].keys() != names:
+        raise CheckpointError(f"{folder} has a position with other fields than {sorted(names)}")
+    return state
 
 
 def _compare(folder: Path, saved: object, mine: Identity) -> None:
@@ -234,15 +248,14 @@ def _compare(folder: Path, saved: object, mine: Identity) -> None:
         )
 
 
-def _restore_optimizer(
-    folder: Path, session: Session, tensors: dict[str, Tensor], about: object
-) -> None:
+def _optimizer_to_load(folder: Path, session: Session, about: dict[str, Any]) -> dict[str, Any]:
+    """Return what the optimizer's load_state_dict takes, once everything fits."""
     assert session.optimizer is not None
     path, names = folder / "optimizer.safetensors", _parameter_names(session)
-    about = about if isinstance(about, dict) else {}
-    if about.get("class") != type(session.optimizer).__name__:
+    tensors = _load(path)
+    if about["class"] != type(session.optimizer).__name__:
         raise CheckpointError(
-            f"{path} is the state of {about.get('class')}, "
+            f"{path} is the state of {about['class']}, "
             f"this run uses {type(session.optimizer).__name__}"
         )
     states: dict[str, dict[str, object]] = {}
@@ -262,9 +275,7 @@ def _restore_optimizer(
     if missing:
         raise CheckpointError(f"{path} lacks the state of: {', '.join(missing[:20])}")
     _refuse_misfits(path, tensors, want)
-    session.optimizer.load_state_dict(
-        {
-            "state": {names.index(name): values for name, values in states.items()},
-            "param_groups": session.optimizer.state_dict()["param_groups"],
-        }
-    )
+    return {
+        "state": {names.index(name): values for name, values in states.items()},
+        "param_groups": session.optimizer.state_dict()["param_groups"],
+    }

@@ -21,7 +21,8 @@ class Position:
     evaluated: int = 0  # step of the newest completed validation
     best_loss: float | None = None  # lowest validation loss
     best_step: int | None = None
-    stale: int = 0  # validations since the best one
+    reference: float | None = None  # the loss that early stopping must see beaten
+    stale: int = 0  # validations since it was beaten by min_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import WriteError
+from hotloop.core.files import remove_folder
 from hotloop.training import checkpoint, store
 from hotloop.training.messages import Note, Saved
 
@@ -31,6 +32,7 @@ class SavePolicy:
     every_steps: int | None
     every_seconds: float | None
     keep: int  # newest sound checkpoints that stay, besides the best
+    every_best: bool  # whether each new best is saved whatever it costs
 
 
 class Keeper:
@@ -47,14 +49,16 @@ class Keeper:
         recorder: Recorder,
         tell: Tell,
         disk: Disk,
-        last_step: int,
+        last: Position,
     ) -> None:
         self._run, self._session, self._identity = run, session, identity
         self._policy, self._ledger, self._recorder = policy, ledger, recorder
         self._tell, self._disk = tell, disk
-        self.last_step = last_step  # newest durable checkpoint; 0: none yet
+        self.last_step = last.step  # newest durable checkpoint; 0: none yet
         self.seconds = 0.0  # the newest save took
-        self._tried, self._last_time = last_step, ledger.elapsed()
+        self._tried, self._last_time = last.step, ledger.elapsed()
+        self._saved = last  # the position in the newest checkpoint
+        self._postponed = False  # whether it was said that a best one was not saved at once
 
     def due(self, at: Position) -> bool:
         """Whether the run should save now, at a step not tried yet."""
@@ -66,8 +70,21 @@ class Keeper:
         now = self._ledger.elapsed()
         if policy.every_seconds is not None and now - self._last_time >= policy.every_seconds:
             return True
-        new_best = at.best_step == at.step
-        return new_best and self._ledger.rows()["save"] + self.seconds <= BEST_BUDGET * now
+        return at.best_step == at.step and self._affords_best(at, now)
+
+    def _affords_best(self, at: Position, now: float) -> bool:
+        """Whether a new best is saved at once: always with early stopping, else within a budget."""
+        cheap = self._ledger.rows()["save"] + self.seconds <= BEST_BUDGET * now
+        if cheap or self._policy.every_best:
+            return True
+        if not self._postponed:
+            text = (
+                f"the best validation so far, at step {at.step}, is not saved: saving has taken "
+                f"over {BEST_BUDGET:.0%} of the time; set training.save_every_steps to save there"
+            )
+            self._tell(Note(text=text))
+        self._postponed = True
+        return False
 
     def save(self, at: Position, *, must: bool = False) -> None:
         """Save a position and drop what retention allows.
@@ -75,12 +92,14 @@ class Keeper:
         A save that fails is told and training goes on with the older ones; with `must`, the
         WriteError is raised.
         """
-        if at.step == self.last_step:
+        if at.step == self.last_step and (self._saved == at or not must):
             return
         self._recorder.flush(sync=True)  # the log never lags behind a checkpoint
         self._tried, self._last_time = at.step, self._ledger.elapsed()
         loss = at.best_loss if at.best_step == at.step else None
         try:
+            if at.step == self.last_step:  # validated since: the end must know of its best
+                remove_folder(store.path_of(self._run.checkpoints, at.step), disk=self._disk)
             stored = checkpoint.save(
                 self._run.checkpoints,
                 self._session,
@@ -89,7 +108,7 @@ class Keeper:
                 validation_loss=loss,
                 disk=self._disk,
             )
-            self.last_step = at.step
+            self.last_step, self._saved = at.step, at
             store.retain(self._run.checkpoints, keep=self._policy.keep, best_step=at.best_step)
         except WriteError as error:
             self._ledger.mark("save")

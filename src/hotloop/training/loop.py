@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import DivergedError
+from hotloop.core.errors import DivergedError, HotloopError
 from hotloop.training import checkpoint
 from hotloop.training.evaluate import evaluate
 from hotloop.training.messages import Evaluated, Note
+from hotloop.training.prepare import within
 from hotloop.training.signals import Dropped
 from hotloop.training.step import Guard, accumulate, halve_micro_batch, is_out_of_memory, update
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor
+
     from hotloop.session import Session
     from hotloop.training.feed import Feed, Position
     from hotloop.training.keeper import Keeper
@@ -61,12 +68,27 @@ class Loop:
     ledger: Ledger
     signals: Signals
     tell: Tell
+    fell_back: Callable[[str], None]  # told when the compiled model is given up
+    good: tuple[Position, Mapping[str, Tensor]] | None = None  # where weights and generators agree
+    first: int = 0  # step at which this process began
 
     def train(self, at: Position) -> Ending:
         """Run optimizer steps from a position until the run ends; every exit has saved.
 
-        Raises DivergedError before a value that is not finite reaches the weights.
+        Raises DivergedError before a value that is not finite reaches the weights, and what the
+        model raises, after saving the last completed step.
         """
+        self.good = at, checkpoint.rng_state(self.session.device)
+        self.first = at.step
+        try:
+            return self._steps(at)
+        except (HotloopError, RuntimeError):
+            if (good := self.recorder.before_bad or self.good) is not None:
+                checkpoint.set_rng_state(self.session.device, good[1])
+                self.keeper.save(good[0])
+            raise
+
+    def _steps(self, at: Position) -> Ending:
         session, ledger, guard = self.session, self.ledger, Guard(self.session)
         optimizer = session.optimizer
         assert optimizer is not None
@@ -79,6 +101,7 @@ class Loop:
             if self.keeper.due(at):
                 self.keeper.save(at)
             generators = checkpoint.rng_state(session.device)
+            self.good = at, generators
             ledger.mark("other")
             ledger.step = {}
             window = self.feed.window(at, session.micro_batch)
@@ -86,24 +109,27 @@ class Loop:
             rate = self.rate(at.step)
             for group in optimizer.param_groups:
                 group["lr"] = rate
+            problem: BaseException | None = None
             try:
                 with self.signals.droppable():
                     loss = accumulate(session, window, ledger.mark, self.signals.poll)
-            except (Dropped, RuntimeError) as reason:
+            except (Dropped, RuntimeError) as error:
+                traceback.clear_frames(error.__traceback__)  # they hold the failed activations
+                problem = error
+            if problem is not None:
                 optimizer.zero_grad(set_to_none=True)
-                if not self._recovered(reason, at):
-                    raise
+                if not self._recovered(problem, at):
+                    raise problem
                 checkpoint.set_rng_state(session.device, generators)  # the window is repeated
                 continue
             try:
                 norm = update(session, guard, loss, self.rules.gradient_clip)
             except DivergedError as error:
-                checkpoint.set_rng_state(session.device, generators)
-                self.keeper.save(at)  # the weights are those of the last completed step
                 raise self._placed(error, at) from error
+            self.good = None  # until the new position is known
             ledger.mark("update")
             before, at = at, self.feed.after(at)
-            self.recorder.step(before, window, rate, loss, norm)
+            self.recorder.step(before, generators, window, rate, loss, norm)
             if at.sample == 0:
                 self.recorder.epoch_done(at.epoch)
 
@@ -121,6 +147,7 @@ class Loop:
     def _evaluate(self, at: Position) -> Position:
         """Validate; a signal cuts it off, and it is made up for after the resume."""
         self.recorder.flush()
+        self.good = at, checkpoint.rng_state(self.session.device)
         batches = self.rules.evaluate_batches
         try:
             with self.signals.droppable(at_once=True):
@@ -131,12 +158,18 @@ class Loop:
             self.ledger.mark("evaluate")
             return at
         seconds = self.ledger.mark("evaluate")
-        if loss != loss or loss in (float("inf"), float("-inf")):
+        if not math.isfinite(loss):
             raise DivergedError(f"the validation loss after step {at.step} is {loss}")
-        best = at.best_loss is None or loss < at.best_loss - self.rules.min_delta
-        at = replace(at, evaluated=at.step, stale=0 if best else at.stale + 1)
-        if best:
-            at = replace(at, best_loss=loss, best_step=at.step)
+        best = at.best_loss is None or loss < at.best_loss
+        progress = at.reference is None or loss < at.reference - self.rules.min_delta
+        at = replace(
+            at,
+            evaluated=at.step,
+            best_loss=loss if best else at.best_loss,
+            best_step=at.step if best else at.best_step,
+            reference=loss if progress else at.reference,
+            stale=0 if progress else at.stale + 1,
+        )
         wall = round(seconds, 4)
         self.recorder.event("eval", at.step, wall=wall, loss=loss, targets=targets, best=best)
         unit = self.session.job.loss_unit
@@ -152,25 +185,28 @@ class Loop:
         if rules.patience is not None and at.stale >= rules.patience:
             return Ending(reason="early stop", at=at)
         spare = sum(ledger.step.values()) + self.keeper.seconds  # one more step and its save
-        if rules.max_time is not None and ledger.elapsed() + spare >= rules.max_time:
+        out_of_time = rules.max_time is not None and ledger.elapsed() + spare >= rules.max_time
+        if out_of_time and at.step > self.first:  # one step at least, or a series never ends
             return Ending(reason="time limit", at=at)
         return None
 
     def _recovered(self, reason: BaseException, at: Position) -> bool:
         """Whether the window can be repeated: after a signal, out of memory, a failed compile."""
         session = self.session
-        if isinstance(reason, Dropped):
+        if within(reason, Dropped) is not None:  # the compiler wraps what passes through it
             return True
         assert isinstance(reason, RuntimeError)
-        if is_out_of_memory(reason) and halve_micro_batch(session):
+        if is_out_of_memory(reason) and halve_micro_batch(session, self.feed.batch_size):
             text = (
                 f"out of memory at step {at.step + 1}: going on with "
                 f"{session.micro_batch} micro x {session.accumulation} accumulation; "
                 "the global batch stays"
             )
-        elif type(reason).__module__.startswith("torch._") and "compile" in session.undo:
+        elif not is_out_of_memory(reason) and "compile" in session.undo:
+            # Whose fault it is shows when the window is repeated in eager mode.
             session.undo.pop("compile")()
-            text = f"compilation failed at step {at.step + 1} ({reason}): going on without it"
+            text = f"the compiled model failed at step {at.step + 1} ({reason}): going on in eager"
+            self.fell_back(text)
         else:
             return False
         self.recorder.event("note", at.step, text=text)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.session import Batch, Job
     from hotloop.techniques.base import Technique
 
-__all__ = ["TYPED", "after_warm_up", "check", "prepare", "warm_up"]
+__all__ = ["TYPED", "after_warm_up", "check", "prepare", "undo", "warm_up", "within"]
 
 TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
 _LONGEST = 300  # characters of a compiler's message in a row of the table
@@ -108,10 +108,16 @@ def prepare(
         if session.optimizer is None:
             session.optimizer = job.optimizer(session.model)
     except BaseException:
-        for undo in reversed(session.undo.values()):
-            undo()
+        undo(session)
         raise
     return session, effects
+
+
+def undo(session: Session) -> None:
+    """Put the switches of the process back, the last one first."""
+    for back_out in reversed(session.undo.values()):
+        back_out()
+    session.undo.clear()
 
 
 def _start(job: Job, plan: Plan, hardware: Hardware) -> Session:
@@ -161,7 +167,7 @@ def warm_up(session: Session, batch: Batch) -> str | None:
     try:
         _first_calls(session, batch)
     except Exception as error:
-        if (dropped := _within(error, Dropped)) is not None:
+        if (dropped := within(error, Dropped)) is not None:
             raise dropped from error  # a signal, which the compiler has wrapped in its own error
         if "compile" not in session.undo:
             raise
@@ -194,7 +200,7 @@ def _first_calls(session: Session, batch: Batch) -> None:
                 buffer.copy_(before)
 
 
-def _within(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+def within(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
     """Return the error of that kind among an error and its causes, or None."""
     while error is not None and not isinstance(error, kind):
         error = error.__cause__ or error.__context__

@@ -12,9 +12,10 @@ from hotloop.core.errors import DivergedError, WriteError
 from hotloop.core.files import digest
 from hotloop.core.trace import PHASES, event_line
 from hotloop.training.messages import EpochDone, Note, Progress
+from hotloop.training.step import refuse_collapse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import Tensor
 
@@ -40,6 +41,7 @@ class _Step:
     learning_rate: float
     t: float
     phases: dict[str, float]
+    before: tuple[Position, Mapping[str, Tensor]]
     loss: Tensor
     norm: Tensor
 
@@ -68,6 +70,7 @@ class Recorder:
         self._tell_every, self._steps = log_every, steps
         self._flops, self._peak, self._steady_from = flops_per_token, peak_flops, steady_from
         self._pending: list[_Step] = []
+        self.before_bad: tuple[Position, Mapping[str, Tensor]] | None = None
         self._lines: list[str] = []
         self._unwritten = False  # whether the disk refused them
         self._worked = self._in_steps()
@@ -78,9 +81,19 @@ class Recorder:
         self._read_last: tuple[_Step, float] | None = None  # newest step with its loss
 
     def step(
-        self, before: Position, window: Sequence[Batch], rate: float, loss: Tensor, norm: Tensor
+        self,
+        before: Position,
+        generators: Mapping[str, Tensor],
+        window: Sequence[Batch],
+        rate: float,
+        loss: Tensor,
+        norm: Tensor,
     ) -> None:
-        """Note a step that has been made; at the log interval, read and write what is pending."""
+        """Note a step that has been made; at the log interval, read and write what is pending.
+
+        `generators` is the random state before the step: where it went wrong without a wait, the
+        device holds the weights of `before`, and both together can be saved.
+        """
         samples = sum(batch.samples for batch in window)
         tokens = sum(batch.tokens for batch in window)
         self._pending.append(
@@ -93,7 +106,8 @@ class Recorder:
                 targets=sum(batch.targets for batch in window),
                 learning_rate=rate,
                 t=self._ledger.elapsed(),
-                phases=self._ledger.step,
+                phases={p: s for p, s in self._ledger.step.items() if p in PHASES},
+                before=(before, generators),
                 loss=loss,
                 norm=norm,
             )
@@ -157,10 +171,13 @@ class Recorder:
             norms = torch.stack([step.norm.float() for step in self._pending])
             rows = list(zip(*torch.stack([losses, norms]).tolist(), strict=True))
         self._ledger.mark("wait")
+        if self._session.scaler and self._session.lag_reads:
+            refuse_collapse(self._session.scaler)
         for step, (loss, norm) in zip(self._pending, rows, strict=True):
             overflow = self._session.scaler is not None and not math.isfinite(norm)
             if not math.isfinite(loss) or not (math.isfinite(norm) or overflow):
                 self._pending = []
+                self.before_bad = step.before if self._session.scaler is None else None
                 raise DivergedError(
                     f"the loss is {loss} and the gradient norm {norm}, at optimizer step "
                     f"{step.number}, samples {step.first}..{step.first + step.samples - 1} of "

@@ -46,7 +46,9 @@ class Signals:
         numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
         if hasattr(signal, "SIGALRM"):
             numbers.append(signal.SIGALRM)
-        before = {number: signal.signal(number, self.receive) for number in numbers}
+        # An ignored signal stays ignored: `nohup` relies on it.
+        heard = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self.receive) for number in heard}
         try:
             yield self
         finally:
@@ -63,6 +65,7 @@ class Signals:
         else:
             self._urgent = True
         if self._droppable and (self._urgent or self._at_once):
+            self._droppable = self._at_once = False  # a second one must not cut what comes next
             raise Dropped
 
     def _timer(self, seconds: float) -> None:

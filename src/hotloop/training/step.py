@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
     from hotloop.session import Batch, Session
 
-__all__ = ["Guard", "accumulate", "halve_micro_batch", "is_out_of_memory", "to_device", "update"]
+__all__ = [
+    "Guard",
+    "accumulate",
+    "halve_micro_batch",
+    "is_out_of_memory",
+    "refuse_collapse",
+    "to_device",
+    "update",
+]
 
 SMALLEST_SCALE = 1.0  # an fp16 loss scale below this has lost what it is there to keep
 
@@ -97,8 +105,8 @@ def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -
         _clip(optimizer, norm, gradient_clip)
         scaler.step(optimizer)
         scaler.update()
-        if scaler.get_scale() < SMALLEST_SCALE:
-            raise DivergedError(f"the fp16 loss scale fell to {scaler.get_scale():g}")
+        if not session.lag_reads:  # else the recorder looks at it at the log interval
+            refuse_collapse(scaler)
     elif guard.admit(session, loss, norm):
         _clip(optimizer, norm, gradient_clip)
         optimizer.step()
@@ -106,6 +114,12 @@ def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -
         raise DivergedError(f"the loss is {loss.item()} and the gradient norm {norm.item()}")
     optimizer.zero_grad(set_to_none=True)
     return norm
+
+
+def refuse_collapse(scaler: torch.amp.GradScaler) -> None:
+    """Raise DivergedError when the loss scale no longer keeps small gradients; waits for it."""
+    if (scale := scaler.get_scale()) < SMALLEST_SCALE:
+        raise DivergedError(f"the fp16 loss scale fell to {scale:g}")
 
 
 def _clip(optimizer: torch.optim.Optimizer, norm: Tensor, gradient_clip: float) -> None:
@@ -118,16 +132,16 @@ def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether the device, or on a CPU the host, could not give the memory."""
     if isinstance(error, torch.OutOfMemoryError):
         return True
-    return "can't allocate memory" in str(error)  # torch's CPU allocator raises a plain one
+    plain = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+    return any(words in str(error) for words in plain)  # the CPU's allocator and the libraries'
 
 
-def halve_micro_batch(session: Session) -> bool:
+def halve_micro_batch(session: Session, batch_size: int) -> bool:
     """Halve the micro batch at an unchanged global batch; False when it is 1 already."""
     if session.micro_batch == 1:
         return False
-    whole = session.micro_batch * session.accumulation
     session.micro_batch = (session.micro_batch + 1) // 2
-    session.accumulation = -(-whole // session.micro_batch)
+    session.accumulation = -(-batch_size // session.micro_batch)
     if session.device.type == "cuda":
         torch.cuda.empty_cache()  # once, after an out-of-memory; never in the loop
     return True

@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from hotloop.core.errors import ConfigError
+from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.training.store import newest_sound
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-__all__ = ["load_weights", "read_weights"]
+__all__ = ["load_weights", "read_weights", "vocabulary_beside"]
 
 _NESTED = ("model", "state_dict", "model_state_dict")  # where other people's .pt files keep them
 
@@ -62,6 +63,14 @@ def _within(folder: Path) -> Path:
         if newest is not None:
             return newest.path / "model.safetensors"
     raise ConfigError(f"init_from={folder} is neither a run nor a checkpoint nor a model folder")
+
+
+def vocabulary_beside(source: Path) -> dict[str, object] | None:
+    """Return the vocabulary of the run that holds a run folder, checkpoint or file, if any."""
+    for folder in (source, *source.parents[:3]):
+        if (found := RunDir(folder).vocabulary).is_file():
+            return read_json(found)
+    return None
 
 
 def _shapes(tensors: dict[str, Tensor]) -> str:
