@@ -25,7 +25,7 @@ demo: $(VENV)/.ready
 	  && $(BIN)/hotloop sample "$$run" --prompt 'def ' --length 400
 
 test: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not gpu' --timeout 300 --durations 10
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not gpu' -rs --timeout 300 --durations 10
 
 check: $(VENV)/.ready wheel
 	$(BIN)/ruff format --check src tests benchmarks
@@ -47,10 +47,12 @@ campaign: $(VENV)/.ready-test
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python -m benchmarks.techniques
 
 # On a machine with a card: its own python3 and packages, nothing is installed.
 gpu:
-	PYTHONPATH=src python3 -m pytest -m gpu -p no:cacheprovider
+	PYTHONPATH=src python3 -m pytest -m gpu -p no:cacheprovider -W default::pytest.PytestConfigWarning \
+	  tests/training tests/probe
 	PYTHONPATH=src python3 -m benchmarks.gpu
 
 picture: $(VENV)/.ready

@@ -1,7 +1,8 @@
 """char-lm plan by plan on a card: each rung is the real command in a fresh process.
 
 python -m benchmarks.gpu [--smoke]   --smoke: a tiny model on any device, to try the script itself
-Writes benchmarks/results/gpu-<card>.json (under $OUT where that is set) with the hardware in it.
+Writes benchmarks/results/gpu-<card>.json (under $OUT where that is set) with the hardware in it;
+a smoke run writes nothing.
 """
 
 import argparse
@@ -86,6 +87,8 @@ def main() -> None:
             rate = one.get("tokens_per_s")
             median = Measurement.from_json(rate).median if isinstance(rate, dict) else None
             print(f"{name:<42} {one.get('failed') or f'{median:,.0f} tokens/s'}", flush=True)
+    if settings is SMOKE:
+        return  # its figures say nothing about a card
     card = re.sub(r"[^a-z0-9]+", "-", hardware.name.lower()).strip("-")
     target = Path(os.environ.get("OUT") or Path(__file__).parent / "results")
     make_folder(target)
