@@ -18,6 +18,7 @@ import torch
 from hotloop import engine
 from hotloop.assemble import assemble, run_record
 from hotloop.cli.main import main
+from hotloop.core.errors import DeviceError
 from hotloop.core.files import DISK
 from hotloop.core.rundir import RunDir
 from hotloop.execute import execute
@@ -295,11 +296,11 @@ def test_time_limits_in_a_row_end_like_one_run(tiny, tmp_path, whole, capsys):
     assert facts(out)["weights"] == facts(whole)["weights"]
 
 
-def spoiled(out: Path, settings: list[str], spoil) -> engine.RunResult:
-    """Train with a loss, or signals, that a test has in its hands."""
+def spoiled(out: Path, settings: list[str], spoil, **of_job) -> engine.RunResult:
+    """Train with a loss, signals or an optimizer that a test has in its hands."""
     signals = Signals()
     parts = assemble(fresh_request("char-lm", settings), engine.silent, lambda: None)
-    job = dataclasses.replace(parts.job, loss=spoil(parts.job, signals))
+    job = dataclasses.replace(parts.job, loss=spoil(parts.job, signals), **of_job)
     parts = dataclasses.replace(parts, job=job)
     run = RunDir(out)
     run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json()))
@@ -390,6 +391,26 @@ def test_what_the_model_raises_loses_no_completed_step(tiny, tmp_path):
     assert RunDir.open(tmp_path / "run").read()["status"] == "failed"
 
 
+def test_weights_that_an_update_left_half_done_are_never_saved(tiny, tmp_path):
+    """Out of memory in the middle of an update: what lies in memory is no step's weights."""
+    steps = 0
+
+    class Breaks(torch.optim.AdamW):
+        def step(self, closure=None):
+            nonlocal steps
+            steps += 1
+            if steps == 24:
+                with torch.no_grad():
+                    self.param_groups[0]["params"][0].add_(1)
+                raise torch.OutOfMemoryError("planted: in the update")
+            return super().step(closure)
+
+    out = tmp_path / "run"
+    with pytest.raises(DeviceError, match="last good checkpoint: step 21"):
+        spoiled(out, tiny, lambda job, _: job.loss, optimizer=lambda m: Breaks(m.parameters()))
+    assert load_run(out).checkpoint("last").step == 21
+
+
 def test_nohup_is_respected(zygote, tiny, tmp_path):
     out, log = tmp_path / "run", tmp_path / "log"
     pid = zygote.start(log, "--ignore-hup", "train", "--out", out, "char-lm", *tiny)
@@ -418,6 +439,7 @@ def test_moved_data_are_found_again_when_they_are_the_same(whole, tiny, tmp_path
     cut(whole, out, 35)
     assert main(["train", "--resume", str(out), f"data.path={text}"]) == 0
     assert facts(out) == facts(whole)
+    assert load_run(out).config.data.path == str(text)
     RunDir(out).update(status="stopped")
     text.write_text(text.read_text().replace("fox", "cat"))
     assert main(["train", "--resume", str(out), f"data.path={text}"]) == 78

@@ -109,6 +109,8 @@ def resume(
             return interrupted(run, signals)
         _check_disk(run, parts, disk)
         with _locked(run, tell):
+            if moved:
+                run.update(config={**_config(record), **moved})
             return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
 
 

@@ -122,11 +122,12 @@ class Loop:
                     raise problem
                 checkpoint.set_rng_state(session.device, generators)  # the window is repeated
                 continue
+            self.good = None  # while the weights change there is nothing to save
             try:
                 norm = update(session, guard, loss, self.rules.gradient_clip)
             except DivergedError as error:
+                self.good = at, generators  # it was refused before it touched them
                 raise self._placed(error, at) from error
-            self.good = None  # until the new position is known
             ledger.mark("update")
             before, at = at, self.feed.after(at)
             self.recorder.step(before, generators, window, rate, loss, norm)
