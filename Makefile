@@ -43,7 +43,7 @@ wheel: $(VENV)/.ready
 
 # Crash and fault campaigns in their long form; the suite runs a short form of each.
 campaign: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow --timeout 3600
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s --timeout 3600
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.startup

@@ -74,6 +74,7 @@ def test_the_effects_are_told_and_recorded(tiny, tmp_path):
     run(tmp_path / "run", tiny, tell=heard.append)
     prepared = next(message for message in heard if isinstance(message, Prepared))
     assert prepared.facts["batch"].startswith("6 micro x 1 accumulation x 1 rank = 6 samples (96 ")
+    assert prepared.facts["saving"].startswith("after step 1, every 7 steps, every 600 s, and at")
     assert {row.word for row in prepared.effects} <= {"in effect", "not needed here", "refused"}
     record = RunDir.open(tmp_path / "run").read()
     assert record["effects"] == [row.to_json() for row in prepared.effects]
