@@ -263,6 +263,14 @@ def test_init_from_loads_what_fits_and_names_the_rest(tiny, tmp_path, plain):
     assert load_run(tmp_path / "run").steps[0].loss < load_run(plain).steps[0].loss - 0.5
 
 
+def test_a_run_refused_before_its_first_event_leaves_the_folder_free(tiny, tmp_path, plain):
+    settings = but(tiny, f"init_from={plain}", "model.width=24")
+    with pytest.raises(ConfigError, match="none of its"):
+        run(tmp_path / "run", settings)
+    assert run(tmp_path / "run", tiny).exit_code == 0
+    assert weights(tmp_path / "run") == weights(plain)
+
+
 def test_init_from_a_run_on_other_text_says_so(tiny, tmp_path, plain, corpus):
     other = tmp_path / "other.txt"
     other.write_text(corpus.read_text().upper())

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder, prepare_data, run_record
-from hotloop.core.errors import DataError, UsageError
+from hotloop.core.errors import DataError, HotloopError, UsageError
 from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute, interrupted
@@ -65,7 +65,11 @@ def train(
         run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json(), ensure_ascii=False))
         run.create(run_record(parts), parts.plan)
         with _locked(run, tell):
-            return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+            try:
+                return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+            except HotloopError:
+                run.forget_if_unborn()  # the corrected command may use the folder
+                raise
 
 
 def _check_disk(run: RunDir, parts: Assembly, disk: Disk) -> None:

@@ -115,6 +115,11 @@ class RunDir:
     def _lock(self) -> Path:
         return self.path / "lock.json"
 
+    def forget_if_unborn(self) -> None:
+        """Make the folder free again when its run ended before it wrote its first event."""
+        if not self._events(0).exists():
+            self._file.unlink(missing_ok=True)
+
     def read(self) -> dict[str, object]:
         """Return the record; DataError when it is damaged or of another schema."""
         record = read_json(self._file)
