@@ -142,7 +142,7 @@ def check_killed(zygote, whole, tiny, tmp_path, *, runs: int, seed: int) -> list
 
 def test_killed_at_random_times(zygote, whole, tiny, tmp_path):
     hits = check_killed(zygote, whole, tiny, tmp_path, runs=3, seed=1)
-    assert len(hits) >= 4, "too few kills hit a living run for this to mean anything"
+    assert len(hits) >= 5, "too few kills hit a living run for this to mean anything"
 
 
 @pytest.mark.slow
