@@ -311,7 +311,7 @@ def spoiled(out: Path, settings: list[str], spoil, **of_job) -> engine.RunResult
 
 @pytest.mark.parametrize("when", [1, 4])
 def test_a_signal_in_a_validation(tiny, whole, tmp_path, when):
-    """The validation is cut off and made up for; the final checkpoint knows its best."""
+    """The validation is cut off and made up for; the finished run knows its best."""
 
     def spoil(job, signals):
         calls = 0
@@ -332,10 +332,10 @@ def test_a_signal_in_a_validation(tiny, whole, tmp_path, when):
     assert stopped.resume_command is not None
     assert engine.resume(out).exit_code == 0
     assert facts(out) == facts(whole)
-    last = load_run(out).checkpoint("last").path / "state.json"
-    expected = load_run(whole).checkpoint("last").path / "state.json"
-    assert json.loads(last.read_text())["position"] == json.loads(expected.read_text())["position"]
-    assert load_run(out).checkpoint("best").step == load_run(whole).checkpoint("best").step
+    assert load_run(out).record["final"] == load_run(whole).record["final"]
+    best = load_run(whole).record["final"]["best_step"]
+    assert load_run(out).checkpoint("best").step == best
+    assert load_run(whole).checkpoint("best").step == best
 
 
 def test_a_run_that_ran_out_of_memory_resumes_as_it_was(tiny, tmp_path):

@@ -76,12 +76,9 @@ class Assembly:
         )
 
     def _preset(self) -> dict[str, str]:
-        groups = _preset_keys(self.request)
-        return (
-            {"preset": "; ".join(f"{o}: {', '.join(k)}" for o, k in groups.items())}
-            if groups
-            else {}
-        )
+        groups = _preset_keys(self.request).items()
+        said = "; ".join(f"{origin}: {', '.join(keys)}" for origin, keys in groups)
+        return {"preset": said} if said else {}
 
     def facts(self) -> dict[str, str]:
         """Return what a user wants to see before step 1, a line each."""

@@ -115,7 +115,9 @@ def _train(
     journal = run.journal(disk=disk)
     try:
         recorder = _recorder(parts, session, at, ledger, tell, journal)
-        keeper = _keeper(run, parts, session, recorder, ledger, tell=tell, disk=disk, last=at)
+        keeper = _keeper(
+            run, parts, session, recorder, ledger, tell=tell, disk=disk, last_step=at.step
+        )
         loop = Loop(
             session=session,
             feed=parts.feed,

@@ -79,7 +79,7 @@ class Run:
             return newest
         sound = [stored for stored in listing(folder, verify=True) if stored.sound]
         if which == "best":
-            return best_of(sound) or newest
+            return best_of(sound, RunDir(self.path).best_step()) or newest
         for stored in sound:
             if which in (str(stored.step), stored.path.name):
                 return stored

@@ -25,10 +25,11 @@ def run(args: Sequence[str]) -> int:
     parser.add_argument("--verify", action="store_true", help="read and hash every byte")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the list as JSON")
     options = parser.parse_args(args)
-    folder = RunDir.open(options.run).checkpoints
+    run = RunDir.open(options.run)
+    folder = run.checkpoints
     stored = listing(folder, verify=options.verify)
     print(f"{'step':>10}  {'saved (UTC)':<25}  {'size':>9}  {'validation':>10}  state")
-    marks = _marks(stored)
+    marks = _marks(stored, run.best_step())
     for one in stored:
         loss = "-" if one.validation_loss is None else f"{one.validation_loss:.4f}"
         size = "-" if one.bytes is None else bytes_(one.bytes)
@@ -49,10 +50,10 @@ def _state(one: Stored) -> str:
     return f"broken: {'; '.join(one.broken)}" if one.broken else "verified"
 
 
-def _marks(stored: Sequence[Stored]) -> dict[int, str]:
+def _marks(stored: Sequence[Stored], best_step: int | None) -> dict[int, str]:
     readable = [one for one in stored if one.bytes is not None and not one.broken]
     marks = {readable[-1].step: "last"} if readable else {}
-    if (best := best_of(readable)) is not None:
+    if (best := best_of(readable, best_step)) is not None:
         marks[best.step] = "best, last" if best.step in marks else "best"
     return marks
 

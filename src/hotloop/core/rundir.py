@@ -120,6 +120,13 @@ class RunDir:
         if not self._events(0).exists():
             self._file.unlink(missing_ok=True)
 
+    def best_step(self) -> int | None:
+        """Return the step of a finished run's best validation; None while it is not finished."""
+        record = self.read()
+        final = record.get("final") if record.get("status") == "complete" else None
+        best = final.get("best_step") if isinstance(final, dict) else None
+        return best if isinstance(best, int) else None
+
     def read(self) -> dict[str, object]:
         """Return the record; DataError when it is damaged or of another schema."""
         record = read_json(self._file)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import WriteError
-from hotloop.core.files import remove_folder
 from hotloop.training import checkpoint, store
 from hotloop.training.messages import Note, Saved
 
@@ -49,15 +48,14 @@ class Keeper:
         recorder: Recorder,
         tell: Tell,
         disk: Disk,
-        last: Position,
+        last_step: int,
     ) -> None:
         self._run, self._session, self._identity = run, session, identity
         self._policy, self._ledger, self._recorder = policy, ledger, recorder
         self._tell, self._disk = tell, disk
-        self.last_step = last.step  # newest durable checkpoint; 0: none yet
+        self.last_step = last_step  # newest durable checkpoint; 0: none yet
         self.seconds = 0.0  # the newest save took
-        self._tried, self._last_time = last.step, ledger.elapsed()
-        self._saved = last  # the position in the newest checkpoint
+        self._tried, self._last_time = last_step, ledger.elapsed()
         self._postponed = False  # whether it was said that a best one was not saved at once
 
     def due(self, at: Position) -> bool:
@@ -92,14 +90,12 @@ class Keeper:
         A save that fails is told and training goes on with the older ones; with `must`, the
         WriteError is raised.
         """
-        if at.step == self.last_step and (self._saved == at or not must):
+        if at.step == self.last_step:
             return
         self._recorder.flush(sync=True)  # the log never lags behind a checkpoint
         self._tried, self._last_time = at.step, self._ledger.elapsed()
         loss = at.best_loss if at.best_step == at.step else None
         try:
-            if at.step == self.last_step:  # validated since: the end must know of its best
-                remove_folder(store.path_of(self._run.checkpoints, at.step), disk=self._disk)
             stored = checkpoint.save(
                 self._run.checkpoints,
                 self._session,
@@ -108,7 +104,7 @@ class Keeper:
                 validation_loss=loss,
                 disk=self._disk,
             )
-            self.last_step, self._saved = at.step, at
+            self.last_step = at.step
             store.retain(self._run.checkpoints, keep=self._policy.keep, best_step=at.best_step)
         except WriteError as error:
             self._ledger.mark("save")

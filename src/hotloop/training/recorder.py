@@ -171,8 +171,6 @@ class Recorder:
             norms = torch.stack([step.norm.float() for step in self._pending])
             rows = list(zip(*torch.stack([losses, norms]).tolist(), strict=True))
         self._ledger.mark("wait")
-        if self._session.scaler and self._session.lag_reads:
-            refuse_collapse(self._session.scaler)
         for step, (loss, norm) in zip(self._pending, rows, strict=True):
             overflow = self._session.scaler is not None and not math.isfinite(norm)
             if not math.isfinite(loss) or not (math.isfinite(norm) or overflow):
@@ -186,6 +184,8 @@ class Recorder:
             self._lines.append(self._line(step, loss, None if overflow else norm))
             self._read_last = step, loss
         self._pending = []
+        if self._session.scaler and self._session.lag_reads:
+            refuse_collapse(self._session.scaler)
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:
         ids = self._samples.ids(step.epoch, step.first, step.samples)

@@ -73,13 +73,13 @@ def _describe(path: Path, step: int) -> Stored:
     )
 
 
-def best_of(stored: Sequence[Stored]) -> Stored | None:
+def best_of(stored: Sequence[Stored], best_step: int | None) -> Stored | None:
     """Return the checkpoint of the best validation among `stored`, by step; None if it is gone.
 
-    The newest one knows which step that was; a run that was cut off between saving and validating
-    has no loss beside it.
+    `best_step` is what a finished run says; without it the newest checkpoint knows, which may
+    have been saved before the validation of its own step.
     """
-    best = stored[-1].best_step if stored else None
+    best = best_step if best_step is not None or not stored else stored[-1].best_step
     return next((one for one in stored if one.step == best), None)
 
 
