@@ -3,10 +3,11 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := .venv-peers
 # Packages installed without bytecode would be compiled again at every start (7.5 s, not 3.4 s).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench gpu campaign picture wheel clean
+.PHONY: demo test check bench bench-techniques docs gpu campaign picture wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -45,9 +46,31 @@ wheel: $(VENV)/.ready
 campaign: $(VENV)/.ready-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -s --timeout 3600
 
-bench: $(VENV)/.ready
-	$(BIN)/python -m benchmarks.startup
+# The tools that `make bench` compares with. litdata asks for torchvision, whose wheel on PyPI is
+# built for CUDA: beside a CPU torch it breaks `import lightning`, and nothing here uses it.
+$(PEERS)/.ready: benchmarks/peers.txt pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c constraints.txt -r benchmarks/peers.txt -e .
+	$(PEERS)/bin/python -m pip uninstall --quiet --yes torchvision
+	touch $@
+
+# Against other tools, on a machine with nothing else to do; BENCH=--busy goes on all the same.
+bench: $(PEERS)/.ready
+	$(PEERS)/bin/python -m benchmarks.engine_step $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.feeding $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.checkpointing $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.startup $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.char_lm_plans $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.table
+
+# What each technique is worth on this machine.
+bench-techniques: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.techniques
+
+# Pages that are made from the code.
+docs: $(VENV)/.ready
+	$(BIN)/python docs/cards.py
 
 # On a machine with a card: its own python3 and packages, nothing is installed.
 gpu:
@@ -59,4 +82,4 @@ picture: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.picture $(RUN) docs/pictures
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -40,7 +40,10 @@ def rungs(micro_batch: int) -> dict[str, Plan]:
         "+ tf32": fused.plus("tf32"),
         "+ bf16 autocast instead of tf32": low,
         "+ fused AdamW, lagged reads, gc freeze": lean,
+        "+ device prefetch": lean.plus("device-prefetch"),
+        "+ CUDA graphs": lean.plus("cuda-graphs"),
         "+ compile": lean.plus("compile"),
+        "+ compile, CUDA graphs": lean.plus("compile").plus("cuda-graphs"),
     }
 
 

@@ -1,12 +1,14 @@
 """How far each technique moves losses and gradients: where `tolerance` and `cosine` come from.
 
-    PYTHONPATH=src OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.rounding
+    PYTHONPATH=src OMP_NUM_THREADS=1 .venv/bin/python -m benchmarks.rounding [ID ...]
 
 Trains char models of three sizes with dropout for STEPS steps of the engine's own warm-up, plain
-and with each technique, and writes the largest deviations to benchmarks/results/. Two techniques
-are looked at through their arithmetic: fp16 autocast with its gate taken away (a step that its
-scaler skips counts in the losses after it), and TF32 by rounding what goes into matrix products to
-10 bits of mantissa.
+and with each technique, and prints the largest deviations; a run of all is also written to
+benchmarks/results/. What is about convolutions trains the net of benchmarks/images.py. Three
+techniques are looked at through their arithmetic: fp16 autocast with its gate taken away (a step
+that its scaler skips counts in the losses after it), TF32 by rounding what goes into matrix
+products to 10 bits of mantissa, and oneDNN by products in float64, rounded once: another library
+is as far from the first one's sums.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import sys
 import textwrap
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +27,7 @@ import torch
 from torch.nn.functional import cosine_similarity
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks import images
 from hotloop import techniques
 from hotloop.core.files import write_json
 from hotloop.core.plan import Plan, Use
@@ -43,15 +47,19 @@ STEPS = 10
 SIZES = ((2, 64, 4, 32), (4, 128, 4, 64), (6, 384, 6, 256))  # layers, width, heads, context
 SEEDS = (1, 2, 3)
 USES = (
+    Use.of("activation-checkpointing", mode="full"),
+    Use.of("activation-checkpointing", mode="selective"),
     Use.of("autocast-bf16"),
     Use.of("autocast-fp16"),
     Use.of("compile"),
     Use.of("fused-adamw"),
+    Use.of("matmul-onednn"),
     Use.of("sdpa", backend="math"),
     Use.of("sdpa", backend="naive"),
     Use.of("tf32"),
     Use.of("threads", count=2),
 )
+OF_IMAGES = (Use.of("channels-last"),)
 RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char-lm's defaults
 KNOWN = [replace(t, blocked=anywhere) for t in techniques.ALL]
 
@@ -65,17 +73,24 @@ class Trace:
     gradients: dict[str, torch.Tensor]  # of the first step, unscaled
 
 
-class RoundedProducts(TorchDispatchMode):
-    """Rounds what goes into float32 matrix products to TF32, to nearest even."""
+class Products(TorchDispatchMode):
+    """Runs float32 matrix products as a technique would that this machine does not have."""
+
+    def __init__(self, like: str) -> None:
+        super().__init__()
+        self.like = like
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator."""
-        if func.__name__ in ("mm.default", "bmm.default", "addmm.default"):
-            args = (*args[:-2], *(_tf32(tensor) for tensor in args[-2:]))
-        return func(*args, **(kwargs or {}))
+        if func.__name__ not in ("mm.default", "bmm.default", "addmm.default"):
+            return func(*args, **(kwargs or {}))
+        if self.like == "tf32":
+            return func(*args[:-2], *(_tf32(tensor) for tensor in args[-2:]), **(kwargs or {}))
+        return func(*(tensor.double() for tensor in args), **(kwargs or {})).float()
 
 
 def _tf32(tensor: torch.Tensor) -> torch.Tensor:
+    """Round to nearest even."""
     bits = tensor.contiguous().view(torch.int32)
     return ((bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFF).view(torch.float32)
 
@@ -102,14 +117,14 @@ def job(size: tuple[int, int, int, int], seed: int) -> Job:
 def trace(job: Job, use: Use | None) -> Trace:
     """Train STEPS steps of 4 samples each."""
     plan = Plan(micro_batch=4, techniques=(use,) if use else ())
-    emulated = use is not None and use.id == "tf32"
+    emulated = use.id if use is not None and use.id in ("tf32", "matmul-onednn") else None
     session, _ = prepare(job, plan, detect(), {}, known=KNOWN)
     feed = Feed(samples=job.train, batch_size=4, drop_last=True)
     at, guard, losses, norms, gradients = Position(), Guard(session), [], [], {}
     for step in range(STEPS):
         for group in session.optimizer.param_groups:
             group["lr"] = RATE(step)
-        with RoundedProducts() if emulated else contextlib.nullcontext():
+        with Products(emulated) if emulated else contextlib.nullcontext():
             loss = accumulate(session, feed.window(at, 4), str, int)
         if not gradients:
             scale = session.scaler.get_scale() if session.scaler else 1.0
@@ -134,17 +149,24 @@ def deviation(plain: Trace, other: Trace) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure, print and write."""
-    worst: dict[str, dict[str, float]] = {str(use): {} for use in USES}
-    for size in SIZES:
-        for seed in SEEDS if size[0] < 6 else SEEDS[:1]:
-            made = job(size, seed)
-            plain = trace(made, None)
-            for use in USES:
-                found = deviation(plain, trace(made, use))
-                row = worst[str(use)]
-                row |= {key: max(value, row.get(key, 0.0)) for key, value in found.items()}
-                print(f"{size} seed {seed} {use!s:24}", *(f"{k} {v:.1e}" for k, v in found.items()))
+    """Measure the techniques named (or all), print and write."""
+    asked = sys.argv[1:] or [use.id for use in (*USES, *OF_IMAGES)]
+    worst: dict[str, dict[str, float]] = {
+        str(use): {} for use in (*USES, *OF_IMAGES) if use.id in asked
+    }
+    jobs = [
+        (f"{size} seed {seed}", job(size, seed), USES)
+        for size in SIZES
+        for seed in (SEEDS if size[0] < 6 else SEEDS[:1])
+    ]
+    jobs += [(f"images seed {seed}", images.job(seed), OF_IMAGES) for seed in SEEDS]
+    for name, made, uses in jobs:
+        plain = trace(made, None)
+        for use in (use for use in uses if use.id in asked):
+            found = deviation(plain, trace(made, use))
+            row = worst[str(use)]
+            row |= {key: max(value, row.get(key, 0.0)) for key, value in found.items()}
+            print(f"{name} {use!s:24}", *(f"{k} {v:.1e}" for k, v in found.items()), flush=True)
     value = {
         "schema": 1,
         "hardware": detect().to_json(),
@@ -152,7 +174,8 @@ def main() -> None:
         "sizes": SIZES,
         "worst": worst,
     }
-    write_json(RESULT, value)
+    if not sys.argv[1:]:
+        write_json(RESULT, value)
     for name, row in worst.items():
         print(f"worst {name:24}", *(f"{key} {number:.1e}" for key, number in row.items()))
 

@@ -4,7 +4,8 @@
 
 For each row two sessions are trained by turns, one step each, so that a busy machine is busy for
 both; a ratio is the step time with the technique over that without. Where the quartiles of the
-ratios are further apart than their median is from 1, the answer is "cannot be told".
+ratios are further apart than their median is from 1, the answer is "cannot be told". Only a run of
+all rows is written to benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from benchmarks import images
 from benchmarks.rounding import SIZES, job
 from hotloop import techniques
 from hotloop.core.files import write_json
@@ -26,22 +28,29 @@ from hotloop.probe.clock import clock
 from hotloop.probe.machine import detect
 from hotloop.techniques.base import Stage
 from hotloop.training.feed import Feed, Position
-from hotloop.training.prepare import prepare, warm_up
+from hotloop.training.prepare import prepare, undo, warm_up
 from hotloop.training.step import Guard, accumulate, update
 
 if TYPE_CHECKING:
-    from hotloop.session import Session
+    from hotloop.session import Job, Session
 
 RESULT = Path(__file__).parent / "results" / "techniques-cpu.json"
 MODEL = job(SIZES[-1], seed=1)  # 6 layers, 384 wide, context 256, dropout 0.2
+OF_IMAGES = ("channels-last",)  # what is measured on the convolutional net
 MICRO_BATCH, PAIRS, WARM = 12, 12, 2
 FP32, BF16 = (), (Use.of("autocast-bf16"),)
 ROWS: dict[str, tuple[tuple[Use, ...], Use]] = {  # without, and what is added to it
     "autocast-bf16": (FP32, Use.of("autocast-bf16")),
+    "channels-last": (FP32, Use.of("channels-last")),
+    "checkpointing-full-fp32": (FP32, Use.of("activation-checkpointing", mode="full")),
+    "checkpointing-full-bf16": (BF16, Use.of("activation-checkpointing", mode="full")),
+    "checkpointing-selective-fp32": (FP32, Use.of("activation-checkpointing", mode="selective")),
+    "checkpointing-selective-bf16": (BF16, Use.of("activation-checkpointing", mode="selective")),
     "compile-fp32": (FP32, Use.of("compile")),
     "compile-bf16": (BF16, Use.of("compile")),
     "fused-adamw": (FP32, Use.of("fused-adamw")),
     "gc-freeze": (FP32, Use.of("gc-freeze")),
+    "matmul-onednn": (FP32, Use.of("matmul-onednn", rate="higher")),
     "sdpa-math-fp32": (FP32, Use.of("sdpa", backend="math")),
     "sdpa-naive-fp32": (FP32, Use.of("sdpa", backend="naive")),
     "sdpa-naive-bf16": (BF16, Use.of("sdpa", backend="naive")),
@@ -62,7 +71,8 @@ class Side:
         """Make one optimizer step; return its seconds."""
         if self.switch:
             techniques.get(self.switch.id).apply(self.session, **dict(self.switch.choice))
-        feed = Feed(samples=MODEL.train, batch_size=MICRO_BATCH, drop_last=True)
+        samples = self.session.job.train
+        feed = Feed(samples=samples, batch_size=MICRO_BATCH, drop_last=True)
         guard = Guard(self.session)
         began = clock()
         loss = accumulate(self.session, feed.window(self.at, MICRO_BATCH), str, int)
@@ -74,31 +84,38 @@ class Side:
         return seconds
 
 
-def side(uses: tuple[Use, ...]) -> Side:
+def side(made: Job, uses: tuple[Use, ...]) -> Side:
     """Return a session that is ready to step; two compiled ones share nothing."""
     switches = [u for u in uses if techniques.get(u.id).stage in (Stage.PROCESS, Stage.STEP)]
     kept = tuple(use for use in uses if use not in switches)
     plan = Plan(micro_batch=MICRO_BATCH, techniques=kept)
-    session, effects = prepare(MODEL, plan, detect("cpu"), {})
+    session, effects = prepare(made, plan, detect("cpu"), {})
     assert all(row.word == "in effect" for row in effects), effects
     began = clock()
     if "compile" not in session.undo:
         return Side(session, next(iter(switches), None), None)
-    failure = warm_up(session, MODEL.train.batch(0, 0, MICRO_BATCH))
+    failure = warm_up(session, made.train.batch(0, 0, MICRO_BATCH))
     assert failure is None, failure
     return Side(session, None, round(clock() - began, 2))
 
 
-def measure(base: tuple[Use, ...], added: Use) -> dict[str, object]:
+def why_not(made: Job, uses: tuple[Use, ...]) -> str | None:
+    """Return why one of the techniques has no effect on this machine, or None."""
+    plan = Plan(micro_batch=MICRO_BATCH, techniques=uses)
+    session, effects = prepare(made, plan, detect("cpu"), {})
+    undo(session)
+    return next((f"{e.technique}: {e.how}" for e in effects if e.word != "in effect"), None)
+
+
+def measure(made: Job, base: tuple[Use, ...], added: Use) -> dict[str, object]:
     """Train both sides by turns and compare them pair by pair."""
-    without, with_it = side(base), side((*base, added))
+    without, with_it = side(made, base), side(made, (*base, added))
     seconds: list[tuple[float, float]] = []
     for pair in range(WARM + PAIRS):
         first, second = (without, with_it) if pair % 2 else (with_it, without)
         took = {id(first): first.step(), id(second): second.step()}
         seconds.append((took[id(without)], took[id(with_it)]))
-    for undo in with_it.session.undo.values():
-        undo()
+    undo(with_it.session)
     kept = [(round(a, 5), round(b, 5)) for a, b in seconds[WARM:]]
     low, median, high = statistics.quantiles([b / a for a, b in kept], n=4, method="inclusive")
     return {
@@ -133,18 +150,23 @@ def main() -> None:
     asked = sys.argv[1:] or list(ROWS)
     rows = {}
     for name in asked:
-        row = rows[name] = measure(*ROWS[name])
+        made, (base, added) = images.job(1) if name in OF_IMAGES else MODEL, ROWS[name]
+        if why := why_not(made, (*base, added)):
+            print(f"{name:28} not here: {why}", flush=True)
+            continue
+        row = rows[name] = measure(made, base, added)
         torch.compiler.reset()
         verdict = f"{row['ratio']} of the step time" if row["told"] else "cannot be told"
         a, b = (statistics.median(pair[i] for pair in row["seconds"]) for i in (0, 1))
         print(
-            f"{name:16} {verdict:24} {row['quartiles']} n={PAIRS} {a:.3f} -> {b:.3f} s", flush=True
+            f"{name:28} {verdict:24} {row['quartiles']} n={PAIRS} {a:.3f} -> {b:.3f} s", flush=True
         )
     stalls = collections()
     tracked, frozen = (statistics.median(stalls[name]) for name in ("tracked", "frozen"))
     print(f"full garbage collection: {tracked * 1e3:.0f} -> {frozen * 1e3:.2f} ms")
     about = {"hardware": detect().to_json(), "threads": torch.get_num_threads()}
-    write_json(RESULT, {"schema": 1, **about, "rows": rows, "garbage_collection": stalls})
+    if not sys.argv[1:]:
+        write_json(RESULT, {"schema": 1, **about, "rows": rows, "garbage_collection": stalls})
 
 
 if __name__ == "__main__":

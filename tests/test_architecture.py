@@ -18,9 +18,11 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"recipes", "training"},
     {"request", "preflight"},
     {"assemble"},
-    {"execute"},
-    {"engine"},
+    {"execute", "estimate"},
+    {"checks", "tryout"},
+    {"engine", "rehearsal", "checkup"},
     {"library"},
+    {"report"},
     {"cli"},
     {"__main__"},
 ]
@@ -29,7 +31,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 TORCH_FREE = sorted(
     ".".join(("hotloop", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
     for path in FILES
-    if path.relative_to(ROOT).parts[0] in {"core", "techniques", "cli", "session.py"}
+    if path.relative_to(ROOT).parts[0] in {"core", "techniques", "report", "cli", "session.py"}
     or path.name.endswith(("_config.py", "_presets.py"))
     or path.name
     in {"store.py", "registry.py", "request.py", "library.py", "auto.py", "__init__.py"}

@@ -5,6 +5,7 @@ import errno
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from hotloop.cli.main import main
 from hotloop.core.errors import ConfigError, DivergedError, WriteError
 from hotloop.core.files import DISK, Disk
 from hotloop.core.rundir import RunDir
+from hotloop.data.mapped import Mapped
 from hotloop.execute import execute
 from hotloop.library import load_run, train
 from hotloop.probe.clock import clock
@@ -227,6 +229,37 @@ def test_a_failed_save_warns_and_training_goes_on(tiny, tmp_path):
     assert stopped.checkpoint("last").step == 1
 
 
+def test_background_checkpoints_hold_the_state_of_their_own_step(tiny, tmp_path, plain):
+    out = tmp_path / "run"
+    run(out, tiny, added=["async-checkpoint"])
+    mine, theirs = ({c.step: c.path for c in load_run(at).checkpoints} for at in (out, plain))
+    both = mine.keys() & theirs.keys()
+    assert {28, 35, 40} <= both  # a new best may be saved in one of them: that depends on time
+    for step in both:
+        for name in ("model.safetensors", "optimizer.safetensors", "rng.safetensors"):
+            assert (mine[step] / name).read_bytes() == (theirs[step] / name).read_bytes(), step
+    saves = [e for e in RunDir(out).events() if e["kind"] == "save"]
+    assert {1, 7, 14, 21, 28, 35, 40} <= {e["step"] for e in saves}
+    assert all(e["wall"] >= 0 and e["durable"] > 0 and e["bytes"] > 0 for e in saves)
+
+
+def test_a_background_save_that_fails_is_told_at_most_a_save_later(tiny, tmp_path):
+    heard: list[object] = []
+    parts = assemble(fresh_request("char-lm", tiny, added=["async-checkpoint"]), heard.append, int)
+    folder = RunDir(tmp_path / "run")
+    folder.create(run_record(parts), parts.plan)
+    options = {"ledger": Ledger(clock), "signals": Signals(), "tell": heard.append}
+    with pytest.raises(WriteError):  # the last save must succeed
+        execute(folder, parts, **options, disk=full_disk(after=8))
+    warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
+    assert "No space left" in warned[0]
+    assert "last good checkpoint: step 1" in warned[0]
+    failed = [e["step"] for e in folder.events() if "save failed" in str(e.get("text"))]
+    assert failed[0] == 7
+    assert {14, 21, 28, 35} <= set(failed)
+    assert load_run(folder.path).steps[-1].step == 40, "training went on to the end"
+
+
 def test_a_log_that_cannot_be_written_waits_and_is_written_later(tiny, tmp_path, plain):
     """The disk refuses the event file for a while: training goes on, no line is lost."""
     heard, writes = [], 0
@@ -368,3 +401,55 @@ def test_a_long_validation_is_said_with_its_figure(tiny, tmp_path):
     (warned,) = [m.text for m in heard if isinstance(m, Note) and m.warning]
     assert warned.startswith("each validation will cost about 67% of the training")
     assert "training.eval_batches=1 makes that 20%" in warned
+
+
+class Sentences:
+    """The corpus as map-style data, with an augmentation that draws from torch's generator."""
+
+    def __init__(self, ids: np.ndarray) -> None:
+        self.ids = torch.from_numpy(ids.astype(np.int64))
+
+    def __len__(self) -> int:
+        return (len(self.ids) - 1) // 16
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        first = max(0, index * 16 - int(torch.randint(3, ())))
+        return {"inputs": self.ids[first : first + 16], "targets": self.ids[first + 1 :][:16]}
+
+
+def map_style(out: Path, settings: list[str], *added: str) -> engine.RunResult:
+    parts = assemble(fresh_request("char-lm", settings, added=added), engine.silent, int)
+    samples = Mapped(
+        Sentences(np.asarray(parts.data.train)),
+        fingerprint="sentences",
+        seed=1,
+        shuffle=True,
+        targets=lambda tensors: tensors["targets"].numel(),
+    )
+    job = dataclasses.replace(parts.job, train=samples)
+    parts = dataclasses.replace(
+        parts, job=job, feed=dataclasses.replace(parts.feed, samples=samples)
+    )
+    folder = RunDir(out)
+    folder.create(run_record(parts), parts.plan)
+    options = {"signals": Signals(), "tell": engine.silent, "disk": DISK}
+    return execute(folder, parts, ledger=Ledger(clock), **options)
+
+
+def test_loader_processes_change_no_weight_and_are_in_effect(tiny, tmp_path):
+    map_style(tmp_path / "alone", tiny)
+    map_style(tmp_path / "two", tiny, "loader-workers:count=2")
+    assert weights(tmp_path / "two") == weights(tmp_path / "alone")
+    (row,) = [
+        row
+        for row in load_run(tmp_path / "two").record["effects"]
+        if row["technique"].startswith("loader-workers")
+    ]
+    assert row["word"] == "in effect"
+    assert row["how"] == "2 loader processes, 2 windows ahead each"
+
+
+def test_loader_processes_are_refused_where_the_data_lie_in_memory(tiny, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["train", "--out", str(out), "--with", "loader-workers", "char-lm", *tiny]) == 78
+    assert "the data lie in memory" in capsys.readouterr().err

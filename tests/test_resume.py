@@ -107,13 +107,13 @@ def aim(out: Path, where: str, draw: random.Random, pid: int) -> None:
 
 
 def killed_and_resumed(
-    zygote: Zygote, out: Path, tiny: list[str], aims: list[str], draw: random.Random
+    zygote: Zygote, out: Path, tiny: list[str], aims: list[str], draw: random.Random, *added: str
 ) -> list[str]:
     """Start a run, kill -9 it at each aim and go on to the end; return the aims that hit."""
     log, hits = out.with_suffix(".log"), []
     for where in aims:
         fresh = not RunDir(out).exists
-        args = ["--out", out, "char-lm", *tiny] if fresh else ["--resume", out]
+        args = ["--out", out, *added, "char-lm", *tiny] if fresh else ["--resume", out]
         pid = zygote.start(log, "train", *args)
         aim(out, where, draw, pid)
         with contextlib.suppress(ProcessLookupError):  # it was faster
@@ -121,18 +121,19 @@ def killed_and_resumed(
         code = zygote.wait()
         hits += [where] if code == -signal.SIGKILL else []
         assert code in (0, -signal.SIGKILL), log.read_text()
-    args = ["--resume", out] if RunDir(out).exists else ["--out", out, "char-lm", *tiny]
+    there = RunDir(out).exists
+    args = ["--resume", out] if there else ["--out", out, *added, "char-lm", *tiny]
     zygote.start(log, "train", *args)
     assert zygote.wait() == 0, log.read_text()
     return hits
 
 
-def check_killed(zygote, whole, tiny, tmp_path, *, runs: int, seed: int) -> list[str]:
+def check_killed(zygote, whole, tiny, tmp_path, *added: str, runs: int, seed: int) -> list[str]:
     """Kill each run once at every aim, in a random order; return the aims that hit."""
     draw, expected, hits = random.Random(seed), facts(whole), []
     for number in range(runs):
         out = tmp_path / f"killed-{number}"
-        hits += killed_and_resumed(zygote, out, tiny, draw.sample(AIMS, len(AIMS)), draw)
+        hits += killed_and_resumed(zygote, out, tiny, draw.sample(AIMS, len(AIMS)), draw, *added)
         assert facts(out) == expected
         left = [p.name for p in out.rglob(".*")] + [p.name for p in out.glob("lock*")]
         assert not left, "nothing half-written may stay behind"
@@ -143,6 +144,20 @@ def check_killed(zygote, whole, tiny, tmp_path, *, runs: int, seed: int) -> list
 def test_killed_at_random_times(zygote, whole, tiny, tmp_path):
     hits = check_killed(zygote, whole, tiny, tmp_path, runs=3, seed=1)
     assert len(hits) >= 5, "too few kills hit a living run for this to mean anything"
+
+
+def test_killed_while_a_thread_writes_the_checkpoints(zygote, whole, tiny, tmp_path):
+    added = "--with", "async-checkpoint"
+    hits = check_killed(zygote, whole, tiny, tmp_path, *added, runs=2, seed=3)
+    assert len(hits) >= 3, "too few kills hit a living run for this to mean anything"
+
+
+@pytest.mark.slow
+def test_killed_while_a_thread_writes_many(zygote, whole, tiny, tmp_path):
+    added = "--with", "async-checkpoint"
+    hits = check_killed(zygote, whole, tiny, tmp_path, *added, runs=20, seed=4)
+    print(f"{len(hits)} of 60 kills hit a living run; 20 of 20 ended bit-identical")
+    assert len(hits) >= 40
 
 
 @pytest.mark.slow
@@ -210,6 +225,13 @@ def check_cuts(tiny: list[str], tmp_path: Path, accumulation: int, cuts: range) 
 @pytest.mark.parametrize("accumulation", [1, 2, 3])
 def test_cut_points(tiny, tmp_path, accumulation):
     check_cuts(tiny, tmp_path, accumulation, range(1 + accumulation, 40, 9))
+
+
+@pytest.mark.parametrize("transition", ["absorbing", "uniform"])
+def test_cut_points_of_a_diffusion_run(tiny, tmp_path, transition):
+    """Its noise comes from counters, so there is no random stream to lose."""
+    settings = [*tiny, "objective=diffusion", f"diffusion.transition={transition}"]
+    check_cuts(settings, tmp_path, 2, range(5, 40, 17))
 
 
 @pytest.mark.slow

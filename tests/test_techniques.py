@@ -26,9 +26,12 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use, Value
 from hotloop.data.windows import Windows
 from hotloop.models.gpt import Gpt, next_token_loss
+from hotloop.probe.products import Products
 from hotloop.recipes.char_lm import AdamW
 from hotloop.session import Job, Session
+from hotloop.techniques import matmul_onednn
 from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique
+from hotloop.training.graphs import MicroStep
 
 # Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
@@ -58,25 +61,29 @@ MACHINES = {
 # What cannot work where, from the gates of the shared design's TECHNIQUES.md. All else can.
 _NO_CUDA = {
     "autocast-fp16",
+    "cuda-graphs",
+    "cudnn-benchmark",
+    "device-prefetch",
     "tf32",
     "compile(mode=reduce-overhead)",
     "sdpa(backend=efficient)",
     "sdpa(backend=cudnn)",
 }
 _CPU = _NO_CUDA | {"lagged-loss-read"}
-_BEFORE_SM80 = {"autocast-bf16", "tf32", "sdpa(backend=flash)", "sdpa(backend=cudnn)"}
+_CUDA = {"matmul-onednn"}
+_BEFORE_SM80 = {"autocast-bf16", "tf32", "sdpa(backend=flash)", "sdpa(backend=cudnn)"} | _CUDA
 BLOCKED = {
     "cpu bf16": _CPU,
     "cpu": _CPU | {"autocast-bf16"},
     "cpu unknown": _CPU | {"autocast-bf16", "threads"},
-    "mps": _NO_CUDA | {"autocast-bf16", "sdpa(backend=flash)"},
+    "mps": _NO_CUDA | {"autocast-bf16", "matmul-onednn", "sdpa(backend=flash)"},
     "gtx 1080": _BEFORE_SM80 | {"autocast-fp16", "compile", "compile(mode=reduce-overhead)"},
     "t4": _BEFORE_SM80,
-    "rtx 3090": set(),
-    "rtx 4090": set(),
-    "h100": set(),
+    "rtx 3090": _CUDA,
+    "rtx 4090": _CUDA,
+    "h100": _CUDA,
     # Unknown is not a yes for a number format; a kernel is tried before it is used.
-    "unknown card": {"autocast-bf16", "autocast-fp16", "tf32", "sdpa(backend=flash)"},
+    "unknown card": _CUDA | {"autocast-bf16", "autocast-fp16", "tf32", "sdpa(backend=flash)"},
 }
 LOOKED_AT = [
     *(Use.of(technique.id) for technique in techniques.ALL),
@@ -177,7 +184,7 @@ def wrong_gate(technique: Technique, machines: Mapping[str, Hardware]) -> list[s
 
 def wrong_effect(technique: Technique, **choice: Value) -> list[str]:
     """Apply it to a session on this CPU, whatever its gate says, and read it back."""
-    session = a_session()
+    session = SESSIONS.get(technique.id, a_session)()
     if technique.stage >= Stage.OPTIMIZER:
         session.optimizer = session.job.optimizer(session.model)
     wrong = []
@@ -188,7 +195,7 @@ def wrong_effect(technique: Technique, **choice: Value) -> list[str]:
         if type(changed) is not int or changed < 1:
             wrong.append(f"apply answered {changed!r}")
         if technique.stage is Stage.COMPILE:
-            session.forward(session.job.train.batch(0, 0, 2).tensors).backward()
+            first_call(session)
         after = technique.read_back(session)
         if after is None or len(after.split()) < 2:
             wrong.append(f"after it was applied, it reads back {after!r}")
@@ -200,6 +207,13 @@ def wrong_effect(technique: Technique, **choice: Value) -> list[str]:
     if technique.stage in (Stage.PROCESS, Stage.COMPILE) and technique.read_back(session):
         wrong.append("it is still in effect after undo")
     return wrong
+
+
+def first_call(session: Session) -> None:
+    batch = session.job.train.batch(0, 0, 2)
+    session.forward(batch.tensors).backward()
+    if session.graphs:  # a card would record it
+        session.replay = MicroStep(session, batch.tensors, lambda once: (once, once()))
 
 
 def importing_torch(files: Sequence[Path]) -> list[str]:
@@ -242,6 +256,39 @@ def a_session(width: int = 8) -> Session:
         accumulation=1,
         forward=lambda tensors: job.loss(model, tensors),
     )
+
+
+def with_a_convolution() -> Session:
+    session = a_session()
+    session.model = torch.nn.Conv2d(3, 4, 3)
+    return session
+
+
+class FromFiles(Windows):
+    """Samples that cost time to read."""
+
+    in_memory = False
+
+
+def with_data_that_are_read() -> Session:
+    session = a_session()
+    ids = np.arange(200, dtype=np.uint16) % 7
+    files = FromFiles(ids, tokens_fingerprint="", context=8, seed=0, shuffle=True)
+    session.job = replace(session.job, train=files)
+    return session
+
+
+# What finds something to change in another session, and what goes by the CPU's products.
+SESSIONS = {
+    "channels-last": with_a_convolution,
+    "cudnn-benchmark": with_a_convolution,
+    "loader-workers": with_data_that_are_read,
+}
+FASTER = Products(relative_error=4e-7, same_bits=False, rate=1.9)
+
+
+def on_another_cpu(session: Session, **choice: Any) -> int:
+    return matmul_onednn.switch(session, FASTER, **choice)
 
 
 def module_of(technique: Technique) -> Any:
@@ -300,6 +347,8 @@ def test_its_gate_answers_everywhere(technique: Technique) -> None:
 
 @every_technique
 def test_it_takes_effect_and_says_so(technique: Technique) -> None:
+    if technique.id == "matmul-onednn":
+        technique = replace(technique, apply=on_another_cpu)
     assert wrong_effect(technique, **NOT_THE_DEFAULT.get(technique.id, {})) == []
 
 

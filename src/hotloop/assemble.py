@@ -12,12 +12,14 @@ import torch
 from hotloop import preflight, techniques
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
+from hotloop.core.units import bytes_
 from hotloop.probe import memory
 from hotloop.probe.allocator import cap_memory
-from hotloop.probe.attention import attention_modules
 from hotloop.probe.gemm import measure_gemm
 from hotloop.probe.machine import detect
+from hotloop.probe.remembered import remembered
 from hotloop.probe.threads import usable_threads
+from hotloop.recipes.deciding import deciding
 from hotloop.recipes.schema import flatten
 from hotloop.request import plan_of
 from hotloop.training import prepare
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan
+    from hotloop.core.plan import Plan, Use
     from hotloop.data.tokens import TokenSet
     from hotloop.probe.memory import Forecast
     from hotloop.recipes.auto import Choice
@@ -42,8 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Assembly", "assemble", "default_folder", "precision_of", "prepare_data", "run_record"]
 
-STEP_OVER_FORWARD = 3  # forward and backward in forwards: the backward has twice the products
-LONG_VALIDATION = 0.2  # of the training between two validations
+RECOMPUTING = "activation-checkpointing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,7 @@ class Assembly:
     parameters: int
     forecast: Forecast
     memory: str  # the forecast in a sentence
+    too_much: str | None  # what to expect and do when that does not fit
 
     @property
     def identity(self) -> Identity:
@@ -74,6 +76,20 @@ class Assembly:
             objective=self.request.config.objective,
             drop_last=self.feed.drop_last,
         )
+
+    def doubts(self) -> list[str]:
+        """Return what a user should hear before a run of hours, as sentences."""
+        long = preflight.long_validation(
+            self.request.config.training, self.feed, len(self.job.valid)
+        )
+        memory = None if self.too_much is None else f"memory: {self.memory}; {self.too_much}"
+        return [doubt for doubt in (long, memory) if doubt is not None]
+
+    @property
+    def flops_per_token(self) -> float | None:
+        """FLOP of the model for one token, forward and backward; None where unknown."""
+        tokens = self.plan.micro_batch * self.job.train.batch(0, 0, 1).tokens
+        return self.forecast.flops / tokens if self.forecast.flops else None
 
     def _preset(self) -> dict[str, str]:
         groups = _preset_keys(self.request).items()
@@ -92,6 +108,7 @@ class Assembly:
         unseen = about["unseen"]
         return {
             **self._preset(),
+            **self.job.facts,
             "device": f"{self.hardware.name} ({self.hardware.device})",
             "data": (
                 f"{len(self.data.train):,} training and {len(self.data.valid):,} validation "
@@ -146,6 +163,8 @@ def assemble(
     config, hardware = request.config, _machine(tell)
     _cap_memory(request, hardware, tell)
     _check_workers(request, tell)
+    for why in request.recipe.idle(config, request.origins).values():
+        tell(Note(text=why))
     if config.init_from and plan is None:
         read_weights(Path(config.init_from))  # a file that cannot be read is told before a folder
     data = prepare_data(request, tell, poll)
@@ -155,7 +174,6 @@ def assemble(
     training = config.training
     feed = Feed(samples=job.train, batch_size=training.batch_size, drop_last=config.data.drop_last)
     preflight.check_feed(feed)
-    _warn_of_long_validation(config, job, feed, tell)
     steps = _total_steps(training.max_steps, training.epochs, feed)
     if plan is None:
         threads = usable_threads(hardware.cores)
@@ -165,9 +183,11 @@ def assemble(
         origins, choices = {use.id: "the run's plan" for use in plan.techniques}, []
         fit = False
     prepare.check(plan, hardware, origins)
+    plan = prepare.settle(plan, hardware)
     if request.measure_peak:
         hardware = _with_peak(hardware, plan)
-    plan, forecast, text = _forecast(job, plan, hardware, tell, fit=fit)
+    settings = {"job": job.name, **deciding(config), "vocabulary": len(data.vocabulary)}
+    plan, forecast, text, too_much = _forecast(job, plan, hardware, settings, tell, fit=fit)
     return Assembly(
         request=request,
         hardware=hardware,
@@ -178,16 +198,11 @@ def assemble(
         plan=plan,
         origins=origins,
         choices=choices,
-        parameters=_parameters(job),
+        parameters=forecast.parameters,
         forecast=forecast,
         memory=text,
+        too_much=too_much,
     )
-
-
-def _parameters(job: Job) -> int:
-    """Count without memory: the model is built on torch's meta device."""
-    with torch.random.fork_rng([]), torch.device("meta"):
-        return sum(parameter.numel() for parameter in job.model().parameters())
 
 
 def prepare_data(request: Request, tell: Tell, poll: Callable[[], None] | None) -> TokenSet:
@@ -231,22 +246,6 @@ def _check_workers(request: Request, tell: Tell) -> None:
     tell(Note(text=why))
 
 
-def _warn_of_long_validation(config: Any, job: Job, feed: Feed, tell: Tell) -> None:
-    """Say so when validating would cost a large part of the training between two validations."""
-    training = config.training
-    every = training.eval_every_steps or feed.steps_per_epoch * (training.eval_every_epochs or 1)
-    micro = training.batch_size // training.accumulation
-    read = len(job.valid) if training.eval_batches is None else training.eval_batches * micro
-    share = min(read, len(job.valid)) / (STEP_OVER_FORWARD * every * feed.batch_size)
-    if share > LONG_VALIDATION:
-        fewer = max(1, int(LONG_VALIDATION * STEP_OVER_FORWARD * every * feed.batch_size / micro))
-        text = (
-            f"each validation will cost about {share:.0%} of the training between two of them; "
-            f"training.eval_batches={fewer} makes that {LONG_VALIDATION:.0%}"
-        )
-        tell(Note(text=text, warning=True))
-
-
 def _total_steps(max_steps: int | None, epochs: int | None, feed: Feed) -> int:
     by_epochs = None if epochs is None else epochs * feed.steps_per_epoch
     limits = [limit for limit in (max_steps, by_epochs) if limit is not None]
@@ -274,41 +273,97 @@ def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
     return replace(hardware, measured={**hardware.measured, precision: peak})
 
 
-def _with_attention(job: Job, plan: Plan) -> Job:
-    """Return the job with the plan's attention: written out it keeps T x T scores."""
-    if (plan.choice("sdpa") or {}).get("backend") != "naive":
-        return job
+def _on_model(plan: Plan, hardware: Hardware) -> list[Use]:
+    """Return the techniques that change what the model keeps for the backward pass."""
+    found = ((techniques.get(use.id), use) for use in plan.techniques)
+    return [use for t, use in found if t.on_model and t.blocked(hardware, plan) is None]
+
+
+def _as_planned(job: Job, uses: Sequence[Use]) -> Job:
+    """Return the job whose model is changed by the techniques."""
 
     def model() -> nn.Module:
         built = job.model()
-        for module in attention_modules(built):
-            module.attention = "naive"
+        for use in uses:
+            change = techniques.get(use.id).on_model
+            assert change is not None
+            change(built, **dict(use.choice))
         return built
 
     return replace(job, model=model)
 
 
+def _forecast_of(
+    job: Job, plan: Plan, hardware: Hardware, settings: Mapping[str, object]
+) -> Forecast:
+    """Return the forecast of a plan, the one kept of an earlier run where nothing is different."""
+    uses, precision = _on_model(plan, hardware), precision_of(plan, hardware)
+    step: dict[str, Any] = {
+        "micro_batch": plan.micro_batch,
+        "precision": precision,
+        "device": hardware.device,
+        "accumulation": plan.accumulation,
+    }
+    sample = {k: [*v.shape, str(v.dtype)] for k, v in job.train.batch(0, 0, 1).tensors.items()}
+    key = {
+        **step,
+        "settings": settings,
+        "sample": sample,
+        "on_model": [str(use) for use in uses],
+        "versions": dict(hardware.versions),
+    }
+
+    def make() -> Forecast:
+        return memory.forecast(_as_planned(job, uses), **step)
+
+    return remembered(ENV.cache / "forecasts", key, make)
+
+
 def _forecast(
-    job: Job, plan: Plan, hardware: Hardware, tell: Tell, *, fit: bool
-) -> tuple[Plan, Forecast, str]:
-    """Return the plan, its memory forecast and that in words; `fit` lets the micro batch halve."""
+    job: Job,
+    plan: Plan,
+    hardware: Hardware,
+    settings: Mapping[str, object],
+    tell: Tell,
+    *,
+    fit: bool,
+) -> tuple[Plan, Forecast, str, str | None]:
+    """Return the plan, its memory forecast, that in words, and what to do if it does not fit.
+
+    `fit` lets the micro batch halve.
+    """
+    recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
     while True:
-        forecast = memory.forecast(
-            _with_attention(job, plan),
-            micro_batch=plan.micro_batch,
-            precision=precision_of(plan, hardware),
-            device=hardware.device,
-            accumulation=plan.accumulation,
-        )
+        forecast = _forecast_of(job, plan, hardware, settings)
         text, fits = preflight.memory_sentence(forecast, hardware)
         if fits or not fit or plan.micro_batch % 2:
             break
         plan = replace(plan, micro_batch=plan.micro_batch // 2, accumulation=plan.accumulation * 2)
         tell(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
+    too_much = None
     if not fits:
-        advice = "expect an out of memory; hotloop then halves the micro batch and goes on"
-        tell(Note(text=f"memory: {text}; {advice}", warning=True))
-    return plan, forecast, text
+        too_much = "expect an out of memory; hotloop then halves the micro batch and goes on"
+        if not recomputes:
+            too_much += _with_less(job, plan, hardware, settings, forecast.peak_bytes)
+    if recomputes:  # what is computed twice counts once in the utilisation (MFU)
+        once = _forecast_of(job, plan.plus(RECOMPUTING, mode="off"), hardware, settings)
+        forecast = replace(forecast, flops=once.flops)
+    return plan, forecast, text, too_much
+
+
+def _with_less(
+    job: Job, plan: Plan, hardware: Hardware, settings: Mapping[str, object], peak_bytes: int
+) -> str:
+    """Return what activation checkpointing would make of a plan whose peak does not fit."""
+    for mode in ("selective", "full"):
+        less = _forecast_of(job, plan.plus(RECOMPUTING, mode=mode), hardware, settings)
+        _, fits = preflight.memory_sentence(less, hardware)
+        if fits:
+            break
+    if less.peak_bytes >= peak_bytes:  # no repeated blocks
+        return ""
+    how = "is forecast to fit" if fits else "is forecast to need less, and still too much"
+    return f"; --with {RECOMPUTING}:mode={mode} {how}: {bytes_(less.peak_bytes)}"
 
 
 def run_record(parts: Assembly) -> dict[str, object]:
@@ -321,6 +376,9 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "config": flatten(request.config),
         "origins": dict(request.origins),
         "steps": parts.steps,
+        "loss_unit": parts.job.loss_unit,
+        "precision": precision_of(parts.plan, parts.hardware),
+        "flops_per_token": parts.flops_per_token,
         "facts": parts.facts(),
         "choices": [
             {"what": str(c.use), "origin": c.origin, "reason": c.reason} for c in parts.choices

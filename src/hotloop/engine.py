@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.assemble import Assembly
+    from hotloop.core.plan import Plan
     from hotloop.training.messages import Message, Tell
 
 __all__ = ["resume", "silent", "train", "train_sets"]
@@ -57,7 +58,7 @@ def train(
     with signals.installed():
         try:
             with signals.droppable(at_once=True):
-                parts = assemble(request, tell, signals.poll)
+                parts = _assembled(request, tell, signals)
         except Dropped:
             assert signals.received is not None
             return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)
@@ -70,6 +71,15 @@ def train(
             except HotloopError:
                 run.forget_if_unborn()  # the corrected command may use the folder
                 raise
+
+
+def _assembled(
+    request: Request, tell: Tell, signals: Signals, plan: Plan | None = None
+) -> Assembly:
+    parts = assemble(request, tell, signals.poll, plan=plan)
+    for doubt in parts.doubts():
+        tell(Note(text=doubt, warning=True))
+    return parts
 
 
 def _check_disk(run: RunDir, parts: Assembly, disk: Disk) -> None:
@@ -107,7 +117,7 @@ def resume(
     with signals.installed():
         try:
             with signals.droppable(at_once=True):
-                parts = assemble(request, tell, signals.poll, plan=run.plan())
+                parts = _assembled(request, tell, signals, plan=run.plan())
                 refuse_other_data(record, parts.data.fingerprint)
         except Dropped:
             return interrupted(run, signals)

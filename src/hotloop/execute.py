@@ -13,6 +13,7 @@ from hotloop.core.errors import DeviceError, DivergedError, HotloopError
 from hotloop.core.trace import WARMUP_STEPS
 from hotloop.probe.machine import readings
 from hotloop.training import checkpoint, prepare, store
+from hotloop.training.ahead import source_of
 from hotloop.training.feed import Position
 from hotloop.training.keeper import Keeper, SavePolicy
 from hotloop.training.loop import Ending, Loop, Rules
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from hotloop.training.schedule import Schedule
     from hotloop.training.signals import Signals
 
-__all__ = ["RunResult", "execute"]
+__all__ = ["RunResult", "execute", "interrupted", "schedule_of", "set_up", "start_weights"]
 
 DIVERGED = (
     "Lower training.learning_rate, lengthen training.warmup_steps, set training.gradient_clip, or "
@@ -68,7 +69,9 @@ def execute(
     """
     ledger.mark("start")
     try:
-        session, effects, at = _set_up(run, parts, ledger, signals, tell)
+        session, effects, at = set_up(
+            parts, lambda session: _restore(run, parts, session, tell), ledger, signals, tell
+        )
         run.update(effects=[effect.to_json() for effect in effects], status="running")
         tell(
             Prepared(
@@ -112,7 +115,7 @@ def _train(
     tell: Tell,
     disk: Disk,
 ) -> RunResult:
-    journal = run.journal(disk=disk)
+    journal, source = run.journal(disk=disk), source_of(parts.feed, session)
     try:
         recorder = _recorder(parts, session, at, ledger, tell, journal)
         keeper = _keeper(
@@ -121,8 +124,9 @@ def _train(
         loop = Loop(
             session=session,
             feed=parts.feed,
+            source=source,
             rules=_rules(parts),
-            rate=_schedule(parts),
+            rate=schedule_of(parts),
             recorder=recorder,
             keeper=keeper,
             ledger=ledger,
@@ -130,24 +134,37 @@ def _train(
             tell=tell,
             fell_back=_fell_back(run, effects),
         )
-        return _drive(run, loop, at, ledger)
+        try:
+            return _drive(run, loop, at, ledger)
+        finally:
+            keeper.close()
     finally:
+        source.close()
         journal.close()
         prepare.undo(session)  # switches of the process are the caller's again
 
 
-def _set_up(
-    run: RunDir, parts: Assembly, ledger: Ledger, signals: Signals, tell: Tell
+def set_up(
+    parts: Assembly,
+    place: Callable[[Session], Position],
+    ledger: Ledger,
+    signals: Signals,
+    tell: Tell,
 ) -> tuple[Session, list[Effect], Position]:
-    """Return the session at its position; compilation is charged to its own row."""
+    """Return the session where `place` puts it; compilation is charged to its own row."""
     session, effects = prepare.prepare(parts.job, parts.plan, parts.hardware, parts.origins)
     try:
-        at = _restore(run, parts, session, tell)
+        at = place(session)
         if "compile" in session.undo:
             ledger.mark("start")
             with signals.droppable(at_once=True):
                 failure = prepare.warm_up(session, _first_batch(parts, session))
             effects = prepare.after_warm_up(effects, session, failure)
+            ledger.mark("compile")
+        if session.graphs:
+            ledger.mark("start")
+            failure = prepare.record(session, _first_batch(parts, session))
+            effects = prepare.after_warm_up(effects, session, failure, of="cuda-graphs")
             ledger.mark("compile")
     except BaseException:
         prepare.undo(session)
@@ -168,6 +185,11 @@ def _restore(run: RunDir, parts: Assembly, session: Session, tell: Tell) -> Posi
         tell(Note(text=f"{bad.path.name} is broken ({faults}); {instead} is used", warning=True))
     if newest is not None:
         return checkpoint.restore(newest.path, session, parts.identity)
+    return start_weights(parts, session, tell)
+
+
+def start_weights(parts: Assembly, session: Session, tell: Tell) -> Position:
+    """Put the session at step 0, with the weights of `init_from` where there is one."""
     if parts.request.config.init_from:
         source = Path(parts.request.config.init_from)
         notes = load_weights(session.model, source)
@@ -201,11 +223,7 @@ def _recorder(
     parts: Assembly, session: Session, at: Position, ledger: Ledger, tell: Tell, journal: Journal
 ) -> Recorder:
     """Return the recorder with its first events written."""
-    forecast, peak = (
-        parts.forecast,
-        parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware)),
-    )
-    tokens = parts.plan.micro_batch * parts.job.train.batch(0, 0, 1).tokens
+    peak = parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware))
     recorder = Recorder(
         session=session,
         samples=parts.job.train,
@@ -215,7 +233,7 @@ def _recorder(
         readings=_readings(parts.hardware.device, parts.hardware.cores),
         log_every=parts.request.config.training.log_every,
         steps=parts.steps,
-        flops_per_token=forecast.flops / tokens if forecast.flops else None,
+        flops_per_token=parts.flops_per_token,
         peak_flops=peak.median if peak else None,
         steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
     )
@@ -259,7 +277,8 @@ def _keeper(
     )
 
 
-def _schedule(parts: Assembly) -> Schedule:
+def schedule_of(parts: Assembly) -> Schedule:
+    """Return the learning rate of each optimizer step of the run."""
     training = parts.request.config.training
     return schedule(
         training.schedule,

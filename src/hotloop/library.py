@@ -15,7 +15,7 @@ from hotloop.request import fresh_request, saved_request
 from hotloop.training.store import Stored, best_of, listing, newest_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch import nn
 
@@ -64,6 +64,42 @@ class Run:
         model.load_state_dict(load_file(stored.path / "model.safetensors"))
         built: nn.Module = model.eval()
         return built
+
+    def sample(
+        self,
+        *,
+        prompt: str | None = None,
+        suffix: str | None = None,
+        samples: int = 1,
+        length: int | None = None,
+        steps: int | None = None,
+        temperature: float | None = None,
+        seed: int = 1337,
+        which: str = "best",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[str]:
+        """Return texts drawn from the trained model, prompt and suffix included.
+
+        `length` counts the characters between them. `suffix` and denoising `steps` are for
+        objective=diffusion, `temperature` is for next-char; None leaves each to the objective.
+        `progress` is called with (done, all). Raises UsageError for what the run cannot do.
+        """
+        from hotloop.recipes.char_samples import Wanted
+
+        wanted = Wanted(
+            prompt=prompt,
+            suffix=suffix,
+            samples=samples,
+            length=length,
+            steps=steps,
+            temperature=temperature,
+            seed=seed,
+        )
+        recipe = saved_request(self.record).recipe.load()
+        texts: list[str] = recipe.sample(
+            self.config, self.model(which), self.vocabulary(), wanted, progress=progress
+        )
+        return texts
 
     def broken(self) -> list[Stored]:
         """Return the checkpoints newer than the newest sound one; CheckpointError if none is."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
 
-__all__ = ["Batch", "Job", "Samples", "Session"]
+__all__ = ["Batch", "Job", "MicroStep", "Samples", "Session"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +28,23 @@ class Batch:
     targets: int  # positions that carry loss; micro batches are weighed by this
 
 
+class MicroStep(Protocol):
+    """Forward and backward of a micro batch in one call."""
+
+    def fits(self, tensors: Mapping[str, Tensor]) -> bool:
+        """Whether the call can take this batch."""
+        ...
+
+    def __call__(self, tensors: Mapping[str, Tensor], weight: float) -> Tensor:
+        """Add the gradients of weight x loss; return that product, a scalar."""
+        ...
+
+
 class Samples(Protocol):
     """A data set whose order is a pure function of (seed, epoch, index)."""
 
     fingerprint: str  # of everything that decides what a sample is
+    in_memory: bool  # whether a batch is cut from memory: then no other process makes it sooner
 
     def __len__(self) -> int:
         """Return the number of samples of one epoch."""
@@ -58,6 +71,7 @@ class Job:
     valid: Samples
     seed: int
     loss_unit: str = "nats"
+    facts: Mapping[str, str] = field(default_factory=dict)  # lines of the table before step 1
 
 
 @dataclass(slots=True)
@@ -74,6 +88,12 @@ class Session:
     optimizer: torch.optim.Optimizer | None = None  # built after the MODEL stage
     scaler: torch.amp.GradScaler | None = None
     lag_reads: bool = False  # read losses at the log interval instead of at every step
+    background_saves: bool = False  # write checkpoints from a copy, in a thread
+    workers: int = 0  # processes that make batches; 0: the loop's own
+    workers_ahead: int = 2  # windows that each of them keeps ready
+    prefetch: bool = False  # copy the next window to the card while this one is computed
+    graphs: bool = False  # record forward and backward at the first call
+    replay: MicroStep | None = None  # the recording
     wrapped: list[str] = field(default_factory=list)  # names of what wraps `forward`, inner first
     undo: dict[str, Callable[[], None]] = field(default_factory=dict)  # technique id -> back out
 

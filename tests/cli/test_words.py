@@ -1,20 +1,7 @@
 import pytest
 
-from hotloop.cli.words import bytes_, count, duration, progress_line
+from hotloop.cli.words import progress_line
 from hotloop.training.messages import Progress
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(0.123, "0.12 s"), (9.4, "9.40 s"), (59.94, "59.9 s"), (185, "3:05"), (39729, "11:02:09")],
-)
-def test_durations(seconds, said):
-    assert duration(seconds) == said
-
-
-def test_counts_and_bytes():
-    assert [count(n) for n in (9.5, 950, 51_700, 3.52e6)] == ["9.5", "950", "51.7k", "3.52M"]
-    assert [bytes_(n) for n in (100, 2048, 1.5 * (1 << 30))] == ["100 B", "2 KiB", "1.5 GiB"]
 
 
 def progress(**changes) -> Progress:

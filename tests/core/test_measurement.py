@@ -22,6 +22,13 @@ def test_spread_is_the_interquartile_range_over_the_median():
     assert seconds(-8, -9, -10, -11, -12).spread == pytest.approx(0.2)
 
 
+def test_quartiles_are_readings_and_unknown_where_there_are_none_to_tell():
+    assert seconds(8, 9, 10, 11, 12).quartiles == (9, 11)
+    assert seconds(1.0).quartiles is None
+    assert seconds(1.0, math.inf).quartiles is None
+    assert seconds(0.0, 0.0).quartiles == (0.0, 0.0)
+
+
 @pytest.mark.parametrize("readings", [(1.0,), (0.0, 0.0), (1.0, math.nan), (1.0, math.inf)])
 def test_spread_is_unknown_where_it_says_nothing(readings):
     assert seconds(*readings).spread is None

@@ -56,6 +56,21 @@ def test_events_are_those_of_the_journal_by_rank(made):
     assert made.events(2) == []
 
 
+def test_the_report_lies_beside_the_run_and_does_not_make_it_another(made):
+    made.report.write_text("<!doctype html>")
+    assert made.report.parent == made.path
+    assert made.exists
+
+
+def test_void_events_are_read_only_when_asked_for(made):
+    journal = made.journal()
+    journal.append([event_line("note", step=1, t=0.0, text="x")])
+    journal.append([event_line("resumed_from", step=0, t=0.0)])
+    journal.close()
+    assert [event["kind"] for event in made.events()] == ["resumed_from"]
+    assert [event["kind"] for event in made.events(void=True)] == ["note", "resumed_from"]
+
+
 def test_the_vocabulary_lies_beside_the_run(run):
     run.save_vocabulary('{"é": 1}')
     assert run.vocabulary.parent == run.path

@@ -12,8 +12,10 @@ from hotloop.core.trace import (
     event_line,
     read_events,
     steady,
+    step_line,
     step_time,
     steps,
+    surviving,
 )
 
 FIELDS = {
@@ -83,6 +85,15 @@ def test_what_comes_after_the_step_of_a_resume_is_void(path):
         *((n, 2.5) for n in range(1, 5)),
         (5, 9.0),
     ]
+
+
+def test_void_events_are_there_for_who_accounts_for_every_second(path):
+    lines = (line("session", 0), line("step", 1), line("end", 1))
+    written(path, *lines, line("session", 0), line("resumed_from", 0))
+    every = read_events(path, void=True)
+    assert [event["kind"] for event in every][:3] == ["session", "step", "end"]
+    assert surviving(every) == read_events(path)
+    assert len(read_events(path)) == 3
 
 
 def test_every_session_stays_and_later_resumes_void_more(path):
@@ -222,3 +233,17 @@ def test_a_run_of_warm_up_steps_alone_has_no_step_time(path, count):
     trace = steps(read_events(written(path, *(line("step", 1 + n) for n in range(count)))))
     assert steady(trace) == []
     assert step_time(trace) is None
+
+
+@pytest.mark.parametrize("norm", [1.5, 3e-09, None])
+def test_a_step_line_is_what_event_line_would_write(norm):
+    phases = {"data": 0.000012345678, "forward": 0.25, "backward": 1e-7, "update": 3.0}
+    values = {"loss": 2.302585092994046, "norm": norm, "epoch": 2, "first": 7, "samples": 8}
+    values |= {"tokens": 128, "targets": 120, "ids": "0123456789abcdef"}
+    rounded = {name: round(seconds, 7) for name, seconds in phases.items()}
+    wall = round(sum(phases.values()), 7)
+    expected = event_line(
+        "step", step=9, t=1.5, clock="host", wall=wall, **rounded, lr=1e-05, **values
+    )
+    found = step_line(9, t=1.5, clock="host", phases=phases, learning_rate=1e-05, **values)
+    assert json.loads(found) == json.loads(expected)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop.data.order import offset, permutation
+from hotloop.data.order import evenly, offset, permutation, uniform
 
 SEEDS = st.integers(min_value=-(2**70), max_value=2**70)
 EPOCHS = st.integers(min_value=0, max_value=10**6)
@@ -83,3 +83,46 @@ def test_offsets_are_spread_evenly():
 def test_neighbouring_seeds_and_epochs_share_no_order():
     orders = {tuple(permutation(seed, epoch, 20)) for seed in range(30) for epoch in range(30)}
     assert len(orders) == 900
+
+
+def test_golden_numbers_in_the_unit_interval_never_change():
+    even, drawn = evenly(1337, 2, 5, 4) * 2**53, uniform(1337, 2, 5, 4) * 2**53
+    assert even.astype(int).tolist() == [
+        4427908751680903,
+        987464779812567,
+        6554220062685222,
+        3113776090816886,
+    ]
+    assert drawn.astype(int).tolist() == [
+        2058589977490889,
+        6935192529003112,
+        4659077182021725,
+        8435546425294824,
+    ]
+
+
+@pytest.mark.parametrize("numbers", [evenly, uniform])
+@given(seed=SEEDS, epoch=EPOCHS, first=st.integers(0, 10**12), count=st.integers(0, 50))
+@settings(max_examples=100)
+def test_any_cut_of_a_sequence_gives_the_same_numbers(numbers, seed, epoch, first, count):
+    whole = numbers(seed, epoch, first, count)
+    assert whole.dtype == np.float64
+    assert ((whole >= 0) & (whole < 1)).all()
+    assert [numbers(seed, epoch, first + i, 1)[0] for i in range(count)] == whole.tolist()
+
+
+@given(seed=SEEDS, epoch=EPOCHS, first=st.integers(0, 10**9), count=st.integers(1, 400))
+@settings(max_examples=100)
+def test_every_run_of_the_even_sequence_fills_the_interval(seed, epoch, first, count):
+    places = np.sort(evenly(seed, epoch, first, count))
+    gaps = np.diff(np.concatenate((places, places[:1] + 1)))
+    # Swierczkowski 1958: gaps of a golden sequence are one of two or three lengths, all near 1/n.
+    assert gaps.max() < 2.62 / count
+
+
+def test_uniform_numbers_are_spread_evenly_and_unrelated_to_their_neighbours():
+    drawn = uniform(3, 0, 0, 100_000)
+    counts = np.bincount((drawn * 20).astype(int), minlength=20)
+    assert ((counts - 5000) ** 2 / 5000).sum() < 19 + 4 * 38**0.5  # 19 degrees of freedom
+    for other in (uniform(3, 0, 1, 100_000), uniform(3, 1, 0, 100_000), uniform(4, 0, 0, 100_000)):
+        assert abs(np.corrcoef(drawn, other)[0, 1]) < 4 / 100_000**0.5

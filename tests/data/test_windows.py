@@ -32,7 +32,7 @@ def test_targets_are_the_tokens_after_the_inputs():
     inputs, targets = batch.tensors["inputs"], batch.tensors["targets"]
     assert (batch.samples, batch.tokens, batch.targets) == (3, 21, 21)
     assert inputs.shape == targets.shape == (3, 7)
-    assert inputs.dtype == targets.dtype == torch.int64
+    assert (inputs.dtype, targets.dtype) == (torch.int32, torch.int64)
     assert inputs.is_contiguous()
     assert targets.is_contiguous()
     assert torch.equal(targets, inputs + 1)

@@ -86,8 +86,8 @@ ON_A_CPU = COMMON | {"threads(count=2)"}
     ("machine", "expected"),
     [
         ("cpu bf16", ON_A_CPU | {"autocast-bf16", "sdpa(backend=naive)"}),
-        ("cpu", ON_A_CPU | {"sdpa(backend=auto)"}),
-        ("cpu unknown", ON_A_CPU | {"sdpa(backend=auto)"}),
+        ("cpu", ON_A_CPU | {"matmul-onednn", "sdpa(backend=auto)"}),
+        ("cpu unknown", ON_A_CPU | {"matmul-onednn", "sdpa(backend=auto)"}),
         ("mps", ON_A_CARD),
         ("gtx 1080", ON_A_CARD),
         ("t4", ON_A_CARD | {"autocast-fp16", "compile"}),
@@ -140,6 +140,14 @@ def test_typed_fp32_is_float32_and_not_tf32(origin: str, tf32: bool) -> None:
     plan, _ = derived(MACHINES["rtx 3090"], precision="fp32", origin=origin)
     assert ("tf32" in ids(plan)) is tf32
     assert not any(id.startswith("autocast") for id in ids(plan))
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_float32_on_a_cpu_may_go_through_onednn_whoever_asked_for_float32(origin: str) -> None:
+    plan, choices = derived(MACHINES["cpu bf16"], precision="fp32", origin=origin)
+    assert "matmul-onednn" in ids(plan)
+    assert origins_of(choices)["matmul-onednn"] == "auto"
+    assert "matmul-onednn" not in ids(derived(MACHINES["cpu bf16"], precision="bf16")[0])
 
 
 def test_tf32_is_not_derived_where_it_does_not_exist() -> None:

@@ -9,8 +9,10 @@ from hotloop.core.errors import ConfigError, UsageError
 from hotloop.recipes.char_lm_config import (
     CharLmConfig,
     CharModel,
+    Diffusion,
     asked_char_lm,
     check_char_lm,
+    idle_char_lm,
     resolve_char_lm,
 )
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
@@ -146,7 +148,7 @@ def test_every_older_spelling_is_taken_and_suggested(old: str) -> None:
         (["preset=rtx409"], "did you mean rtx4090?"),
         (["preset=null"], "expected one of auto"),
         (["experiment=nanogpt"], "expected one of nanogpt-cpu or null, got nanogpt; did you mean"),
-        (["objective=mlm"], "objective: expected one of next-char, got mlm"),
+        (["objective=mlm"], "objective: expected one of next-char, diffusion, got mlm"),
         (["seed=-1"], "seed: expected a whole number from 0 up to 4294967295, got -1"),
     ],
 )
@@ -167,12 +169,32 @@ def test_names_that_are_none_list_those_that_are(args: list[str], message: str) 
         (["data.sets={a: b}"], "say which, dataset=NAME or dataset=all"),
         (["data.sets={a: b}", "dataset=a", "data.path=x"], "give one of them"),
         (["training.accumulation=7"], "is not divisible by training.accumulation=7"),
+        (
+            ["diffusion.transition=uniform"],
+            "diffusion.transition=uniform (command line) has no effect with objective=next-char; "
+            "leave it out, or set objective=diffusion",
+        ),
     ],
 )
 def test_contradictions_are_refused(args: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve_char_lm(args)
     assert message in str(caught.value)
+
+
+def test_what_a_file_says_of_another_objective_is_told_and_not_refused(tmp_path: Path) -> None:
+    path = tmp_path / "my.yaml"
+    path.write_text("diffusion: {transition: uniform, sigma_min: 1e-3}")
+    resolved = resolve_char_lm([], path)
+    assert idle_char_lm(resolved.config, resolved.origins) == {
+        "diffusion.transition": f"diffusion.transition=uniform ({path}:1) has no effect with "
+        "objective=next-char",
+        "diffusion.sigma_min": f"diffusion.sigma_min=0.001 ({path}:1) has no effect with "
+        "objective=next-char",
+    }
+    resolved = resolve_char_lm(["objective=diffusion"], path)
+    assert idle_char_lm(resolved.config, resolved.origins) == {}
+    assert resolved.config.diffusion == Diffusion(transition="uniform", sigma_min=1e-3)
 
 
 def test_named_sets() -> None:

@@ -10,9 +10,9 @@ from hotloop.core.errors import CheckpointError, ConfigError
 from hotloop.core.files import write_folder
 from hotloop.core.hardware import Hardware
 from hotloop.session import Session
-from hotloop.training.checkpoint import Identity, restore, save, tensor_chunks
+from hotloop.training.checkpoint import Identity, restore, take, tensor_chunks, write
 from hotloop.training.feed import Position
-from hotloop.training.store import STATE
+from hotloop.training.store import STATE, Stored, listing
 
 IDENTITY = Identity(
     train_data="a",
@@ -54,6 +54,13 @@ def trained(**options) -> Session:
         one.optimizer.step()
         one.optimizer.zero_grad()
     return one
+
+
+def save(folder, one: Session, at: Position, identity: Identity, *, validation_loss) -> Stored:
+    size = write(folder, take(one, at, identity, validation_loss=validation_loss))
+    (stored,) = [stored for stored in listing(folder) if stored.step == at.step]
+    assert stored.bytes == size
+    return stored
 
 
 def resave(path, change) -> None:

@@ -316,7 +316,9 @@ def test_typed_compilation_falls_back_too() -> None:
     )
     plan, origins = PLAN.plus("compile"), {"compile": "--with"}
     session, effects = prepare(job(), plan, CPU, origins, known=[technique])
-    assert [(row.word, row.how) for row in effects] == [("in effect", "compiles at the first call")]
+    assert [(row.word, row.how) for row in effects] == [
+        ("in effect", "takes effect at the first call")
+    ]
     failure = warm_up(session, first_batch(session))
     (row,) = after_warm_up(effects, session, failure)
     assert row.word == "refused"

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 VERBS = {
+    "doctor": "check this machine, or a run before it is made: hotloop doctor [char-lm ...]",
     "train": "train a recipe: hotloop train char-lm [key=value ...]",
     "sample": "print text from a trained run: hotloop sample RUN_DIR [--prompt TEXT]",
+    "report": "one HTML page of a run, or of two side by side: hotloop report RUN_DIR [RUN_DIR]",
     "checkpoints": "list a run's checkpoints: hotloop checkpoints RUN_DIR [--verify]",
     "techniques": "what makes training faster, and what is usable here or why not",
     "explain": "the page of a technique: hotloop explain fused-adamw",

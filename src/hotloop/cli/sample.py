@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import UsageError
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TextIO
 
 __all__ = ["run"]
+
+PATIENCE, EVERY = 1.0, 0.1  # seconds before the first progress line, and between two
+WIPE = "\r\x1b[2K"  # what is on the line
 
 
 def run(args: Sequence[str]) -> int:
@@ -21,39 +23,56 @@ def run(args: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="hotloop sample", description=__doc__)
     add = parser.add_argument
     add("run", type=Path, metavar="RUN_DIR")
-    add("--prompt", help="what the text begins with (default: a new line, not printed)")
+    add("--prompt", help="what the text begins with (next-char default: a new line, not printed)")
+    add("--suffix", help="what it ends with (diffusion)")
     add("--samples", type=int, default=1, help="how many (default 1)")
-    add("--length", type=int, default=500, help="characters after the prompt (default 500)")
-    add("--temperature", type=float, default=0.8, help="0 takes the likeliest (default 0.8)")
+    add("--length", type=int, help="characters to write (default 500; diffusion: what has room)")
+    add("--steps", type=int, help="denoising steps (diffusion; default 128)")
+    add("--temperature", type=float, help="0 takes the likeliest (next-char; default 0.8)")
     add("--seed", type=int, default=1337)
     add("--checkpoint", default="best", help="best (default), last or a step")
     options = parser.parse_args(args)
-    if options.prompt == "":
-        raise UsageError("--prompt must hold at least one character")
-    if options.samples < 1 or options.length < 1 or not 0 <= options.temperature < math.inf:
-        raise UsageError("--samples and --length must be 1 or more, --temperature 0 or more")
-
-    import torch
 
     from hotloop.library import load_run
-    from hotloop.models.sampling import sample
 
     trained = load_run(options.run)
     for bad in trained.broken():
         text = f"{bad.path.name} is broken ({'; '.join(bad.broken or ())}); an older one is used"
         print(f"hotloop: {text}", file=sys.stderr)
-    vocabulary, prompt = trained.vocabulary(), options.prompt or "\n"
-    unseen = sorted({c for c in prompt if c not in vocabulary.characters})
-    if unseen:
+    known = set(trained.vocabulary().characters)
+    given = (options.prompt or "") + (options.suffix or "")
+    if unseen := sorted(set(given) - known):
         print(f"hotloop: not in the vocabulary, read as <unk>: {unseen}", file=sys.stderr)
-    ids = sample(
-        trained.model(options.checkpoint),
-        torch.from_numpy(vocabulary.encode(prompt).astype("int64")),
+    texts = trained.sample(
+        prompt=options.prompt,
+        suffix=options.suffix,
         samples=options.samples,
         length=options.length,
+        steps=options.steps,
         temperature=options.temperature,
         seed=options.seed,
+        which=options.checkpoint,
+        progress=_progress(sys.stderr),
     )
-    texts = (vocabulary.decode(row.numpy().astype("uint16")) for row in ids)
-    print("\n---\n".join((options.prompt or "") + text for text in texts))
+    print("\n---\n".join(texts))
     return 0
+
+
+def _progress(
+    screen: TextIO, clock: Callable[[], float] = time.monotonic
+) -> Callable[[int, int], None] | None:
+    """Return what redraws a line of progress, or None where `screen` is no terminal."""
+    if not screen.isatty():
+        return None
+    due, drawn = clock() + PATIENCE, False
+
+    def tell(done: int, whole: int) -> None:
+        nonlocal due, drawn
+        if done == whole:
+            screen.write(WIPE * drawn)
+        elif (now := clock()) >= due:
+            due, drawn = now + EVERY, True
+            screen.write(f"{WIPE}sampling {done}/{whole}")
+        screen.flush()
+
+    return tell

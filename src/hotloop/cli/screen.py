@@ -113,6 +113,10 @@ class Screen:
         if result.path is not None:
             print(result.path, flush=True)
 
+    def clear(self) -> None:
+        """Take the progress line away, before something else is printed."""
+        self._erase()
+
     def _wall(self, wall: Mapping[str, float]) -> None:
         if self._quiet:
             return

@@ -25,6 +25,6 @@ def run(args: Sequence[str]) -> int:
     for technique in techniques.ALL:
         why = technique.blocked(hardware, Plan(micro_batch=1).plus(technique.id))
         state = "usable" if why is None else f"not here: {why}"
-        print(f"{technique.id:<18} {technique.numerics.name.lower():<9} {state}")
+        print(f"{technique.id:<24} {technique.numerics.name.lower():<9} {state}")
     print("hotloop explain ID shows a page")
     return 0

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import gc
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hotloop.cli.asked import ORDER, add_options, recipes, request_of, split
 from hotloop.cli.screen import Screen
 from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
 from hotloop.core.rundir import RunDir
-from hotloop.recipes.registry import RECIPES
-from hotloop.request import fresh_request, moved_data
+from hotloop.probe.clock import process_began
+from hotloop.probe.collector import collector_off
+from hotloop.probe.threads import watch
+from hotloop.request import moved_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +28,9 @@ __all__ = ["run"]
 
 
 def _parser() -> argparse.ArgumentParser:
-    recipes = "\n".join(f"  {recipe.name}: {recipe.summary}" for recipe in RECIPES.values())
     parser = argparse.ArgumentParser(
         prog="hotloop train",
-        description=f"Train a recipe.\n\nrecipes:\n{recipes}\n\nOrder of settings: defaults < "
-        "preset= < experiment= < --config FILE < key=value.\n"
+        description=f"Train a recipe.\n\nrecipes:\n{recipes()}\n\n{ORDER}\n"
         "hotloop train char-lm --show-config lists every key.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -35,12 +38,8 @@ def _parser() -> argparse.ArgumentParser:
     add("what", nargs="*", metavar="RECIPE key=value", help="the recipe, then settings")
     add("--out", type=Path, metavar="RUN_DIR", help="run folder (default runs/RECIPE-TIME)")
     add("--resume", type=Path, metavar="RUN_DIR", help="go on with a run")
-    add("--config", type=Path, metavar="FILE", help="settings from a YAML or JSON file")
-    add("--plan", type=Path, metavar="FILE", help="a plan file instead of the derived plan")
-    add("--with", dest="added", action="append", default=[], metavar="ID[:choice=value]")
-    add("--without", dest="removed", action="append", default=[], metavar="ID")
+    add_options(parser)
     add("--show-config", action="store_true", help="print every setting with its origin, and stop")
-    add("--measure-peak", action="store_true", help="time matrix products first, for MFU")
     add("--json", type=Path, metavar="PATH", help="write the result as JSON")
     add("-q", "--quiet", action="store_true", help="warnings, errors and the result only")
     add("-v", "--verbose", action="store_true", help="every note, and a line per log interval")
@@ -49,21 +48,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(args: Sequence[str]) -> int:
     """Run the verb."""
+    watch()  # what other processes use while torch loads
+    with collector_off():
+        return _run(args)
+
+
+def _run(args: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(args)
-    recipe, assignments = _split(options.what)
+    recipe, assignments = split(options.what)
     if options.resume is not None:
         return _resume(options, recipe, assignments)
-    if recipe is None:
-        raise UsageError(f"which recipe? There are: {', '.join(RECIPES)}")
-    request = fresh_request(
-        recipe,
-        assignments,
-        config_file=options.config,
-        plan_file=options.plan,
-        added=options.added,
-        removed=options.removed,
-        measure_peak=options.measure_peak,
-    )
+    request = request_of(options, recipe, assignments)
     screen = Screen(quiet=options.quiet, verbose=options.verbose)
     if options.show_config:
         screen.settings(request.rows)
@@ -72,15 +67,16 @@ def run(args: Sequence[str]) -> int:
     return _train(request, options, screen)
 
 
-def _split(words: Sequence[str]) -> tuple[str | None, list[str]]:
-    if words and "=" not in words[0]:
-        return words[0], list(words[1:])
-    return None, list(words)
+def _load() -> None:
+    """Import torch and the engine; the collector begins after them, and never looks at them."""
+    importlib.import_module("hotloop.engine")
+    gc.freeze()  # else each full collection takes 0.1 s, and the first one comes at once
+    gc.enable()
 
 
 def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int:
+    _load()
     from hotloop import engine
-    from hotloop.probe.clock import process_began
 
     _probe(options.json)
     if not request.sets:
@@ -119,8 +115,8 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
     record = RunDir.open(options.resume).read()
     moved = moved_data(record, recipe, assignments, options.config)
 
+    _load()
     from hotloop import engine
-    from hotloop.probe.clock import process_began
 
     screen = Screen(quiet=options.quiet, verbose=options.verbose)
     _probe(options.json)

@@ -1,34 +1,15 @@
-"""Numbers as people read them: durations, sizes, rates and the progress line."""
+"""Numbers as people read them: those of core.units, and the progress line."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.units import bytes_
+from hotloop.core.units import bytes_, count, duration
 
 if TYPE_CHECKING:
     from hotloop.training.messages import Progress
 
 __all__ = ["bytes_", "count", "duration", "progress_line"]
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as 0.12 s, 9.4 s, 3:05 or 11:02:09."""
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def count(number: float) -> str:
-    """Return a rate or count as 950, 51.7k or 3.52M."""
-    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= limit:
-            return f"{number / limit:.3g}{unit}"
-    return f"{number:.3g}"
 
 
 def progress_line(at: Progress, width: int) -> str:

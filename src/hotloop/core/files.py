@@ -211,7 +211,8 @@ def _put(temp: Path, target: Path, disk: Disk) -> bool:
             disk.rename(temp, target)
             break
         except OSError as error:
-            if error.errno not in _IN_THE_WAY or not target.is_dir():
+            gone = error.errno != errno.EACCES and not os.path.lexists(target)  # another writer's
+            if error.errno not in _IN_THE_WAY or not (gone or target.is_dir()):
                 raise
         if not check_folder(target):
             _drop(temp)

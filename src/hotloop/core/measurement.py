@@ -48,11 +48,20 @@ class Measurement:
         return statistics.median(self.readings)
 
     @property
+    def quartiles(self) -> tuple[float, float] | None:
+        """Return the first and the third quartile, in `unit`; None where they say nothing."""
+        if self.n < 2 or not self._finite:
+            return None
+        low, _, high = statistics.quantiles(self.readings, n=4, method="inclusive")
+        return low, high
+
+    @property
     def spread(self) -> float | None:
         """Return the interquartile range over the median; None where that says nothing."""
-        if self.n < 2 or not self._finite or self.median == 0:
+        if self.quartiles is None or self.median == 0:
             return None
-        return _iqr(self.readings) / abs(self.median)
+        low, high = self.quartiles
+        return (high - low) / abs(self.median)
 
     @property
     def drift(self) -> float | None:

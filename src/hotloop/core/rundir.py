@@ -3,6 +3,7 @@
 run.json      what was asked, what is in effect, where, with which versions; schema numbered
 plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, vocabulary.json, lock.json (while a process is at it)
+report.html    the page of hotloop report
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ class RunDir:
     def vocabulary(self) -> Path:
         """The vocabulary the model was trained with, beside the run so that it can be moved."""
         return self.path / "vocabulary.json"
+
+    @property
+    def report(self) -> Path:
+        """The page of `hotloop report`."""
+        return self.path / "report.html"
 
     @property
     def resume_command(self) -> str:
@@ -162,10 +168,10 @@ class RunDir:
         """Open this rank's event file for appending."""
         return Journal(self._events(rank), disk=disk)
 
-    def events(self, rank: int = 0) -> list[Event]:
-        """Return this rank's valid events; empty before the first."""
+    def events(self, rank: int = 0, *, void: bool = False) -> list[Event]:
+        """Return this rank's events, void ones only with `void`; empty before the first."""
         path = self._events(rank)
-        return read_events(path) if path.exists() else []
+        return read_events(path, void=void) if path.exists() else []
 
     def _events(self, rank: int) -> Path:
         return self.path / f"events-r{rank}.jsonl"

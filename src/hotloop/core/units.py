@@ -1,11 +1,42 @@
-"""Sizes as people read them."""
+"""Sizes, durations and rates as people read them."""
 
-__all__ = ["bytes_"]
+__all__ = ["bytes_", "count", "duration", "moment"]
 
 
 def bytes_(number: float) -> str:
     """Return bytes as 512 KiB, 1.2 GiB."""
     for limit, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if number >= limit:
-            return f"{number / limit:.3g} {unit}"
+            return f"{_three(number / limit)} {unit}"
     return f"{number:.0f} B"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as 0.12 s, 9.4 s, 3:05 or 11:02:09."""
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def moment(seconds: float) -> str:
+    """Return seconds that may be few as 25 us, 0.4 ms, 254 ms or, from 1 s on, as `duration`."""
+    if seconds >= 1:
+        return duration(seconds)
+    return f"{_three(seconds * 1e3)} ms" if seconds >= 1e-4 else f"{_three(seconds * 1e6)} us"
+
+
+def count(number: float) -> str:
+    """Return a rate or count as 950, 51.7k or 3.52M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= limit:
+            return f"{_three(number / limit)}{unit}"
+    return _three(number)
+
+
+def _three(number: float) -> str:
+    """Return three digits, and never 1.01e+03 for the 1010 MiB that are no GiB yet."""
+    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"

@@ -1,4 +1,4 @@
-"""Sample order as a pure function of (seed, epoch, index), the same on every machine and version.
+"""Sample order and noise as pure functions of (seed, epoch, index), the same on every machine.
 
 Keys come from a counter hash, not from `numpy.random.Generator`: NEP 19 lets the streams of
 Generator change between numpy versions (https://numpy.org/neps/nep-0019-rng-policy.html, 2026-11),
@@ -8,7 +8,7 @@ and a resumed run must meet the samples it would have met.
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["offset", "permutation"]
+__all__ = ["evenly", "offset", "permutation", "seed_of", "uniform"]
 
 # splitmix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014;
 # constants as in https://prng.di.unimi.it/splitmix64.c, 2026-11.
@@ -16,7 +16,9 @@ _GAMMA = 0x9E3779B97F4A7C15
 _FACTOR_1, _FACTOR_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _MASK = (1 << 64) - 1
 
-_PERMUTATION, _OFFSET = 0, 1  # what a key is for, so that no two uses share a stream
+# What a key is for, so that no two uses share a stream.
+_PERMUTATION, _OFFSET, _EVENLY, _UNIFORM, _SAMPLE = 0, 1, 2, 3, 4
+_UNIT = 2.0**-53  # the distance of the numbers in [0, 1) that 53 bits make
 
 
 def permutation(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
@@ -34,6 +36,31 @@ def offset(seed: int, epoch: int, below: int) -> int:
     """Return a number in [0, below) for (seed, epoch), uniform to within below / 2^64."""
     assert below > 0, below
     return _nth(_key(seed, epoch, _OFFSET), 0) * below >> 64
+
+
+def seed_of(seed: int, epoch: int, index: int) -> int:
+    """Return 64 bits to seed the random draws of one sample of an epoch with."""
+    return _nth(_key(seed, epoch, _SAMPLE), index)
+
+
+def evenly(seed: int, epoch: int, first: int, count: int) -> NDArray[np.float64]:
+    """Return entries first..first+count-1 of a sequence in [0, 1), shape [count].
+
+    Any run of entries fills the interval evenly: they step by the golden ratio (Kronecker's
+    sequence), from a start of (seed, epoch). splitmix64's increment is that ratio times 2^64.
+    """
+    places = np.arange(first, first + count, dtype=np.uint64) * np.uint64(_GAMMA)
+    return _unit(places + np.uint64(_key(seed, epoch, _EVENLY)))
+
+
+def uniform(seed: int, epoch: int, first: int, count: int) -> NDArray[np.float64]:
+    """Return independent numbers first..first+count-1 of (seed, epoch) in [0, 1), shape [count]."""
+    return _unit(_stream(_key(seed, epoch, _UNIFORM), first, count))
+
+
+def _unit(words: NDArray[np.uint64]) -> NDArray[np.float64]:
+    numbers: NDArray[np.float64] = (words >> np.uint64(11)).astype(np.float64) * _UNIT
+    return numbers
 
 
 def _key(seed: int, epoch: int, purpose: int) -> int:

@@ -28,6 +28,8 @@ class Windows:
     of one and the first input of the next. No two windows of an epoch have a target in common.
     """
 
+    in_memory = True
+
     def __init__(
         self,
         tokens: NDArray[np.uint16],
@@ -70,13 +72,18 @@ class Windows:
         return self._starts(epoch)[first : first + count]
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
-        """Return int64 tensors `inputs` and `targets`, [count, context], contiguous."""
+        """Return `inputs` (int32) and `targets` (int64), [count, context], contiguous.
+
+        An embedding takes int32, a loss does not; the smaller type is made in two thirds of the
+        time.
+        """
         rows = self._rows[self.ids(epoch, first, count)]
-        inputs = torch.from_numpy(rows[:, :-1].astype(np.int64))
-        targets = torch.from_numpy(rows[:, 1:].astype(np.int64))
         positions = count * self.context
         return Batch(
-            tensors={"inputs": inputs, "targets": targets},
+            tensors={
+                "inputs": torch.from_numpy(rows[:, :-1].astype(np.int32)),
+                "targets": torch.from_numpy(rows[:, 1:].astype(np.int64)),
+            },
             samples=count,
             tokens=positions,
             targets=positions,

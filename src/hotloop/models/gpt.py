@@ -24,7 +24,7 @@ from hotloop.core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Gpt", "next_token_loss"]
+__all__ = ["Attention", "Gpt", "next_token_loss"]
 
 _KERNELS = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -44,13 +44,22 @@ def _rotate(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Causal self-attention; `attention` says how softmax(QK^T)V is computed."""
+    """Self-attention, causal or in both directions; `attention` says how it is computed."""
 
     causal_TT: Tensor
     cos_TK: Tensor
     sin_TK: Tensor
 
-    def __init__(self, width: int, heads: int, context: int, *, bias: bool, dropout: float) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        context: int,
+        *,
+        bias: bool,
+        dropout: float,
+        causal: bool = True,
+    ) -> None:
         super().__init__()
         if width % heads:
             raise ConfigError(f"width {width} is not divisible by {heads} heads")
@@ -60,30 +69,33 @@ class Attention(nn.Module):
                 "positions turn pairs of channels, so a head needs an even number of them"
             )
         self.heads, self.head_width, self.context = heads, width // heads, context
-        self.attention = "auto"
+        self.attention, self.causal = "auto", causal
         self.qkv = nn.Linear(width, 3 * width, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
         self.dropout = nn.Dropout(dropout)
-        causal_TT = torch.ones(context, context, dtype=torch.bool).tril()
-        self.register_buffer("causal_TT", causal_TT, persistent=False)
+        if causal:
+            causal_TT = torch.ones(context, context, dtype=torch.bool).tril()
+            self.register_buffer("causal_TT", causal_TT, persistent=False)
         steps = torch.arange(0, self.head_width, 2) / self.head_width
         angles = torch.outer(torch.arange(context), ROTARY_BASE**-steps).repeat(1, 2)
         self.register_buffer("cos_TK", angles.cos(), persistent=False)
         self.register_buffer("sin_TK", angles.sin(), persistent=False)
 
     def attend(self, q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor) -> Tensor:
-        """Return softmax(QK^T / sqrt(K)) V under the causal mask, [B, H, T, K]."""
+        """Return softmax(QK^T / sqrt(K)) V, under the causal mask if causal, [B, H, T, K]."""
         if self.attention == "naive":
             return self._naive(q_BHTK, k_BHTK, v_BHTK)
+        fused = functional.scaled_dot_product_attention
         if self.attention == "auto":
-            return functional.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True)
+            return fused(q_BHTK, k_BHTK, v_BHTK, is_causal=self.causal)
         with sdpa_kernel(_KERNELS[self.attention]):
-            return functional.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True)
+            return fused(q_BHTK, k_BHTK, v_BHTK, is_causal=self.causal)
 
     def _naive(self, q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor) -> Tensor:
         T = q_BHTK.shape[2]
         scores_BHTT = (q_BHTK @ k_BHTK.mT) * (1 / math.sqrt(self.head_width))
-        scores_BHTT = scores_BHTT.masked_fill(~self.causal_TT[:T, :T], -torch.inf)
+        if self.causal:
+            scores_BHTT = scores_BHTT.masked_fill(~self.causal_TT[:T, :T], -torch.inf)
         return scores_BHTT.softmax(-1) @ v_BHTK
 
     def forward(self, x_BTD: Tensor) -> Tensor:

@@ -32,6 +32,11 @@ class _Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: list[str] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Say no: keeping the compiler out of this mode would import it, which takes a second."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.seen.append(func.__name__.split(".")[0])
         return func(*args, **(kwargs or {}))

@@ -81,6 +81,10 @@ def derive_plan(
     usable = [choice for choice in choices if _works(choice.use, hardware, shape)]
     low = any(choice.use.id.startswith("autocast") for choice in usable)
     choices = [choice for choice in choices if choice.origin != "auto" or choice in usable]
+    if hardware.device == "cpu" and not low:
+        choices.append(
+            _always("matmul-onednn", "float32 products through oneDNN keep float32 accuracy")
+        )
     choices.append(_attention(attention, context, hardware, low, origins["model.attention"]))
     choices.sort(key=lambda choice: choice.use.id)
     return replace(shape, techniques=tuple(choice.use for choice in choices)), choices

@@ -5,23 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import torch
-
 from hotloop.data.text import find_texts
 from hotloop.data.tokens import TokenSet, prepare
 from hotloop.data.windows import Windows
+from hotloop.models import adamw
 from hotloop.models.gpt import Gpt, next_token_loss
+from hotloop.recipes.char_diffusion import build_sedd, to_denoise
+from hotloop.recipes.char_samples import sample
 from hotloop.session import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
     from torch import nn
 
+    from hotloop.models.sedd import Sedd
     from hotloop.recipes.char_lm_config import CharLmConfig
 
-__all__ = ["AdamW", "build", "build_model", "prepare_data"]
+__all__ = ["AdamW", "build", "build_model", "prepare_data", "sample"]
 
 
 def prepare_data(
@@ -49,8 +54,10 @@ def prepare_data(
     )
 
 
-def build_model(config: CharLmConfig, vocabulary: int) -> Gpt:
-    """Return a new model for `vocabulary` characters."""
+def build_model(config: CharLmConfig, vocabulary: int) -> Gpt | Sedd:
+    """Return a new model of the configured objective for `vocabulary` characters."""
+    if config.objective == "diffusion":
+        return build_sedd(config, vocabulary)
     model = config.model
     return Gpt(
         vocabulary=vocabulary,
@@ -79,14 +86,25 @@ class AdamW:
             {"params": [p for p in trainable if p.dim() < 2], "weight_decay": 0.0},
         ]
         used = [group for group in groups if group["params"]]
-        return torch.optim.AdamW(used, lr=self.learning_rate, betas=self.betas)
+        return adamw.AdamW(used, lr=self.learning_rate, betas=self.betas)
 
 
 def build(config: CharLmConfig, data: TokenSet) -> Job:
-    """Return the job: next-character prediction on windows of the token set."""
+    """Return the job: the configured objective on windows of the token set."""
     training, context = config.training, config.model.context
     size = len(data.vocabulary)
-    return Job(
+
+    def windows(tokens: NDArray[np.uint16], *, shuffle: bool) -> Windows:
+        return Windows(
+            tokens,
+            tokens_fingerprint=data.fingerprint,
+            context=context,
+            seed=config.seed,
+            shuffle=shuffle,
+        )
+
+    train, valid = windows(data.train, shuffle=True), windows(data.valid, shuffle=False)
+    job = Job(
         name="char-lm",
         model=lambda: build_model(config, size),
         loss=next_token_loss,
@@ -95,19 +113,11 @@ def build(config: CharLmConfig, data: TokenSet) -> Job:
             betas=training.betas,
             weight_decay=training.weight_decay,
         ),
-        train=Windows(
-            data.train,
-            tokens_fingerprint=data.fingerprint,
-            context=context,
-            seed=config.seed,
-            shuffle=True,
-        ),
-        valid=Windows(
-            data.valid,
-            tokens_fingerprint=data.fingerprint,
-            context=context,
-            seed=config.seed,
-            shuffle=False,
-        ),
+        train=train,
+        valid=valid,
         seed=config.seed,
+        facts={"objective": "the next character, given those before it"},
     )
+    if config.objective == "diffusion":
+        return to_denoise(job, config, size, train=train, valid=valid)
+    return job

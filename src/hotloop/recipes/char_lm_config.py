@@ -8,12 +8,21 @@ from typing import Literal
 
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
-from hotloop.recipes.schema import said, setting
+from hotloop.recipes.schema import flatten, said, setting
 from hotloop.recipes.sections import ALIASES, ALL, Data, Training, check_shared, give_way
 from hotloop.recipes.settings import Resolved, resolve
-from hotloop.recipes.sources import Layer, parse_assignments, read_config
+from hotloop.recipes.sources import COMMAND_LINE, Layer, parse_assignments, read_config
 
-__all__ = ["AUTO", "CharLmConfig", "CharModel", "asked_char_lm", "check_char_lm", "resolve_char_lm"]
+__all__ = [
+    "AUTO",
+    "CharLmConfig",
+    "CharModel",
+    "Diffusion",
+    "asked_char_lm",
+    "check_char_lm",
+    "idle_char_lm",
+    "resolve_char_lm",
+]
 
 AUTO = "auto"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -35,18 +44,37 @@ class CharModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Diffusion:
+    """The noise of objective=diffusion: geometric, from sigma_min to sigma_max.
+
+    Defaults: configs/config.yaml of github.com/louaaron/Score-Entropy-Discrete-Diffusion, 2026-11.
+    """
+
+    transition: Literal["absorbing", "uniform"] = setting(
+        "absorbing", "noise makes of a character: a mask, or any character"
+    )
+    sigma_min: float = setting(
+        1e-4, "noise at time 0; it hits this share", low=0, low_open=True, high=0.01
+    )
+    sigma_max: float = setting(20.0, "noise at time 1; exp(-it) survives", low=5, high=50)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CharLmConfig:
     """Everything that decides a char-lm run, but for the machine."""
 
     seed: int = setting(1337, "of weights, order and dropout", low=0, high=2**32 - 1)
     preset: str = setting(AUTO, "values for a card", choices=(AUTO, *PRESETS))
     experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
-    objective: Literal["next-char"] = setting("next-char", "what is learned")
+    objective: Literal["next-char", "diffusion"] = setting(
+        "next-char", "what is learned; diffusion denoises whole windows"
+    )
     dataset: str | None = setting(None, "a name of data.sets, or all: a run for each")
     init_from: str | None = setting(None, "weights to start from: .safetensors, .pt or a run")
     training: Training = field(default_factory=lambda: Training(max_steps=5000))
     data: Data = field(default_factory=Data)
     model: CharModel = field(default_factory=CharModel)
+    diffusion: Diffusion = field(default_factory=Diffusion)
 
 
 def resolve_char_lm(
@@ -96,6 +124,11 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
             f"{told('model.width')} over {told('model.heads')} gives heads of "
             f"{model.width // model.heads}; rotary positions turn pairs, so it must be even"
         )
+    typed = {key for key, origin in origins.items() if origin == COMMAND_LINE}
+    if idle := [text for key, text in idle_char_lm(config, origins).items() if key in typed]:
+        raise ConfigError(
+            "\n".join(f"{text}; leave it out, or set objective=diffusion" for text in idle)
+        )
     if dataset is None:
         if sets and config.data.path is None:
             raise ConfigError(f"{told('data.sets')}: say which, dataset=NAME or dataset={ALL}")
@@ -106,6 +139,18 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
         names = ", ".join([*sets, ALL]) if sets else "none; set data.sets={NAME: PATH}"
         hint = did_you_mean(dataset, [*sets, ALL]) if sets else ""
         raise ConfigError(f"{told('dataset')} is no name of data.sets (known: {names}){hint}")
+
+
+def idle_char_lm(config: CharLmConfig, origins: Mapping[str, str]) -> dict[str, str]:
+    """Return, by key, why a setting that is not its default has no effect."""
+    if config.objective == "diffusion":
+        return {}
+    given, plain = flatten(config), flatten(CharLmConfig())
+    return {
+        key: f"{said(config, key, origins)} has no effect with objective={config.objective}"
+        for key, value in given.items()
+        if key.startswith("diffusion.") and value != plain[key]
+    }
 
 
 def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[Layer]:

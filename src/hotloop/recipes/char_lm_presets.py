@@ -104,6 +104,7 @@ EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
             source="published",
             values={key: value for key, (value, _) in _NANOGPT.items()},
             reasons={key: f"nanoGPT, {why}" for key, (_, why) in _NANOGPT.items()},
+            sources={"training.eval_batches": "rule"},
         )
     }
 )

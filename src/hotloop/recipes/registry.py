@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import UsageError, did_you_mean
-from hotloop.recipes.char_lm_config import CharLmConfig, asked_char_lm, resolve_char_lm
+from hotloop.recipes.char_lm_config import (
+    CharLmConfig,
+    asked_char_lm,
+    idle_char_lm,
+    resolve_char_lm,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +29,8 @@ class Recipe:
     schema: type[Any]
     resolve: Callable[..., Any]
     asked: Callable[..., dict[str, Any]]  # only what the user typed, for a resume
-    module: str  # has prepare_data, build and build_model
+    idle: Callable[..., dict[str, str]]  # why a setting that was given has no effect
+    module: str  # has prepare_data, build, build_model and sample
 
     def load(self) -> Any:
         """Import and return the torch side."""
@@ -38,6 +44,7 @@ RECIPES = {
         schema=CharLmConfig,
         resolve=resolve_char_lm,
         asked=asked_char_lm,
+        idle=idle_char_lm,
         module="hotloop.recipes.char_lm",
     )
 }

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol
 
@@ -31,6 +31,7 @@ ALL = "all"  # in place of a set's name: one run for each
 _SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name
 _TENTH = 10  # "min_lr = 1e-4 # learning_rate / 10 usually", nanoGPT's config, 2026-11; and warm-up
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+How = Literal["published", "measured", "rule"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +95,18 @@ class Data:
 class Preset:
     """Values for one card or experiment, each with its reason."""
 
-    source: Literal["published", "measured", "rule"]
+    source: How
     values: Mapping[str, object]
     reasons: Mapping[str, str]
+    sources: Mapping[str, How] = field(default_factory=dict)  # of values that came otherwise
+
+    def how(self, key: str) -> How:
+        """Return how a value came about."""
+        return self.sources.get(key, self.source)
 
     def layer(self, origin: str) -> Layer:
         """Return the values as a layer that says where each comes from and why."""
-        said = {key: f"{origin} ({self.source}): {self.reasons[key]}" for key in self.values}
+        said = {key: f"{origin} ({self.how(key)}): {self.reasons[key]}" for key in self.values}
         return Layer(origin=origin, values=self.values, origins=said)
 
 

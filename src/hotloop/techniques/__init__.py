@@ -2,12 +2,20 @@
 
 from hotloop.core.errors import PlanError, did_you_mean
 from hotloop.techniques import (
+    activation_checkpointing,
+    async_checkpoint,
     autocast_bf16,
     autocast_fp16,
+    channels_last,
     compile,
+    cuda_graphs,
+    cudnn_benchmark,
+    device_prefetch,
     fused_adamw,
     gc_freeze,
     lagged_loss_read,
+    loader_workers,
+    matmul_onednn,
     sdpa,
     tf32,
     threads,
@@ -17,12 +25,20 @@ from hotloop.techniques.base import Technique
 __all__ = ["ALL", "get"]
 
 ALL: tuple[Technique, ...] = (
+    activation_checkpointing.TECHNIQUE,
+    async_checkpoint.TECHNIQUE,
     autocast_bf16.TECHNIQUE,
     autocast_fp16.TECHNIQUE,
+    channels_last.TECHNIQUE,
     compile.TECHNIQUE,
+    cuda_graphs.TECHNIQUE,
+    cudnn_benchmark.TECHNIQUE,
+    device_prefetch.TECHNIQUE,
     fused_adamw.TECHNIQUE,
     gc_freeze.TECHNIQUE,
     lagged_loss_read.TECHNIQUE,
+    loader_workers.TECHNIQUE,
+    matmul_onednn.TECHNIQUE,
     sdpa.TECHNIQUE,
     tf32.TECHNIQUE,
     threads.TECHNIQUE,

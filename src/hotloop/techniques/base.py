@@ -66,6 +66,12 @@ class Technique:
     blocked: Callable[[Hardware, Plan], str | None] = anywhere  # why it can't run here, or None
     choices: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # first is default
     excludes: frozenset[str] = frozenset()
+    # What only measuring can decide: (**choice) -> the choice with which a run's plan is written,
+    # so that a resumed run does the same.
+    settle: Callable[..., Mapping[str, Value]] | None = None
+    # The part of `apply` that decides what the backward pass keeps, (model, **choice), for the
+    # memory forecast of a plan.
+    on_model: Callable[..., object] | None = None
     hosts: frozenset[Host] = frozenset(Host)
     # What ROUNDING may do in float32 at most: ten times the largest deviation, or more, that
     # benchmarks/rounding.py found (results/rounding-cpu.json).

@@ -58,11 +58,9 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def _blocks(model: Any) -> list[Any]:
-    from torch import nn
+    from hotloop.probe.blocks import repeated_blocks
 
-    lists = (m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) > 1)
-    repeated = (list(m) for m in lists if len({type(block) for block in m}) == 1)
-    return next(repeated, [model])
+    return repeated_blocks(model) or [model]
 
 
 def apply(session: Session, *, mode: str = "default", backend: str = "inductor") -> int:

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
     from hotloop.session import Session
@@ -43,6 +45,15 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     if asked == "cudnn" and known is not None and known < _CUDNN_FROM:
         return f"the cudnn kernel needs compute capability 8.0, {hardware.name} is below it"
     return hardware.why_no_flash() if asked == "flash" else None
+
+
+def on_model(model: nn.Module, *, backend: str = "auto") -> None:
+    """Set what keeps T x T scores, for a forecast: fused kernels keep as much as each other."""
+    from hotloop.probe.attention import attention_modules
+
+    if backend in ("math", "naive"):
+        for module in attention_modules(model):
+            module.attention = backend
 
 
 def apply(session: Session, *, backend: str = "auto") -> int:
@@ -90,4 +101,5 @@ TECHNIQUE = Technique(
     read_back=read_back,
     choices={"backend": BACKENDS},
     nothing="the model has no attention module that can be switched",
+    on_model=on_model,
 )

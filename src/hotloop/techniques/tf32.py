@@ -62,4 +62,5 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     nothing="the switch is on already",
+    excludes=frozenset({"matmul-onednn"}),
 )

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from hotloop.core.errors import CheckpointError, ConfigError
 from hotloop.core.files import DISK, Disk, read_json, write_folder
 from hotloop.training.feed import Position
-from hotloop.training.store import STATE, Stored, path_of
+from hotloop.training.store import STATE, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 
     from hotloop.session import Session
 
-__all__ = ["Identity", "restore", "rng_state", "save", "set_rng_state", "tensor_chunks"]
+__all__ = [
+    "Identity",
+    "Snapshot",
+    "restore",
+    "rng_state",
+    "set_rng_state",
+    "take",
+    "tensor_chunks",
+    "write",
+]
 
 SCHEMA = 1
 _NAMES = {  # safetensors' names: https://github.com/huggingface/safetensors#format (2026-11)
@@ -114,49 +123,51 @@ def _optimizer_state(session: Session) -> tuple[dict[str, Tensor], dict[str, obj
     return tensors, {"scalars": scalars, "without_state": without}
 
 
-def save(
-    folder: Path,
-    session: Session,
-    at: Position,
-    identity: Identity,
-    *,
-    validation_loss: float | None,
-    disk: Disk = DISK,
-) -> Stored:
-    """Write the checkpoint of a position durably; WriteError leaves older ones as they are."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything a checkpoint holds. The tensors are the living ones until somebody copies them."""
+
+    step: int
+    files: Mapping[str, Mapping[str, Tensor]]  # safetensors file -> tensors by name
+    state: Mapping[str, object]  # state.json
+
+
+def take(
+    session: Session, at: Position, identity: Identity, *, validation_loss: float | None
+) -> Snapshot:
+    """Return the session's state at a position, without a copy."""
     optimizer, rest = _optimizer_state(session)
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    state = {
-        "schema": SCHEMA,
-        "saved_at": now,
-        "position": asdict(at),
-        "identity": asdict(identity),
-        "validation_loss": validation_loss,
-        "micro_batch": session.micro_batch,
-        "accumulation": session.accumulation,
-        "optimizer": {"class": type(session.optimizer).__name__, **rest},
-        "scaler": session.scaler.state_dict() if session.scaler else None,
-    }
-    path = path_of(folder, at.step)
-    manifest = write_folder(
-        path,
-        {
-            "model.safetensors": tensor_chunks(session.model.state_dict()),
-            "optimizer.safetensors": tensor_chunks(optimizer),
-            "rng.safetensors": tensor_chunks(rng_state(session.device)),
-            STATE: [json.dumps(state, indent=1, allow_nan=False).encode()],
+    return Snapshot(
+        step=at.step,
+        files={
+            "model.safetensors": session.model.state_dict(),
+            "optimizer.safetensors": optimizer,
+            "rng.safetensors": rng_state(session.device),
         },
-        disk=disk,
+        state={
+            "schema": SCHEMA,
+            "saved_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "position": asdict(at),
+            "identity": asdict(identity),
+            "validation_loss": validation_loss,
+            "micro_batch": session.micro_batch,
+            "accumulation": session.accumulation,
+            "optimizer": {"class": type(session.optimizer).__name__, **rest},
+            "scaler": session.scaler.state_dict() if session.scaler else None,
+        },
+    )
+
+
+def write(folder: Path, snapshot: Snapshot, *, disk: Disk = DISK) -> int:
+    """Write a snapshot durably and return its bytes; WriteError leaves older ones as they are."""
+    text = json.dumps(snapshot.state, indent=1, allow_nan=False)
+    chunks = {name: tensor_chunks(tensors) for name, tensors in snapshot.files.items()}
+    manifest = write_folder(
+        path_of(folder, snapshot.step), {**chunks, STATE: [text.encode()]}, disk=disk
     )
     files = manifest["files"]
     assert isinstance(files, dict)
-    return Stored(
-        path=path,
-        step=at.step,
-        bytes=sum(entry["bytes"] for entry in files.values()),
-        saved_at=now,
-        validation_loss=validation_loss,
-    )
+    return sum(entry["bytes"] for entry in files.values())
 
 
 def _load(path: Path) -> dict[str, Tensor]:
@@ -264,9 +275,9 @@ def _optimizer_to_load(folder: Path, session: Session, about: dict[str, Any]) ->
         states.setdefault(name, {})[entry] = value
     with_state = set(names) - set(about["without_state"])
     entries = {entry for values in states.values() for entry in values}
-    shapes = {n: p.shape for n, p in session.model.named_parameters()}
+    parameters = dict(session.model.named_parameters())
     want = {
-        f"{name}/{entry}": None if entry == "step" else (shapes[name], torch.float32)
+        f"{name}/{entry}": None if entry == "step" else (parameters[name].shape, torch.float32)
         for name in with_state
         for entry in entries
         if f"{name}/{entry}" not in about["scalars"]
@@ -276,6 +287,16 @@ def _optimizer_to_load(folder: Path, session: Session, about: dict[str, Any]) ->
         raise CheckpointError(f"{path} lacks the state of: {', '.join(missing[:20])}")
     _refuse_misfits(path, tensors, want)
     return {
-        "state": {names.index(name): values for name, values in states.items()},
+        "state": {
+            names.index(name): {k: _laid_out(v, parameters[name]) for k, v in values.items()}
+            for name, values in states.items()
+        },
         "param_groups": session.optimizer.state_dict()["param_groups"],
     }
+
+
+def _laid_out(value: object, parameter: Tensor) -> object:
+    """Return a state with its parameter's strides: fused kernels walk through both side by side."""
+    if not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
+        return value
+    return torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,11 +46,14 @@ class Feed:
 
     def span(self, at: Position) -> tuple[int, int]:
         """Return (first sample, count) of the window at a position."""
-        return at.sample, min(self.batch_size, self.per_epoch - at.sample)
+        left = self.per_epoch - at.sample
+        return at.sample, self.batch_size if left > self.batch_size else left
 
     def window(self, at: Position, micro_batch: int) -> list[Batch]:
         """Return the micro batches of the next optimizer step."""
         first, count = self.span(at)
+        if count <= micro_batch:
+            return [self.samples.batch(at.epoch, first, count)]
         return [
             self.samples.batch(at.epoch, start, min(micro_batch, first + count - start))
             for start in range(first, first + count, micro_batch)
@@ -59,6 +62,14 @@ class Feed:
     def after(self, at: Position) -> Position:
         """Return the position once the window at `at` has been stepped."""
         first, count = self.span(at)
-        if first + count >= self.per_epoch:
-            return replace(at, step=at.step + 1, epoch=at.epoch + 1, sample=0)
-        return replace(at, step=at.step + 1, sample=first + count)
+        whole = first + count >= self.per_epoch
+        return Position(  # written out: dataclasses.replace takes three times as long
+            step=at.step + 1,
+            epoch=at.epoch + whole,
+            sample=0 if whole else first + count,
+            evaluated=at.evaluated,
+            best_loss=at.best_loss,
+            best_step=at.best_step,
+            reference=at.reference,
+            stale=at.stale,
+        )

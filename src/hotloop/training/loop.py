@@ -13,7 +13,14 @@ from hotloop.training.evaluate import evaluate
 from hotloop.training.messages import Evaluated, Note
 from hotloop.training.prepare import within
 from hotloop.training.signals import Dropped
-from hotloop.training.step import Guard, accumulate, halve_micro_batch, is_out_of_memory, update
+from hotloop.training.step import (
+    Guard,
+    accumulate,
+    drop_gradients,
+    halve_micro_batch,
+    is_out_of_memory,
+    update,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hotloop.session import Session
+    from hotloop.training.ahead import Source
     from hotloop.training.feed import Feed, Position
     from hotloop.training.keeper import Keeper
     from hotloop.training.ledger import Ledger
@@ -61,6 +69,7 @@ class Loop:
 
     session: Session
     feed: Feed
+    source: Source  # of the feed's windows
     rules: Rules
     rate: Schedule
     recorder: Recorder
@@ -86,6 +95,7 @@ class Loop:
             if (good := self.recorder.before_bad or self.good) is not None:
                 checkpoint.set_rng_state(self.session.device, good[1])
                 self.keeper.save(good[0])
+            self.keeper.close()
             raise
 
     def _steps(self, at: Position) -> Ending:
@@ -104,20 +114,20 @@ class Loop:
             self.good = at, generators
             ledger.mark("other")
             ledger.step = {}
-            window = self.feed.window(at, session.micro_batch)
-            ledger.mark("data")
             rate = self.rate(at.step)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             problem: BaseException | None = None
             try:
                 with self.signals.droppable():
+                    window = self.source.window(at, session.micro_batch)
+                    ledger.mark("data")
                     loss = accumulate(session, window, ledger.mark, self.signals.poll)
             except (Dropped, RuntimeError) as error:
                 traceback.clear_frames(error.__traceback__)  # they hold the failed activations
                 problem = error
             if problem is not None:
-                optimizer.zero_grad(set_to_none=True)
+                drop_gradients(session)
                 if not self._recovered(problem, at):
                     raise problem
                 checkpoint.set_rng_state(session.device, generators)  # the window is repeated
@@ -130,6 +140,7 @@ class Loop:
                 raise self._placed(error, at) from error
             ledger.mark("update")
             before, at = at, self.feed.after(at)
+            self.source.prepare(at, session.micro_batch)
             self.recorder.step(before, generators, window, rate, loss, norm)
             if at.sample == 0:
                 self.recorder.epoch_done(at.epoch)

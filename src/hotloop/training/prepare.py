@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,18 +13,29 @@ from hotloop.core.errors import PlanError
 from hotloop.session import Session
 from hotloop.techniques.base import Host, Stage
 from hotloop.training.effect import Effect, Word
+from hotloop.training.graphs import MicroStep, Recording, record_cuda
 from hotloop.training.signals import Dropped
 from hotloop.training.step import is_out_of_memory, to_device
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use, Value
     from hotloop.session import Batch, Job
     from hotloop.techniques.base import Technique
 
-__all__ = ["TYPED", "after_warm_up", "check", "prepare", "undo", "warm_up", "within"]
+__all__ = [
+    "TYPED",
+    "after_warm_up",
+    "check",
+    "prepare",
+    "record",
+    "settle",
+    "undo",
+    "warm_up",
+    "within",
+]
 
 TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
 _LONGEST = 300  # characters of a compiler's message in a row of the table
@@ -58,6 +70,15 @@ def check(
         why = technique.blocked(hardware, plan)
         if why is not None and origins.get(use.id) in TYPED:
             raise _without_effect(use, why)
+
+
+def settle(plan: Plan, hardware: Hardware) -> Plan:
+    """Return the plan with what only measuring can decide: a resumed run must do the same."""
+    for use in plan.techniques:
+        technique = techniques.get(use.id)
+        if technique.settle and technique.blocked(hardware, plan) is None:
+            plan = plan.plus(use.id, **technique.settle(**dict(use.choice)))
+    return plan
 
 
 def _find(id: str, known: Sequence[Technique]) -> Technique:
@@ -145,7 +166,7 @@ def _apply(session: Session, technique: Technique, use: Use, plan: Plan, origin:
     if not technique.apply(session, **dict(use.choice)):
         return row("not needed here", technique.nothing)
     if technique.stage is Stage.COMPILE:
-        return row("in effect", "compiles at the first call")
+        return row("in effect", "takes effect at the first call")
     if (how := technique.read_back(session)) is not None:
         return row("in effect", how)
     session.undo.pop(technique.id, _nothing)()
@@ -179,25 +200,47 @@ def warm_up(session: Session, batch: Batch) -> str | None:
     return None
 
 
-def _first_calls(session: Session, batch: Batch) -> None:
-    """Train twice, because CUDA graphs record at the second call, and evaluate once."""
+def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> str | None:
+    """Record forward and backward as a CUDA graph; return why that failed, or None.
+
+    Weights, buffers, gradients and the random state are as before. A failure leaves the eager run.
+    """
+    try:
+        with _nothing_stays(session):
+            session.replay = MicroStep(session, to_device(batch, session.device), how)
+    except RuntimeError as error:
+        session.undo.pop("cuda-graphs")()
+        session.model.zero_grad(set_to_none=True)
+        return _in_one_line(error)
+    return None
+
+
+@contextmanager
+def _nothing_stays(session: Session) -> Iterator[None]:
+    """Put the random state, the buffers and the training mode back, and gradients to zero."""
     devices = [session.device] if session.device.type == "cuda" else []
-    tensors = to_device(batch, session.device)
     buffers = [(buffer, buffer.clone()) for buffer in session.model.buffers()]
     session.model.train()
     try:
         with torch.random.fork_rng(devices):
-            for _ in range(2):
-                session.forward(tensors).backward()  # type: ignore[no-untyped-call]
-            session.model.eval()
-            with torch.no_grad():
-                session.forward(tensors)
+            yield
     finally:
         session.model.train()
-        session.model.zero_grad(set_to_none=True)
+        session.model.zero_grad(set_to_none=session.replay is None)
         with torch.no_grad():
             for buffer, before in buffers:
                 buffer.copy_(before)
+
+
+def _first_calls(session: Session, batch: Batch) -> None:
+    """Train twice, because compile's own CUDA graphs record at the second call; evaluate once."""
+    tensors = to_device(batch, session.device)
+    with _nothing_stays(session):
+        for _ in range(2):
+            session.forward(tensors).backward()  # type: ignore[no-untyped-call]
+        session.model.eval()
+        with torch.no_grad():
+            session.forward(tensors)
 
 
 def within(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
@@ -213,14 +256,15 @@ def _in_one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(paragraph.split())}"[:_LONGEST]
 
 
-def after_warm_up(effects: list[Effect], session: Session, failure: str | None) -> list[Effect]:
-    """Return the table with the compile row as it is after the first call."""
-    technique = techniques.get("compile")
-    how = None if failure else technique.read_back(session)
+def after_warm_up(
+    effects: list[Effect], session: Session, failure: str | None, *, of: str = "compile"
+) -> list[Effect]:
+    """Return the table with the row of one technique as it is after the first call."""
+    how = None if failure else techniques.get(of).read_back(session)
     why = f"fell back to eager: {failure}" if failure else "nothing of the model was compiled"
     return [
         replace(row, word="in effect" if how else "refused", how=how or why)
-        if row.technique.startswith("compile") and row.word == "in effect"
+        if row.technique.split("(")[0] == of and row.word == "in effect"
         else row
         for row in effects
     ]

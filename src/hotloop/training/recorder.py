@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from hotloop.core.errors import DivergedError, WriteError
 from hotloop.core.files import digest
-from hotloop.core.trace import PHASES, event_line
+from hotloop.core.trace import PHASES, event_line, step_line
 from hotloop.training.messages import EpochDone, Note, Progress
 from hotloop.training.step import refuse_collapse
 
@@ -28,8 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["Recorder"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
+READ_EVERY, NOTE_EVERY = 0.5, 1.0  # seconds between looks, and between points in the log
+POINTS = 500  # of a run so far, once it is longer than so many seconds
+
+
+class _Step(NamedTuple):  # a tuple is made in a fifth of a dataclass's time, and it is each step
     """A step whose loss may still be on the device."""
 
     number: int
@@ -79,6 +81,8 @@ class Recorder:
         self._epoch_began, self._epoch_worked = ledger.elapsed(), self._worked
         self._run, self._run_began = _Counts(), ledger.elapsed()
         self._read_last: tuple[_Step, float] | None = None  # newest step with its loss
+        self._now: Readings = {"memory_bytes": None, "utilisation": None}
+        self._read_at = self._noted_at = -math.inf  # when readings were taken, and written
 
     def step(
         self,
@@ -122,9 +126,9 @@ class Recorder:
     def flush(self, *, sync: bool = False) -> None:
         """Write every step so far, tell progress; with `sync`, wait for the disk."""
         self._read()
-        self._write(sync=sync)
         if self._read_last is not None and self._since.steps:
             self._tell_progress(*self._read_last)
+        self._write(sync=sync)
         self._ledger.mark("other")
 
     def event(self, kind: str, step: int, **fields: object) -> None:
@@ -189,16 +193,14 @@ class Recorder:
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:
         ids = self._samples.ids(step.epoch, step.first, step.samples)
-        return event_line(
-            "step",
-            step=step.number,
+        return step_line(
+            step.number,
             t=step.t,
             clock="host",
-            wall=round(sum(step.phases.values()), 7),
-            **{name: round(step.phases[name], 7) for name in PHASES if name in step.phases},
+            phases=step.phases,
             loss=loss,
             norm=norm,
-            lr=step.learning_rate,
+            learning_rate=step.learning_rate,
             epoch=step.epoch,
             first=step.first,
             samples=step.samples,
@@ -214,8 +216,10 @@ class Recorder:
     def _tell_progress(self, last: _Step, loss: float) -> None:
         worked = self._in_steps()
         seconds = worked - self._worked or math.inf
-        readings = self._readings()
-        whole = self._ledger.elapsed() - self._run_began  # evaluating and saving included
+        now = self._ledger.elapsed()
+        whole = now - self._run_began  # evaluating and saving included
+        tokens_per_s = self._since.tokens / seconds
+        self._take_readings(now, last.number, tokens_per_s)
         self._tell(
             Progress(
                 step=last.number,
@@ -225,9 +229,9 @@ class Recorder:
                 learning_rate=last.learning_rate,
                 steps_per_s=self._since.steps / seconds,
                 samples_per_s=self._since.samples / seconds,
-                tokens_per_s=self._since.tokens / seconds,
-                memory_bytes=readings["memory_bytes"],
-                utilisation=readings["utilisation"],
+                tokens_per_s=tokens_per_s,
+                memory_bytes=self._now["memory_bytes"],
+                utilisation=self._now["utilisation"],
                 seconds_left=(self._steps - last.number) * whole / self._run.steps,
                 steady_from=self._steady_from
                 if self._steady_from and last.number < self._steady_from
@@ -235,6 +239,21 @@ class Recorder:
             )
         )
         self._worked, self._since = worked, _Counts()
+
+    def _take_readings(self, now: float, step: int, tokens_per_s: float) -> None:
+        """Look at memory and utilisation twice a second at most; keep a point for the curve.
+
+        The longer a run, the further apart its points: days of them stay kilobytes.
+        """
+        if now - self._read_at < READ_EVERY:
+            return
+        self._now, self._read_at = self._readings(), now
+        if now - self._noted_at >= max(NOTE_EVERY, now / POINTS):
+            self._noted_at = now
+            rate = round(tokens_per_s, 1)
+            self._lines.append(
+                event_line("reading", step=step, t=now, **self._now, tokens_per_s=rate)
+            )
 
 
 class _Counts:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from hotloop.core.errors import DivergedError
+from hotloop.training.fused import FusedStep, total_norm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Guard",
     "accumulate",
+    "drop_gradients",
     "halve_micro_batch",
     "is_out_of_memory",
     "refuse_collapse",
@@ -26,6 +28,7 @@ __all__ = [
     "update",
 ]
 
+_CLIP_EPS = 1e-6  # of torch.nn.utils.clip_grad_norm_, torch 2.13
 SMALLEST_SCALE = 1.0  # an fp16 loss scale below this has lost what it is there to keep
 
 
@@ -33,11 +36,21 @@ def to_device(batch: Batch, device: torch.device) -> dict[str, Tensor]:
     """Return the batch's tensors on the device; from pinned memory and without a wait on CUDA."""
     if device.type == "cpu":
         return dict(batch.tensors)
-    pinned = device.type == "cuda"
+    pins = device.type == "cuda"
     return {
-        name: (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)
+        name: tensor
+        if tensor.device.type == device.type  # it was sent ahead
+        else (tensor.pin_memory() if pins and not tensor.is_pinned() else tensor).to(
+            device, non_blocking=pins
+        )
         for name, tensor in batch.tensors.items()
     }
+
+
+def drop_gradients(session: Session) -> None:
+    """Let go of the gradients; what a graph adds to stays where it is, at zero."""
+    assert session.optimizer is not None
+    session.optimizer.zero_grad(set_to_none=session.replay is None)
 
 
 def accumulate(
@@ -56,6 +69,10 @@ def accumulate(
     for batch in window:
         poll()
         tensors = to_device(batch, session.device)
+        if session.replay is not None and session.replay.fits(tensors):
+            losses.append(session.replay(tensors, batch.targets / targets))
+            mark("forward")
+            continue
         loss = session.forward(tensors)
         if len(window) > 1:
             loss = loss * (batch.targets / targets)
@@ -77,15 +94,17 @@ class Guard:
         groups = session.optimizer.param_groups if session.optimizer else []
         fused = bool(groups) and all(group.get("fused") for group in groups)
         self.on_device = session.device.type == "cuda" and fused and session.scaler is None
-        self._poisoned = torch.zeros((), device=session.device) if self.on_device else None
+        self.poisoned = torch.zeros((), device=session.device) if self.on_device else None
+        self.quick: FusedStep | None = None
+        if session.optimizer and not session.scaler and not FusedStep.why_not(session.optimizer):
+            self.quick = FusedStep(session.optimizer)
 
-    def admit(self, session: Session, loss: Tensor, norm: Tensor) -> bool:
+    def admit(self, loss: Tensor, norm: Tensor) -> bool:
         """Return whether the update may be made (on the device: whether to launch it)."""
-        if self._poisoned is None:
+        if self.poisoned is None:
             return math.isfinite(norm.item()) and math.isfinite(loss.item())
         bad = ~(norm.isfinite() & loss.isfinite())
-        self._poisoned = torch.maximum(self._poisoned, bad.float())
-        session.optimizer.found_inf = self._poisoned  # type: ignore[union-attr] # as GradScaler does
+        self.poisoned = torch.maximum(self.poisoned, bad.float())
         return True
 
 
@@ -95,6 +114,13 @@ def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -
     Raises DivergedError before the weights change when loss or norm are known not to be finite,
     or when the fp16 loss scale collapses. A single overflow in fp16 skips the step, as it should.
     """
+    if guard.quick is not None and (gradients := guard.quick.gradients()) is not None:
+        norm = _update_quickly(guard, guard.quick, gradients, loss, gradient_clip)
+        if session.replay is None:
+            guard.quick.clear()
+        else:
+            drop_gradients(session)
+        return norm
     optimizer, scaler = session.optimizer, session.scaler
     assert optimizer is not None
     if scaler:
@@ -107,12 +133,31 @@ def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -
         scaler.update()
         if not session.lag_reads:  # else the recorder looks at it at the log interval
             refuse_collapse(scaler)
-    elif guard.admit(session, loss, norm):
+    else:
+        _admit(guard, loss, norm)
+        if guard.on_device:
+            optimizer.found_inf = guard.poisoned  # type: ignore[attr-defined] # as GradScaler does
         _clip(optimizer, norm, gradient_clip)
         optimizer.step()
-    else:
+    drop_gradients(session)
+    return norm
+
+
+def _admit(guard: Guard, loss: Tensor, norm: Tensor) -> None:
+    if not guard.admit(loss, norm):
         raise DivergedError(f"the loss is {loss.item()} and the gradient norm {norm.item()}")
-    optimizer.zero_grad(set_to_none=True)
+
+
+def _update_quickly(
+    guard: Guard, quick: FusedStep, gradients: list[Tensor], loss: Tensor, gradient_clip: float
+) -> Tensor:
+    norm = total_norm(gradients)
+    _admit(guard, loss, norm)
+    divide = None
+    if gradient_clip > 0 and (guard.on_device or norm.item() > gradient_clip):
+        # clip_grad_norm_'s own formula, as a divisor: at least 1
+        divide = ((norm + _CLIP_EPS) / gradient_clip).clamp(min=1.0)
+    quick.step(gradients, divide=divide, found_inf=guard.poisoned)
     return norm
 
 
@@ -141,6 +186,7 @@ def halve_micro_batch(session: Session, batch_size: int) -> bool:
     if session.micro_batch == 1:
         return False
     session.micro_batch = (session.micro_batch + 1) // 2
+    session.replay = None  # it was recorded for the larger one, and holds its memory
     session.accumulation = -(-batch_size // session.micro_batch)
     if session.device.type == "cuda":
         torch.cuda.empty_cache()  # once, after an out-of-memory; never in the loop

@@ -1,0 +1,137 @@
+"""Turns results into text: a table for the screen and docs/benchmarks.md, both from the JSON.
+
+python -m benchmarks.table   writes docs/benchmarks.md anew
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["lines", "page", "quartiles", "shown"]
+
+RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+ORDER = ("engine_step", "feeding", "char_lm_plans", "checkpointing", "startup")
+HEAD = """# Benchmarks against other tools
+
+Written by `python -m benchmarks.table` from `benchmarks/results/*.json`; do not edit. `make bench`
+measures anew. Rows are taken by turns in one run; medians with quartiles in brackets; a ratio is
+the median over the pairs of one round. Absolute times belong to the machine and the day, ratios of
+one run count. A goal is REACHED when the worse quartile keeps it, MISSED when the better one does
+not, and UNKNOWN in between, with fewer than 20 pairs, or when the machine was busy.
+"""
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return (lower quartile, median, upper quartile)."""
+    if len(values) < 2:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def shown(value: float) -> str:
+    """Return a number with three figures or more and no exponent."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.5f}"
+
+
+def _spread(values: Sequence[float]) -> str:
+    low, middle, high = map(shown, quartiles(values))
+    return f"{middle} ({low}..{high})"
+
+
+def _rows(result: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield the cells of the table, the head first."""
+    rows, base, quantities = result["rows"], result["base"], result["quantities"]
+    first = quantities[0]
+    yield ["", *quantities, f"x {base}", "n"]
+    for name, row in rows.items():
+        values = row[first]["readings"]
+        cells = [_spread(row[q]["readings"]) if q in row else "" for q in quantities]
+        ratio = ""
+        against = rows[base][first]["readings"] if base in rows and name != base else []
+        if len(against) == len(values):
+            ratio = _spread([a / b for a, b in zip(values, against, strict=True)])
+        yield [name, *cells, ratio, str(len(values))]
+
+
+def _facts(result: Mapping[str, Any]) -> Iterator[str]:
+    machine, others = result["hardware"], result["others_cores"]
+    busy = " BUSY: absolute times say nothing." if result["busy"] else ""
+    yield (
+        f"{machine['name']}, {machine['cores']:g} cores, compute threads: {result['threads']}, "
+        f"{result['when']}, took {result['took_s']:.0f} s. Others used {others['before']:.2f} "
+        f"cores before and {others['during']:.2f} during the run.{busy}"
+    )
+    floors = ", ".join(f"{name} {shown(value)}" for name, value in result["floors"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    yield f"Machine floors: {floors or 'not taken'}. Versions: {versions}."
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one result as Markdown that can be read on a screen as well."""
+    yield f"## {result['title']}"
+    yield ""
+    yield from _facts(result)
+    yield ""
+    table = list(_rows(result))
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for number, row in enumerate(table):
+        yield f"| {' | '.join(c.ljust(w) for c, w in zip(row, widths, strict=True))} |"
+        if number == 0:
+            yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
+    yield ""
+    yield from (f"- not run, {name}: {why}" for name, why in result["absent"].items())
+    for goal in result["goals"]:
+        value = goal.get("value")
+        got = "" if value is None else "{1} ({0}..{2}), ".format(*map(shown, value))
+        busy = " [busy]" if result["busy"] else ""
+        yield f"- {goal['text']}: {got}n {goal['n']}: **{goal['verdict']}**{busy * bool(got)}"
+    yield from (f"- {note}" for note in result["notes"])
+    yield ""
+
+
+def page(folder: Path = RESULTS) -> str:
+    """Return docs/benchmarks.md for the results of a folder; what is not there is named."""
+    text = [HEAD]
+    for name in ORDER:
+        path = folder / f"{name}.json"
+        if path.exists():
+            text.extend(lines(json.loads(path.read_text())))
+        else:
+            text.append(f"## {name}\n\nNot measured: run `python -m benchmarks.{name}`.\n")
+    text.extend(_card(folder))
+    return "\n".join(text)
+
+
+def _card(folder: Path) -> Iterator[str]:
+    """Yield the ladders of `make gpu`, or that there is none."""
+    yield "## On a card: char-lm plan by plan\n"
+    found = sorted(folder.glob("gpu-*.json"))
+    if not found:
+        yield "Not measured: no card was at hand. `make gpu` climbs the ladder.\n"
+    for path in found:
+        result = json.loads(path.read_text())
+        yield f"{result['hardware']['name']}\n\n| plan | tokens/s | n |\n|---|---|---|"
+        for name, rung in result["ladder"].items():
+            rate = rung.get("tokens_per_s", {}).get("readings")
+            cells = f"{_spread(rate)} | {len(rate)}" if rate else f"{rung.get('failed')} | 0"
+            yield f"| {name} | {cells} |"
+        yield ""
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main()

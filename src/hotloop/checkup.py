@@ -1,0 +1,103 @@
+"""What this machine can do for a training run, and what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop import techniques
+from hotloop.checks import machine
+from hotloop.core.env import ENV
+from hotloop.core.files import free_bytes
+from hotloop.core.finding import Diagnosis, ranked
+from hotloop.core.hardware import DTYPES
+from hotloop.core.plan import Plan
+from hotloop.preflight import nearest_folder
+from hotloop.probe.clock import clock
+from hotloop.probe.free import Free, free_now
+from hotloop.probe.machine import detect
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.core.hardware import Hardware
+
+__all__ = ["Checkup", "look"]
+
+NOT_CHECKED = (
+    "speed: nothing was timed; hotloop doctor RECIPE times its first steps",
+    "heat, clocks and the link between card and host",
+    "more than one card: hotloop trains on the first",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkup:
+    """What was found. A reason stands for what is not usable; None is usable."""
+
+    hardware: Hardware
+    free: Free
+    precisions: Mapping[str, str | None]  # name -> why not
+    techniques: Mapping[str, str | None]  # id -> why not
+    disks: Mapping[str, tuple[Path, int]]  # what for -> (folder, bytes free)
+    diagnosis: Diagnosis
+
+    def to_json(self) -> dict[str, object]:
+        """Return findings.json, with what the machine has."""
+        return {
+            **self.diagnosis.to_json(),
+            "hardware": self.hardware.to_json(),
+            "free": self.free.to_json(),
+            "precisions": dict(self.precisions),
+            "techniques": dict(self.techniques),
+            "disks": {
+                name: {"folder": str(folder), "free_bytes": free}
+                for name, (folder, free) in self.disks.items()
+            },
+        }
+
+
+def look(
+    *, hardware: Hardware | None = None, free: Free | None = None, here: Path | None = None
+) -> Checkup:
+    """Look at this machine. `hardware`, `free` and the folder `here` are seams."""
+    began = clock()
+    hardware = hardware or detect()
+    free = free or free_now(hardware)
+    folders = {"runs": nearest_folder(here or Path.cwd()), "cache": nearest_folder(ENV.cache)}
+    disks = {name: (folder, free_bytes(folder)) for name, folder in folders.items()}
+    found = [
+        machine.wrong_device(hardware),
+        machine.busy_cores(hardware, free.busy_cores),
+        machine.shared_card(hardware, free.memory_bytes),
+        machine.little_disk(*disks["runs"]),
+    ]
+    return Checkup(
+        hardware=hardware,
+        free=free,
+        precisions={name: _why_no(name, hardware) for name in (*DTYPES, "flash attention")},
+        techniques={
+            technique.id: technique.blocked(hardware, Plan(micro_batch=1).plus(technique.id))
+            for technique in techniques.ALL
+        },
+        disks=disks,
+        diagnosis=Diagnosis(
+            findings=ranked(finding for finding in found if finding is not None),
+            wall={},
+            steps=0,
+            step_time=None,
+            not_checked=NOT_CHECKED,
+            own_time=clock() - began,
+        ),
+    )
+
+
+def _why_no(name: str, hardware: Hardware) -> str | None:
+    asks = {
+        "tf32": hardware.why_no_tf32,
+        "bf16": hardware.why_no_bf16,
+        "fp16": hardware.why_no_fp16,
+        "flash attention": hardware.why_no_flash,
+    }
+    return asks[name]() if name in asks else None

@@ -1,0 +1,59 @@
+"""The arguments that name a recipe, its settings and its plan: the same for every verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import UsageError
+from hotloop.recipes.registry import RECIPES
+from hotloop.request import fresh_request
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from hotloop.request import Request
+
+__all__ = ["ORDER", "add_options", "recipes", "request_of", "split"]
+
+ORDER = "Order of settings: defaults < preset= < experiment= < --config FILE < key=value."
+
+
+def recipes() -> str:
+    """Return a line for each recipe."""
+    return "\n".join(f"  {recipe.name}: {recipe.summary}" for recipe in RECIPES.values())
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `request_of` reads."""
+    add = parser.add_argument
+    add("--config", type=Path, metavar="FILE", help="settings from a YAML or JSON file")
+    add("--plan", type=Path, metavar="FILE", help="a plan file instead of the derived plan")
+    add("--with", dest="added", action="append", default=[], metavar="ID[:choice=value]")
+    add("--without", dest="removed", action="append", default=[], metavar="ID")
+    add("--measure-peak", action="store_true", help="time matrix products first, for MFU")
+
+
+def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """Return the recipe, if one is named, and the settings."""
+    if words and "=" not in words[0]:
+        return words[0], list(words[1:])
+    return None, list(words)
+
+
+def request_of(
+    options: argparse.Namespace, recipe: str | None, assignments: Sequence[str]
+) -> Request:
+    """Return what was asked for. Raises UsageError, ConfigError or PlanError."""
+    if recipe is None:
+        raise UsageError(f"which recipe? There are: {', '.join(RECIPES)}")
+    return fresh_request(
+        recipe,
+        assignments,
+        config_file=options.config,
+        plan_file=options.plan,
+        added=options.added,
+        removed=options.removed,
+        measure_peak=options.measure_peak,
+    )

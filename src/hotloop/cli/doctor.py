@@ -1,0 +1,120 @@
+"""hotloop doctor: what this machine can do; or a recipe checked, and timed, before it is run."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.cli.asked import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.screen import Screen
+from hotloop.cli.verdict import Report
+from hotloop.core.errors import UsageError
+from hotloop.core.files import write_json
+from hotloop.probe.clock import process_began
+from hotloop.probe.collector import collector_off
+from hotloop.probe.threads import watch
+from hotloop.recipes.registry import RECIPES
+from hotloop.training.signals import Dropped, Signals
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["run"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hotloop doctor",
+        description="Alone: what this machine can do, and why not more.\n"
+        "With a recipe and what hotloop train would be given: reads the data, checks the\n"
+        "settings, forecasts memory and disk, makes the run's first steps to time them, and says\n"
+        "how long the run will take. No run folder is made; the weights are thrown away.\n\n"
+        f"recipes:\n{recipes()}\n\n{ORDER}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("what", nargs="*", metavar="RECIPE key=value", help="the recipe, then settings")
+    add_options(parser)
+    add("--out", type=Path, metavar="RUN_DIR", help="where the run would go: its disk is checked")
+    add(
+        "--steps",
+        type=int,
+        metavar="N",
+        help="time so many steps (default: until the median is stable, 3 to 10 s)",
+    )
+    add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
+    add("-q", "--quiet", action="store_true", help="the report alone, no progress")
+    return parser
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the verb; 0 when all could be checked, whatever was found."""
+    options = _parser().parse_intermixed_args(args)
+    recipe, assignments = split(options.what)
+    if recipe is None and not assignments:
+        _refuse_options(options)
+        return _machine(options)
+    _refuse_scripts(recipe)
+    if options.steps is not None and options.steps < 1:
+        raise UsageError(f"--steps {options.steps}: at least 1 step is needed for a time")
+    return _recipe(options, recipe, assignments)
+
+
+def _refuse_scripts(what: str | None) -> None:
+    if what is None or what in RECIPES:
+        return
+    if what.endswith((".py", ".ipynb")) or Path(what).exists():
+        raise UsageError(
+            f"hotloop doctor cannot look at {what} yet: scripts and run folders are to come. "
+            f"What it looks at: this machine (no argument), and a recipe ({', '.join(RECIPES)})"
+        )
+
+
+def _refuse_options(options: argparse.Namespace) -> None:
+    of_a_recipe = ("config", "plan", "added", "removed", "measure_peak", "out", "steps")
+    if any(getattr(options, name) for name in of_a_recipe):
+        raise UsageError(f"these options are for a recipe ({', '.join(RECIPES)}): name one")
+
+
+def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[str]) -> int:
+    watch()  # what other processes use while torch loads, as in hotloop train
+    with collector_off():
+        request = request_of(options, recipe, assignments)
+        from hotloop.rehearsal import rehearse
+        from hotloop.tryout import Budget
+
+        gc.freeze()
+    screen, signals = Screen(quiet=options.quiet), Signals()
+    screen.renamed(request.renamed)
+    try:
+        found = rehearse(
+            request,
+            tell=screen.tell,
+            signals=signals,
+            budget=Budget(steps=options.steps),
+            out=options.out,
+            began=process_began(),
+        )
+    except Dropped:
+        screen.clear()
+        print("hotloop: stopped by a signal; nothing is left behind", file=sys.stderr)
+        assert signals.received is not None
+        return 128 + signals.received
+    screen.clear()
+    if options.json is not None:
+        write_json(options.json, found.to_json())
+    Report().rehearsal(found)
+    return 0
+
+
+def _machine(options: argparse.Namespace) -> int:
+    with collector_off():
+        from hotloop.checkup import look
+    found = look()
+    if options.json is not None:
+        write_json(options.json, found.to_json())
+    Report().machine(found)
+    return 0

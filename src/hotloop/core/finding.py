@@ -1,0 +1,135 @@
+"""What the doctor finds: a claim with its evidence, what it costs and what to do about it.
+
+Format history of findings.json: schema 1 (2026-11).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hotloop.core.measurement import Measurement
+
+__all__ = ["Diagnosis", "Effort", "Finding", "Place", "Remedy", "Severity", "by_share", "ranked"]
+
+SCHEMA = 1
+Severity = Literal["note", "warn", "critical"]
+Effort = Literal["option", "configuration line", "code edit"]  # the least first
+
+_RULE = re.compile(r"[A-Z]\d+ [a-z0-9_]+")  # the id and the name, "D13 tokenize_hot"
+_CORRECTNESS = "SPCXAR"  # groups of rules: the run is not what its author believes
+_WEIGHT = {"note": 0.0, "warn": 0.1, "critical": 1.0}  # of a finding without a share
+ABSTAIN, WARN, CRITICAL = 0.02, 0.10, 0.20  # shares of the wall time; the doctor's general gate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the cause stands."""
+
+    file: str
+    line: int | None = None  # from 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One thing to do about it."""
+
+    text: str  # a sentence, with the setting as it would be typed
+    effort: Effort = "configuration line"
+    technique: str | None = None  # its id, where one is the remedy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one rule has to say about a run."""
+
+    rule: str  # id and name
+    claim: str  # one sentence, with its figures
+    severity: Severity
+    share: float | None = None  # of the whole wall time, 0..1
+    saves: float | None = None  # seconds per optimizer step, at most
+    ceiling: float | None = None  # how many times faster the run can become by it, at most
+    places: Sequence[Place] = ()
+    evidence: Mapping[str, Measurement | str] = field(default_factory=dict)
+    because: Sequence[str] = ()  # rules of the same cause, "D26 tiny_epoch: why"
+    remedies: Sequence[Remedy] = ()  # the best first
+
+    def __post_init__(self) -> None:
+        assert _RULE.fullmatch(self.rule), self.rule
+
+    @property
+    def effort(self) -> Effort | None:
+        """Return the least effort that any remedy takes; None without a remedy."""
+        efforts = {remedy.effort for remedy in self.remedies}
+        return next((effort for effort in get_args(Effort) if effort in efforts), None)
+
+    @property
+    def is_correctness(self) -> bool:
+        """Whether the run does something else than its author believes: no speed is worth that."""
+        return self.rule[0] in _CORRECTNESS
+
+    def to_json(self) -> dict[str, object]:
+        """Return an entry of findings.json."""
+        return {
+            "rule": self.rule,
+            "claim": self.claim,
+            "severity": self.severity,
+            "share": self.share,
+            "saves": self.saves,
+            "ceiling": self.ceiling,
+            "effort": self.effort,
+            "places": [asdict(place) for place in self.places],
+            "evidence": {
+                name: seen if isinstance(seen, str) else seen.to_json()
+                for name, seen in self.evidence.items()
+            },
+            "because": list(self.because),
+            "remedies": [asdict(remedy) for remedy in self.remedies],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """All that a doctor found, ranked, with what it measured and what it left out."""
+
+    findings: Sequence[Finding]
+    wall: Mapping[str, float]  # seconds by row, of what was observed
+    steps: int  # optimizer steps that were observed
+    step_time: Measurement | None  # of one of them; None: none was timed
+    not_worth_it: Sequence[Finding] = ()
+    not_checked: Sequence[str] = ()  # a sentence each, with the reason
+    own_time: float  # seconds the doctor itself took, which are no part of `wall`
+
+    def to_json(self) -> dict[str, object]:
+        """Return findings.json."""
+        return {
+            "schema": SCHEMA,
+            "wall": dict(self.wall),
+            "steps": self.steps,
+            "step_time": self.step_time and self.step_time.to_json(),
+            "findings": [finding.to_json() for finding in self.findings],
+            "not_worth_it": [finding.to_json() for finding in self.not_worth_it],
+            "not_checked": list(self.not_checked),
+            "own_time": self.own_time,
+        }
+
+
+def by_share(share: float, *, warn: float = WARN, critical: float = CRITICAL) -> Severity:
+    """Return how much a share of the wall time matters; the caller abstains below ABSTAIN."""
+    if share >= critical:
+        return "critical"
+    return "warn" if share >= warn else "note"
+
+
+def ranked(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order of a report: correctness first, then by seconds, notes last."""
+
+    def key(finding: Finding) -> tuple[bool, bool, float]:
+        weight = _WEIGHT[finding.severity] if finding.share is None else finding.share
+        return finding.severity == "note", not finding.is_correctness, -weight
+
+    return sorted(findings, key=key)

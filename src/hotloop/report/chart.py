@@ -1,0 +1,187 @@
+"""Line charts and stacked bars as inline SVG that keeps its text size at every width.
+
+Curves stand in an inner SVG of 1000 x 1000 units that is stretched; text and points stand outside
+of it, placed in per cent. So a chart needs no script and no redrawing to fit a page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.report.markup import Html, join, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hotloop.report.axis import Axis
+    from hotloop.report.thin import Bucket
+
+__all__ = ["Chart", "Line", "bar", "draw", "legend"]
+
+SIZE = 1000  # units of the inner SVG, each way
+NARROWEST = 0.004  # share of a bar below which a segment could not be seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One curve. `look` is its classes in page.css: a colour (a, b) and a style (train, valid)."""
+
+    label: str
+    look: str
+    buckets: Sequence[Bucket]
+    marks: bool = False  # a point at each value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """One chart; `title` says what is seen, `summary` the same at more length."""
+
+    id: str
+    title: str
+    summary: str
+    across: str  # title of the horizontal axis, with its unit
+    up: str  # title of the vertical axis, with its unit
+    x: Axis
+    y: Axis
+    lines: Sequence[Line]
+    note: str | None = None  # how to read it, where that is not plain
+    look: str = ""  # tall, or nothing
+
+
+def draw(chart: Chart) -> Html:
+    """Return the chart as a figure."""
+    parts = [join(_line(chart, line) for line in chart.lines)]
+    inner = tag(
+        "svg",
+        *parts,
+        class_="curves",
+        viewBox=f"0 0 {SIZE} {SIZE}",
+        preserveAspectRatio="none",
+        width="100%",
+        height="100%",
+    )
+    points = join(_points(chart, line) for line in chart.lines)
+    scale = "log" if chart.y.logarithmic else "linear"
+    svg = tag(
+        "svg",
+        tag("title", chart.title, id=f"{chart.id}-title"),
+        tag("desc", f"{chart.summary} {_axes_in_words(chart)}", id=f"{chart.id}-desc"),
+        _grid(chart),
+        inner,
+        points,
+        tag("line", class_="cursor", y1="0", y2="100%"),
+        # An empty title of its own, or the browser's tooltip would cover what is pointed at.
+        tag("rect", tag("title"), class_="over", width="100%", height="100%"),
+        class_="plot",
+        role="img",
+        aria_labelledby=f"{chart.id}-title {chart.id}-desc",
+        data_x=f"{chart.x.low!r} {chart.x.high!r}",
+        data_y=f"{chart.y.low!r} {chart.y.high!r} {scale}",
+        data_across=chart.across,
+    )
+    named = [(line.label, line.look) for line in chart.lines if line.label]
+    caption = tag("figcaption", tag("h3", chart.title), legend(named) if named else "")
+    read_out = tag("p", class_="read-out", aria_hidden="true")
+    note = tag("p", chart.note, class_="note") if chart.note else ""
+    return tag("figure", caption, svg, read_out, note, class_=f"chart {chart.look}".strip())
+
+
+def legend(keys: Iterable[tuple[str, str]]) -> Html:
+    """Return (label, look) pairs as a legend."""
+    drawn = (tag("li", _swatch(look), label) for label, look in keys)
+    return tag("ul", *drawn, class_="legend")
+
+
+def bar(shares: Mapping[str, float], looks: Mapping[str, str], *, id: str, title: str) -> Html:
+    """Return shares that sum up to 1 as one stacked bar; `looks` gives the class of each."""
+    at, drawn = 0.0, []
+    for name, share in shares.items():
+        if share >= NARROWEST:
+            place = {"x": f"{at:.3%}", "width": f"{share:.3%}", "height": "100%"}
+            said = tag("title", f"{name}: {share:.1%}")
+            drawn.append(tag("rect", said, class_=f"row {looks.get(name, 'rest')}", **place))
+        at += share
+    words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+    return tag(
+        "svg",
+        tag("title", title, id=f"{id}-title"),
+        tag("desc", words, id=f"{id}-desc"),
+        *drawn,
+        class_="bar",
+        role="img",
+        aria_labelledby=f"{id}-title {id}-desc",
+    )
+
+
+def _swatch(look: str) -> Html:
+    middle = {"cx": "14", "cy": "6", "r": "3.5"}
+    marks = tag("circle", class_=f"point {look}", **middle) if "valid" in look else ""
+    line = tag("line", class_=f"line {look}", x1="1", x2="27", y1="6", y2="6")
+    return tag("svg", line, marks, class_="swatch", width=28, height=12, aria_hidden="true")
+
+
+def _grid(chart: Chart) -> Html:
+    drawn: list[Html] = []
+    for value, label in zip(chart.y.ticks, chart.y.labels, strict=True):
+        y = f"{1 - chart.y.at(value):.2%}"
+        drawn.append(tag("line", class_="grid", x2="100%", y1=y, y2=y))
+        drawn.append(tag("text", label, class_="tick y", y=y, dx="-8", dy="4"))
+    for value, label in zip(chart.x.ticks, chart.x.labels, strict=True):
+        x = f"{chart.x.at(value):.2%}"
+        drawn.append(tag("text", label, class_="tick x", x=x, y="100%", dy="18"))
+    scale = ", log scale" * chart.y.logarithmic
+    drawn.append(tag("line", class_="floor", x2="100%", y1="100%", y2="100%"))
+    drawn.append(tag("text", f"{chart.up}{scale}", class_="axis", y="0", dx="-46", dy="-12"))
+    drawn.append(tag("text", chart.across, class_="axis end", x="100%", y="100%", dy="36"))
+    return join(drawn)
+
+
+def _line(chart: Chart, line: Line) -> Html:
+    there = [(_x(chart, b), b) for b in line.buckets]
+    if not there:
+        return Html()
+    band: object = ""
+    if any(b.low < b.high for b in line.buckets):
+        edge = [f"{x} {_y(chart, b.high)}" for x, b in there]
+        edge += [f"{x} {_y(chart, b.low)}" for x, b in reversed(there)]
+        band = tag("path", class_=f"band {line.look}", d=Html(f"M{' '.join(edge)}Z"))
+    middle = " ".join(f"{x} {_y(chart, b.middle)}" for x, b in there)
+    path = tag("path", class_=f"line {line.look}", data_label=line.label, d=Html(f"M{middle}"))
+    return tag("g", band, path)
+
+
+def _points(chart: Chart, line: Line) -> Html:
+    if not line.marks and len(line.buckets) != 1:
+        return Html()
+    return join(
+        tag(
+            "circle",
+            class_=f"point {line.look}",
+            cx=f"{chart.x.at(b.x):.2%}",
+            cy=f"{1 - chart.y.at(b.middle):.2%}",
+            r="4",
+        )
+        for b in line.buckets
+    )
+
+
+def _x(chart: Chart, bucket: Bucket) -> str:
+    return _short(SIZE * chart.x.at(bucket.x))
+
+
+def _y(chart: Chart, value: float) -> str:
+    return _short(SIZE * (1 - chart.y.at(value)))
+
+
+def _short(number: float) -> str:
+    """Return two decimals, 1/100,000 of an axis, without what says nothing."""
+    return f"{number:.2f}".rstrip("0").rstrip(".")
+
+
+def _axes_in_words(chart: Chart) -> str:
+    x, y = chart.x, chart.y
+    return (
+        f"Across: {chart.across}, {x.low:.4g} to {x.high:.4g}. Up: {chart.up}, {y.low:.4g} to "
+        f"{y.high:.4g}{', logarithmic' * y.logarithmic}."
+    )

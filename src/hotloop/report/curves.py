@@ -1,0 +1,177 @@
+"""The charts of one run, or of two runs laid over each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hotloop.report import points, titles
+from hotloop.report.axis import Axis, linear, spanning
+from hotloop.report.chart import Chart, Line
+from hotloop.report.thin import thin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.report.facts import Facts
+    from hotloop.report.points import Point
+
+__all__ = [
+    "Shown",
+    "gradient_norm",
+    "learning_rate",
+    "losses",
+    "losses_by_time",
+    "memory",
+    "throughput",
+    "utilisation",
+]
+
+WIDE, SMALL = 500, 300  # places across a wide and a small chart
+MOST_MARKS = 100  # validations that still get a point each
+SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+TIMES = ((2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
+BAND = "Several steps share a place: the line is their median, the band their lowest and highest."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A run and how it is drawn."""
+
+    run: Facts
+    look: str  # a or b, the colours of page.css
+    label: str = ""  # A or B; nothing where there is one run only
+
+    def named(self, what: str) -> str:
+        """Return `what` with the run's label before it."""
+        return f"{self.label} {what}".strip()
+
+
+def losses(runs: Sequence[Shown]) -> Chart:
+    """Return training and validation losses by step."""
+    lines: list[Line] = []
+    for shown in runs:
+        other = shown.look if len(runs) > 1 else "b"
+        train, valid = points.training(shown.run), points.validation(shown.run)
+        lines.append(_line(shown.named("training"), f"{shown.look} train", train, WIDE))
+        lines.append(_marked(shown.named("validation"), f"{other} valid", valid))
+    title = _each("Lowest validation loss", runs, titles.lowest)
+    chart = _by_step(
+        "losses", title, runs, lines, up=_loss(runs), y=spanning(_values(lines), ticks=6)
+    )
+    summary = "; ".join(shown.named(titles.course(shown.run)) for shown in runs)
+    return replace(chart, look="tall", summary=summary)
+
+
+def losses_by_time(runs: Sequence[Shown]) -> Chart:
+    """Return validation losses by wall time: which run gets where first."""
+    lines = [
+        _marked(s.named("validation"), f"{s.look} valid", points.validation_by_time(s.run))
+        for s in runs
+    ]
+    title = _each("Wall time to the lowest validation loss", runs, titles.time_of_lowest)
+    y = spanning(_values(lines), ticks=6)
+    return replace(_by_time("time", title, lines, up=_loss(runs), y=y), look="wide")
+
+
+def throughput(runs: Sequence[Shown]) -> Chart:
+    """Return tokens per second by step."""
+    lines = _lines(runs, points.speeds, WIDE)
+    title, y = _each("Throughput", runs, titles.speed), linear(_values(lines), ticks=5, zero=True)
+    return replace(_by_step("throughput", title, runs, lines, up="tokens/s", y=y), look="wide")
+
+
+def gradient_norm(runs: Sequence[Shown]) -> Chart:
+    """Return the gradient norm before clipping by step."""
+    lines = _lines(runs, points.norms, SMALL)
+    title, y = _each("Gradient norm", runs, titles.norm), spanning(_values(lines), ticks=5)
+    return _by_step("norm", title, runs, lines, up="norm before clipping", y=y)
+
+
+def learning_rate(runs: Sequence[Shown]) -> Chart:
+    """Return the learning rate by step."""
+    lines = _lines(runs, points.learning_rates, SMALL)
+    title = _each("Learning rate", runs, titles.learning_rate)
+    y = linear(_values(lines), ticks=5, zero=True)
+    return replace(_by_step("rate", title, runs, lines, up="learning rate", y=y), note=None)
+
+
+def memory(runs: Sequence[Shown]) -> Chart:
+    """Return memory by wall time."""
+    top = max((s.run.peak_memory or 0.0 for s in runs), default=0.0)
+    size, unit = next((each for each in SIZES if top >= 2 * each[0]), SIZES[-1])
+    lines = _lines(runs, lambda run: [(x, y / size) for x, y in points.memory(run)], SMALL)
+    title, y = _each("Memory", runs, titles.memory), linear(_values(lines), ticks=5, zero=True)
+    return _by_time("memory", title, lines, up=unit, y=y)
+
+
+def utilisation(runs: Sequence[Shown]) -> Chart:
+    """Return how busy the device, or the process's cores, were by wall time."""
+    lines = _lines(runs, lambda run: [(x, 100 * y) for x, y in points.busy(run)], SMALL)
+    cores = all(s.run.hardware is not None and s.run.hardware.device == "cpu" for s in runs)
+    title = _each("Cores in use" if cores else "Device in use", runs, titles.busy)
+    y = linear([0.0, 100.0, *_values(lines)], ticks=5, tight=True)
+    return _by_time("busy", title, lines, up="per cent", y=y)
+
+
+def _by_step(
+    id: str, title: str, runs: Sequence[Shown], lines: Sequence[Line], *, up: str, y: Axis
+) -> Chart:
+    last = max((s.run.history.steps[-1].trace.step for s in runs if s.run.history.steps), default=1)
+    x = linear([0.0, float(last)], ticks=6, tight=True, least=1.0)
+    return _chart(id, title, across="optimizer step", up=up, x=x, y=y, lines=lines)
+
+
+def _by_time(id: str, title: str, lines: Sequence[Line], *, up: str, y: Axis) -> Chart:
+    last = max((bucket.x for line in lines for bucket in line.buckets), default=1.0)
+    size, unit = next((size, unit) for limit, size, unit in TIMES if last >= limit)
+    scaled = [
+        replace(line, buckets=[replace(b, x=b.x / size) for b in line.buckets]) for line in lines
+    ]
+    x = linear([0.0, last / size], ticks=6, tight=True)
+    return _chart(id, title, across=f"wall time, {unit}", up=up, x=x, y=y, lines=scaled)
+
+
+def _chart(
+    id: str, title: str, *, across: str, up: str, x: Axis, y: Axis, lines: Sequence[Line]
+) -> Chart:
+    thinned = any(bucket.low < bucket.high for line in lines for bucket in line.buckets)
+    return Chart(
+        id=id,
+        title=title,
+        summary=f"{title}.",
+        across=across,
+        up=up,
+        x=x,
+        y=y,
+        lines=[line for line in lines if line.buckets],
+        note=BAND if thinned else None,
+    )
+
+
+def _lines(
+    runs: Sequence[Shown], of: Callable[[Facts], Sequence[Point]], places: int
+) -> list[Line]:
+    return [_line(s.named(""), f"{s.look} only", of(s.run), places) for s in runs]
+
+
+def _line(label: str, look: str, of: Sequence[Point], places: int) -> Line:
+    return Line(label=label, look=look, buckets=thin(of, buckets=places))
+
+
+def _marked(label: str, look: str, of: Sequence[Point]) -> Line:
+    return replace(_line(label, look, of, WIDE), marks=len(of) <= MOST_MARKS)
+
+
+def _values(lines: Sequence[Line]) -> list[float]:
+    return [value for line in lines for b in line.buckets for value in (b.low, b.high)]
+
+
+def _each(name: str, runs: Sequence[Shown], words: Callable[[Facts], str]) -> str:
+    return f"{name}: " + "; ".join(shown.named(words(shown.run)) for shown in runs)
+
+
+def _loss(runs: Sequence[Shown]) -> str:
+    units = {shown.run.loss_unit for shown in runs}
+    unit = units.pop() if len(units) == 1 else None
+    return f"loss, {unit or 'unit unknown'}"

@@ -1,0 +1,148 @@
+"""The key figures of a run: a few numbers with their units, each with what it rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from hotloop.core.units import bytes_, count, duration
+from hotloop.report.markup import UNKNOWN
+
+if TYPE_CHECKING:
+    from hotloop.report.facts import Facts
+
+__all__ = ["Basis", "Figure", "figures", "loss_in_words", "open_processes"]
+
+Basis = Literal["run", "validation", "machine", "speed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One number as a reader sees it."""
+
+    name: str
+    number: float | None  # in `unit`; None is unknown
+    unit: str
+    shown: str
+    rests_on: str  # what it rests on, or why it is unknown
+    basis: Basis = "run"  # what two runs must share before the numbers can be compared
+
+
+def figures(run: Facts) -> list[Figure]:
+    """Return the key figures."""
+    return [_best(run), _steps(run), _throughput(run), _memory(run), _wall(run), _mfu(run)]
+
+
+def loss_in_words(run: Facts, loss: float) -> str:
+    """Return a loss with its unit where that is known."""
+    return f"{loss:.4f} {run.loss_unit or ''}".rstrip()
+
+
+def open_processes(run: Facts) -> int:
+    """Return how many processes did not say how they ended."""
+    return sum(process.reason is None for process in run.history.processes)
+
+
+def _figure(name: str, unit: str, why: str) -> Figure:
+    return Figure(name=name, number=None, unit=unit, shown=UNKNOWN, rests_on=why)
+
+
+def _best(run: Facts) -> Figure:
+    name, unit = "best validation loss", run.loss_unit or ""
+    if run.best is None:
+        return _figure(name, unit, "no validation was made")
+    loss, step = run.best
+    n = len(run.history.validations)
+    rests = f"at step {step:,}, of {n} validation{'s' * (n > 1)}"
+    return Figure(
+        name=name,
+        number=loss,
+        unit=unit,
+        shown=loss_in_words(run, loss),
+        rests_on=rests,
+        basis="validation",
+    )
+
+
+def _steps(run: Facts) -> Figure:
+    made = run.history.steps
+    last, tokens = made[-1].trace.step if made else 0, sum(step.trace.tokens for step in made)
+    return Figure(
+        name="steps",
+        number=last,
+        unit="steps",
+        shown=f"{last:,}",
+        rests_on=f"of {UNKNOWN if run.planned_steps is None else f'{run.planned_steps:,}'}; "
+        f"{count(tokens)} tokens",
+    )
+
+
+def _throughput(run: Facts) -> Figure:
+    name, unit, speed = "throughput", "tokens/s", run.throughput
+    if speed is None:
+        return _figure(name, unit, "no step after the warm-up")
+    of = f"n = {speed.n:,}" + (f" x {run.stride} steps" if run.stride > 1 else " steps")
+    rests = f"median, {of}"
+    if speed.quartiles is not None:
+        low, high = speed.quartiles
+        rests = f"median; quartiles {count(low)} to {count(high)}; {of}"
+    return Figure(
+        name=name,
+        number=speed.median,
+        unit=unit,
+        shown=f"{count(speed.median)} tokens/s",
+        rests_on=rests + (f"; unsteady: {why}" if (why := speed.why_unstable()) else ""),
+        basis="speed",
+    )
+
+
+def _memory(run: Facts) -> Figure:
+    name = "peak memory"
+    if (peak := run.peak_memory) is None:
+        return _figure(name, "bytes", "the run wrote no memory readings")
+    n = sum(reading.memory_bytes is not None for reading in run.history.readings)
+    whose = "of the process" if run.hardware and run.hardware.device == "cpu" else "in tensors"
+    return Figure(
+        name=name,
+        number=peak,
+        unit="bytes",
+        shown=bytes_(peak),
+        rests_on=f"{whose}; highest of {n:,} reading{'s' * (n > 1)}",
+        basis="machine",
+    )
+
+
+def _wall(run: Facts) -> Figure:
+    name, total = "wall time", sum(run.wall.values())
+    if not run.history.processes:
+        return _figure(name, "s", "no process has written an event")
+    n, silent = len(run.history.processes), open_processes(run)
+    rests = f"{run.wall.get('step', 0.0) / (total or 1.0):.1%} in steps"
+    rests += f"; {n} processes" if n > 1 else ""
+    return Figure(
+        name=name,
+        number=None if silent else total,
+        unit="s",
+        shown=f"at least {duration(total)}" if silent else duration(total),
+        rests_on=rests,
+        basis="machine",
+    )
+
+
+def _mfu(run: Facts) -> Figure:
+    name, peak = "MFU", run.peak_flops
+    if run.flops_per_token is None:
+        return _figure(name, "", "the run does not say what a token costs")
+    if peak is None:
+        return _figure(name, "", "the peak is unknown: train with --measure-peak")
+    if run.mfu is None:
+        return _figure(name, "", "no step after the warm-up")
+    rests = f"of {_flops(peak.median)} in {run.precision}, {peak.source}"
+    return Figure(
+        name=name, number=run.mfu, unit="", shown=f"{run.mfu:.1%}", rests_on=rests, basis="speed"
+    )
+
+
+def _flops(rate: float) -> str:
+    size, unit = (1e12, "TFLOP/s") if rate >= 1e12 else (1e9, "GFLOP/s")
+    return f"{rate / size:.3g} {unit}"

@@ -1,0 +1,90 @@
+"""HTML and SVG from values: whatever is not markup already is escaped, so nothing is forgotten."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["UNKNOWN", "Html", "code", "join", "missing", "table", "tag", "text"]
+
+UNKNOWN = "unknown"
+LONGEST = 2000  # characters of one text from a run: a page stays kilobytes
+_VOID = frozenset({"meta", "br", "link"})
+# Control characters have no place in HTML; a lone surrogate could not be written as UTF-8.
+_ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def text(value: object) -> Html:
+    """Return a value as text: escaped, None as "unknown", cut off where it is very long."""
+    if isinstance(value, Html):
+        return value
+    said = UNKNOWN if value is None else str(value)
+    if len(said) > LONGEST:
+        said = f"{said[:LONGEST]} … ({len(said):,} characters in all)"
+    return Html(html.escape(_ODD.sub("\N{REPLACEMENT CHARACTER}", said)))
+
+
+def tag(name: str, /, *children: object, **attributes: object) -> Html:
+    """Return an element. `class_` is class and `data_label` data-label; None leaves one out."""
+    inside = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{text(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _VOID:
+        return Html(f"<{name}{inside}>")
+    return Html(f"<{name}{inside}>{join(children)}</{name}>")
+
+
+def join(children: Iterable[object]) -> Html:
+    """Return values one after the other."""
+    return Html("".join(map(text, children)))
+
+
+def code(value: object) -> Html:
+    """Return a value in the font of code; unknown stays a word."""
+    return text(value) if value is None else tag("code", value)
+
+
+def missing(said: str) -> Html:
+    """Return the sentence that stands where there is nothing to show."""
+    return tag("p", said, class_="missing")
+
+
+def table(
+    titles: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str, kind: str = ""
+) -> Html:
+    """Return a table whose first column names the rows. `kind` is a class of page.css.
+
+    Each cell knows its title, so that a narrow page can show a row as a list. Display rules take
+    a table's meaning from it; the roles give it back.
+    """
+    head = tag("tr", *(tag("th", t, scope="col", role="columnheader") for t in titles), role="row")
+    body = (
+        tag("tr", *(_cell(n, title, value) for n, (title, value) in enumerate(row)), role="row")
+        for row in (zip(titles, cells, strict=True) for cells in rows)
+    )
+    return tag(
+        "table",
+        tag("caption", caption),
+        tag("thead", head, role="rowgroup"),
+        tag("tbody", *body, role="rowgroup"),
+        class_=kind or None,
+        role="table",
+    )
+
+
+def _cell(column: int, title: str, value: object) -> Html:
+    if column == 0:
+        return tag("th", value, scope="row", role="rowheader")
+    return tag("td", value, role="cell", data_label=title)

@@ -1,0 +1,67 @@
+"""The page of one run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.report import curves, sections
+from hotloop.report.document import document
+from hotloop.report.figures import figures
+from hotloop.report.markup import UNKNOWN, Html, join, missing, tag
+from hotloop.report.wall import wall
+
+if TYPE_CHECKING:
+    from hotloop.report.facts import Facts
+
+__all__ = ["page"]
+
+
+def page(run: Facts, *, sample: str | None = None, why_no_sample: str | None = None) -> str:
+    """Return the report of a run as HTML; `sample` is text the trained model wrote."""
+    shown = [curves.Shown(run=run, look="a")]
+    main = tag(
+        "main",
+        sections.section("Losses", sections.charts(curves.losses(shown))),
+        sections.speed_and_memory(shown),
+        sections.section("Where the wall time went", wall(run)),
+        sections.section("Techniques", tag("div", _plan(run), class_="panel")),
+        sections.descent(shown),
+        sections.section("Notes", sections.notes(run)),
+        sections.section("Sample", _sample(sample, why_no_sample)),
+        sections.section("Model and data", _work(run)),
+        sections.section("Settings", tag("div", sections.settings(run), class_="panel")),
+    )
+    title = f"{run.name}: {run.recipe or 'a run'}, status {run.status or UNKNOWN}"
+    return document(title, _header(run), main)
+
+
+def _header(run: Facts) -> Html:
+    name = tag("h1", run.recipe, " ", tag("small", run.name))
+    top = tag("div", name, sections.status(run), class_="top")
+    about = tag("div", sections.facts(sections.identity(run)), class_="about")
+    return tag("header", top, about, sections.reason(run), sections.cards(figures(run)))
+
+
+def _plan(run: Facts) -> Html:
+    said = "The plan is unknown."
+    if run.plan is not None:
+        said = (
+            f"Plan {run.plan.fingerprint}: {run.plan.micro_batch} samples in a micro batch, "
+            f"{run.plan.accumulation} of them in an optimizer step."
+        )
+    return join([tag("p", said, class_="soft lead"), sections.techniques(run.techniques)])
+
+
+def _sample(sample: str | None, why: str | None) -> Html:
+    if sample is None:
+        return missing(f"There is no sample: {why or 'none was asked for'}.")
+    lead = tag("p", "What the best checkpoint of this run wrote.", class_="soft lead")
+    return tag("div", lead, tag("pre", sample), class_="panel")
+
+
+def _work(run: Facts) -> Html:
+    about = {name: said for name, said in run.about.items() if name != "device"}
+    parts = [tag("div", sections.facts(r), class_="panel") for r in (about, run.data) if r]
+    if not parts:
+        return missing("The run folder says nothing about them.")
+    return tag("div", *parts, class_="two")

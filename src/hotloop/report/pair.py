@@ -1,0 +1,152 @@
+"""The page of two runs side by side: what differs, the same charts laid over each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.report import curves, sections
+from hotloop.report.chart import legend
+from hotloop.report.compare import (
+    differences,
+    losses_in_words,
+    speed,
+    why_losses_unlike,
+    why_unlike,
+)
+from hotloop.report.document import document
+from hotloop.report.figures import figures
+from hotloop.report.markup import UNKNOWN, Html, code, join, missing, table, tag
+from hotloop.report.wall import key, processes, wall_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hotloop.report.facts import Facts
+    from hotloop.report.figures import Basis
+
+__all__ = ["pair"]
+
+
+def pair(a: Facts, b: Facts) -> str:
+    """Return the report of two runs as HTML."""
+    shown = [
+        curves.Shown(run=a, look="a", label="A"),
+        curves.Shown(run=b, look="b second", label="B"),
+    ]
+    main = tag(
+        "main",
+        sections.section("What differs", tag("div", _differences(a, b), class_="panel")),
+        sections.section("Figures", tag("div", _figures(a, b), class_="panel")),
+        sections.section(
+            "Losses", sections.charts(curves.losses(shown), curves.losses_by_time(shown))
+        ),
+        sections.speed_and_memory(shown),
+        sections.section("Where the wall time went", _wall(a, b)),
+        sections.descent(shown),
+        sections.section("Notes", *_each(a, b, sections.notes)),
+        sections.section("Settings", tag("div", _settings(a, b), class_="panel")),
+    )
+    return document(f"{a.name} and {b.name}", _header(a, b), main)
+
+
+def _header(a: Facts, b: Facts) -> Html:
+    """Say which runs these are, which is faster, and which learned more."""
+    verdict = speed(a, b)
+    look = "complete" if verdict.faster else "plain"
+    said = tag("strong", f"Speed: {verdict.shown}. ")
+    losses = join([tag("strong", "Loss: "), losses_in_words(a, b)])
+    who = (
+        tag(
+            "div",
+            tag("div", _name(label, look, run), sections.status(run), class_="top"),
+            sections.facts(sections.identity(run)),
+            sections.reason(run),
+            class_="panel",
+        )
+        for label, look, run in (("A", "a", a), ("B", "b second", b))
+    )
+    return tag(
+        "header",
+        tag("h1", a.name, tag("small", " and "), b.name),
+        tag("p", said, verdict.why, ".", class_=f"callout {look}"),
+        tag("p", losses, class_="callout plain"),
+        tag("div", *who, class_="two who"),
+    )
+
+
+def _name(label: str, look: str, run: Facts) -> Html:
+    return tag("h3", legend([(f"{label}: {run.recipe or 'a run'} {run.name}", f"{look} only")]))
+
+
+def _differences(a: Facts, b: Facts) -> Html:
+    found = differences(a, b)
+    if not found:
+        return missing("Nothing: settings, plan, data, hardware and versions agree.")
+    lines = ((code(d.key), d.kind, d.a, d.b) for d in found)
+    caption = "Everything else agrees: settings, plan, data, hardware and versions."
+    return table(("what", "kind", "A", "B"), lines, caption=caption, kind="list")
+
+
+def _figures(a: Facts, b: Facts) -> Html:
+    unlike, losses, verdict = why_unlike(a, b), why_losses_unlike(a, b), speed(a, b)
+    barred: dict[Basis, str | None] = {
+        "validation": losses,
+        "machine": unlike,
+        "speed": None if verdict.faster else verdict.why,
+    }
+    lines = []
+    for x, y in zip(figures(a), figures(b), strict=True):
+        ratio = "not compared" if barred.get(x.basis) else _ratio(x.number, y.number)
+        cells = (join([f.shown, tag("div", f.rests_on, class_="soft")]) for f in (x, y))
+        lines.append((x.name, *cells, ratio))
+    whys = "; ".join(dict.fromkeys(why for why in barred.values() if why))
+    caption = "One run each. " + (f"Not compared: {whys}." if whys else "")
+    return table(("figure", "A", "B", "B over A"), lines, caption=caption, kind="list")
+
+
+def _ratio(a: float | None, b: float | None) -> str:
+    return UNKNOWN if a is None or b is None or a <= 0 else f"{b / a:.3g}"
+
+
+def _wall(a: Facts, b: Facts) -> Html:
+    walls = (a.wall, b.wall)
+    totals = [sum(wall.values()) for wall in walls]
+    bars = [_bar(label, w, max(totals)) for label, w in zip("AB", walls, strict=True)]
+    lines: list[Sequence[object]] = []
+    for name in dict.fromkeys([*a.wall, *b.wall]):
+        cells = [_seconds(w, t, name) for w, t in zip(walls, totals, strict=True)]
+        lines.append((join([key(name), name]), *cells))
+    lines.append((tag("strong", "all"), *(f"{total:,.2f} s" for total in totals)))
+    caption = "Both bars have one scale of seconds."
+    rows = table(("row", "A", "B"), lines, caption=caption, kind="numbers")
+    return tag("div", *bars, rows, *_each(a, b, processes), class_="panel")
+
+
+def _bar(label: str, rows: Mapping[str, float], whole: float) -> Html:
+    title = f"Wall time of {label} by row"
+    drawn = wall_bar(rows, whole=whole, id=f"wall-{label}", title=title)
+    return tag("div", tag("p", label, class_="soft"), drawn)
+
+
+def _seconds(wall: dict[str, float], total: float, name: str) -> str:
+    if name not in wall:
+        return "-"
+    return f"{wall[name]:,.2f} s, {wall[name] / (total or 1.0):.1%}"
+
+
+def _settings(a: Facts, b: Facts) -> Html:
+    lines = []
+    for name in dict.fromkeys([*a.settings, *b.settings]):
+        mine, theirs = code(a.settings.get(name)), code(b.settings.get(name))
+        if mine != theirs:
+            mine, theirs = tag("mark", mine), tag("mark", theirs)
+        lines.append((code(name), mine, theirs))
+    rows = table(("setting", "A", "B"), lines, caption="In the order of the recipe.", kind="list")
+    return tag("details", tag("summary", f"all {len(lines)} settings"), rows)
+
+
+def _each(a: Facts, b: Facts, part: Callable[[Facts], Html]) -> Iterator[Html]:
+    """Return a part of both, each under its letter; nothing where it is empty."""
+    for label, run in (("A", a), ("B", b)):
+        if said := part(run):
+            yield tag("div", tag("p", label, class_="soft"), said, class_="apart")

@@ -1,0 +1,73 @@
+"""CUDA graphs: forward and backward are recorded once and replayed with one launch.
+
+What: records the forward and backward pass of a micro batch, and replays it for every batch of the
+    same shape; gradients stay where they are, so accumulation works. Other shapes (an epoch's last
+    batch) and validation run as before.
+Helps when: a step is bound by launching kernels: small models and small batches. Others measured
+    5.1x at a tiny batch and 1.01x at a large one.
+Does not help when: kernels fill the card anyway, or the forward pass looks at values on the host:
+    recording then fails, and the run goes on without, with a sentence.
+Numbers: rounding; the same kernels, in the same order, with gradients added to zeros in place.
+Measured: not measured here: needs a CUDA card.
+Source: https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/ (2026-11)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.techniques.base import Host, Numerics, Stage, Technique
+
+if TYPE_CHECKING:
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.session import Session
+
+__all__ = ["TECHNIQUE"]
+
+_OWN_GRAPHS = ("reduce-overhead", "max-autotune")
+
+
+def blocked(hardware: Hardware, plan: Plan) -> str | None:
+    """CUDA only; not inside compile's own graphs, and not with the fp16 scaler."""
+    if hardware.device != "cuda":
+        return f"CUDA graphs need a CUDA card, and this is a {hardware.device} device"
+    if (mode := (plan.choice("compile") or {}).get("mode")) in _OWN_GRAPHS:
+        return f"compile's mode {mode} replays CUDA graphs of its own"
+    if plan.choice("autocast-fp16") is not None:
+        return "the loss scale of fp16 changes between replays, and that is not tried yet"
+    return None
+
+
+def apply(session: Session) -> int:
+    """Ask for the recording, which the first call makes."""
+    if session.graphs:
+        return 0
+
+    def back_out() -> None:
+        session.graphs, session.replay = False, None
+
+    session.graphs = True
+    session.undo["cuda-graphs"] = back_out
+    return 1
+
+
+def read_back(session: Session) -> str | None:
+    """Look for the recorded step."""
+    return "forward and backward are replayed" if session.replay is not None else None
+
+
+TECHNIQUE = Technique(
+    id="cuda-graphs",
+    title="CUDA graphs",
+    page=__doc__ or "",
+    stage=Stage.COMPILE,
+    numerics=Numerics.ROUNDING,
+    tolerance=3e-6,  # of gradients added to zeros; not measured on a card
+    cosine=1 - 1e-10,
+    blocked=blocked,
+    apply=apply,
+    read_back=read_back,
+    nothing="a recording was asked for already",
+    hosts=frozenset({Host.ENGINE}),
+)

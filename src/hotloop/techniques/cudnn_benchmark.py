@@ -1,0 +1,78 @@
+"""cuDNN benchmark: convolutions run the algorithm that was fastest for their shape.
+
+What: sets torch.backends.cudnn.benchmark: at the first call of each shape cuDNN times its
+    algorithms and keeps the fastest. It concerns convolutions only: a transformer has none.
+Helps when: a model of convolutions sees few input shapes, many times each.
+Does not help when: shapes change all the time, for each new one is timed; or on a CPU.
+Numbers: rounding; another algorithm sums in another order. Timing may choose another one in the
+    next process, so a resumed run is not bit for bit the run that was never stopped.
+Measured: not measured here: needs a CUDA card.
+Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html (2026-11)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.techniques.base import Numerics, Stage, Technique
+
+if TYPE_CHECKING:
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.session import Session
+
+__all__ = ["TECHNIQUE"]
+
+ID = "cudnn-benchmark"
+
+
+def blocked(hardware: Hardware, plan: Plan) -> str | None:
+    """Refuse what is no CUDA card."""
+    del plan
+    if hardware.device == "cuda":
+        return None
+    return f"cuDNN is for CUDA cards, and this is a {hardware.device} device"
+
+
+def _convolutions(session: Session) -> int:
+    from torch.nn.modules.conv import _ConvNd  # the base of all six, which has no public name
+
+    return sum(isinstance(module, _ConvNd) for module in session.model.modules())
+
+
+def apply(session: Session) -> int:
+    """Set the switch of this process; return how many convolutions it concerns."""
+    from torch.backends import cudnn
+
+    if cudnn.benchmark or not (found := _convolutions(session)):
+        return 0
+
+    def back_out() -> None:
+        cudnn.benchmark = False
+
+    cudnn.benchmark = True
+    session.undo[ID] = back_out
+    return found
+
+
+def read_back(session: Session) -> str | None:
+    """Ask torch."""
+    from torch.backends import cudnn
+
+    found = _convolutions(session)
+    return f"cudnn.benchmark is on for {found} convolutions" if cudnn.benchmark and found else None
+
+
+TECHNIQUE = Technique(
+    id=ID,
+    title="cuDNN benchmark",
+    page=__doc__ or "",
+    stage=Stage.PROCESS,
+    numerics=Numerics.ROUNDING,
+    tolerance=3e-4,  # not measured: tf32's, to which cuDNN's float32 convolutions round by default
+    cosine=1 - 3e-6,
+    blocked=blocked,
+    apply=apply,
+    read_back=read_back,
+    nothing="the model has no convolution (a transformer has none), or the switch is on already",
+)

@@ -1,0 +1,108 @@
+"""oneDNN matrix products: float32 products of a CPU go to a faster library at equal accuracy.
+
+What: sets torch's float32 matmul precision to "medium", for which torch hands products to oneDNN
+    where the CPU has AVX-512. That allows bf16 inside, which oneDNN uses where AMX is; so one
+    product is compared with float64 first, and with a relative error above 1e-6 nothing changes.
+    Nor does it where torch returns the same bits, or below 1.1 times the rate of before.
+Helps when: products run in float32 on a CPU with AVX-512 and without AMX that torch's BLAS
+    (MKL) does not use in full: 2.27x on one, in others' measurement.
+Does not help when: products run in bf16; on CPUs with AVX2 only, where torch does not ask oneDNN.
+Numbers: rounding, at float32's accuracy. What timing decided stands in the plan of a run as
+    `rate`, so that a resumed run does the same.
+Measured: on an AMD EPYC with AVX2 only, torch 2.13: the same bits, so nothing changes; with
+    AVX-512 it is not measured here yet.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.techniques.base import Numerics, Stage, Technique
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan, Value
+    from hotloop.probe.products import Products
+    from hotloop.session import Session
+
+__all__ = ["TECHNIQUE"]
+
+ID = "matmul-onednn"
+LARGEST_ERROR = 1e-6  # relative; MKL's is 2.4e-7 at this size, that of bf16 inputs 2e-3
+LEAST_RATE = 1.1  # of before; a median of ratios is within some percent on a busy machine
+
+
+def blocked(hardware: Hardware, plan: Plan) -> str | None:
+    """Refuse what is no CPU."""
+    del plan
+    if hardware.device == "cpu":
+        return None
+    return f"oneDNN multiplies on CPUs, and this is a {hardware.device} device"
+
+
+def _exact(products: Products) -> bool:
+    return products.relative_error <= LARGEST_ERROR and not products.same_bits
+
+
+def settle(*, rate: str = "measured") -> Mapping[str, Value]:
+    """Return the choice that holds what timing says now."""
+    from hotloop.probe.products import compare_products
+
+    if rate != "measured":
+        return {"rate": rate}
+    return {"rate": "higher" if compare_products().rate >= LEAST_RATE else "lower"}
+
+
+def apply(session: Session, *, rate: str = "measured") -> int:
+    """Set the switch of this process if the products are as exact as before, and faster."""
+    from hotloop.probe.products import compare_products
+
+    return switch(session, compare_products(), rate=rate)
+
+
+def switch(session: Session, products: Products, *, rate: str = "measured") -> int:
+    """Do as `apply`, by these figures."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    faster = rate == "higher" or (rate == "measured" and products.rate >= LEAST_RATE)
+    if before == "medium" or not faster or not _exact(products):
+        return 0
+    torch.set_float32_matmul_precision("medium")
+    session.undo[ID] = lambda: torch.set_float32_matmul_precision(before)
+    return 1
+
+
+def read_back(session: Session) -> str | None:
+    """Ask torch, and give the figures of the comparison."""
+    import torch
+
+    from hotloop.probe.products import compare_products
+
+    if ID not in session.undo or torch.get_float32_matmul_precision() != "medium":
+        return None
+    found = compare_products()
+    return (
+        f"oneDNN, relative error {found.relative_error:.0e}, {found.rate:.1f}x the rate of before"
+    )
+
+
+TECHNIQUE = Technique(
+    id=ID,
+    title="oneDNN matrix products",
+    page=__doc__ or "",
+    stage=Stage.PROCESS,
+    numerics=Numerics.ROUNDING,
+    tolerance=3e-6,  # emulated 2.2e-7
+    cosine=1 - 1e-10,  # emulated 1 - 8.6e-14
+    blocked=blocked,
+    apply=apply,
+    read_back=read_back,
+    choices={"rate": ("measured", "higher", "lower")},
+    nothing="torch's float32 products do not become faster through oneDNN here, or not as exact",
+    excludes=frozenset({"tf32"}),
+    settle=settle,
+)

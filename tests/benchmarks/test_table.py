@@ -1,0 +1,58 @@
+import json
+
+from benchmarks import table
+
+RESULT = {
+    "title": "A sample",
+    "hardware": {"name": "Some CPU", "cores": 2.0},
+    "threads": 1,
+    "when": "2026-11-21T12:00:00+00:00",
+    "took_s": 12.3,
+    "busy": True,
+    "others_cores": {"before": 0.01, "during": 0.5},
+    "floors": {"copy GB/s": 46.2},
+    "versions": {"torch": "2.13.0"},
+    "base": "bare",
+    "quantities": ["us"],
+    "rows": {
+        "bare": {"us": {"readings": [300.0, 310.0, 305.0]}},
+        "hotloop": {"us": {"readings": [270.0, 279.0, 244.0]}},
+        "seldom": {"us": {"readings": [12_345.6]}},
+    },
+    "absent": {"Lightning": "No module named 'lightning'"},
+    "goals": [
+        {"text": "at most bare", "n": 3, "value": [0.85, 0.9, 0.9], "verdict": "REACHED"},
+        {"text": "at most HF", "n": 0, "verdict": "not measured: HF not run"},
+    ],
+    "notes": ["weights agree"],
+}
+
+
+def test_the_page_is_what_the_results_make_of_it():
+    assert table.PAGE.read_text() == table.page(), "run python -m benchmarks.table"
+
+
+def test_a_result_is_shown_with_ratios_reasons_verdicts_and_its_load():
+    text = "\n".join(table.lines(RESULT))
+    assert "| hotloop | 270 (257..274)" in text
+    assert "| 0.9 (0.85..0.9)" in text
+    assert "12,346" in text
+    assert "- not run, Lightning: No module named 'lightning'" in text
+    assert "- at most bare: 0.9 (0.85..0.9), n 3: **REACHED** [busy]" in text
+    assert "- at most HF: n 0: **not measured: HF not run**\n" in text
+    assert "0.50 during the run. BUSY" in text
+
+
+def test_a_result_that_is_not_there_is_named(tmp_path):
+    page = table.page(tmp_path)
+    assert page.count("Not measured: run `python -m benchmarks.") == 5
+    assert page.count("Not measured: no card was at hand.") == 1
+
+
+def test_a_cards_ladder_is_shown_with_what_failed(tmp_path):
+    rungs = {"plain": {"tokens_per_s": {"readings": [10.0, 12.0, 11.0]}}, "graphs": {"failed": "x"}}
+    result = {"hardware": {"name": "A card"}, "ladder": rungs}
+    (tmp_path / "gpu-a-card.json").write_text(json.dumps(result))
+    text = table.page(tmp_path)
+    assert "| plain | 11 (10.5..11.5) | 3 |" in text
+    assert "| graphs | x | 0 |" in text

@@ -1,0 +1,81 @@
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from hotloop.cli.main import main
+
+
+def test_alone_it_says_what_the_machine_can_do(capsys, tmp_path):
+    assert main(["doctor", "--json", str(tmp_path / "machine.json")]) == 0
+    said = capsys.readouterr()
+    for name in ("memory", "cores", "bf16", "tf32", "techniques", "disk, runs", "versions"):
+        assert f"\n{name} " in said.out
+    assert said.err == ""
+    assert json.loads((tmp_path / "machine.json").read_text())["schema"] == 1
+
+
+def test_a_recipe_is_checked_and_timed_and_nothing_is_left(capsys, tmp_path, tiny, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    argv = ["doctor", "-q", "--steps", "3", "char-lm", *tiny, "--json", "found.json"]
+    assert main(argv) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("char-lm: about ")
+    assert "n=" in said.out
+    assert "measured on this machine" in said.out
+    assert "R2 small_validation" in said.out
+    assert "\x1b" not in said.out + said.err
+    assert said.err == ""
+    written = json.loads(Path("found.json").read_text())
+    assert [f["rule"] in said.out for f in written["findings"]].count(False) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (["char-ml"], 2, "did you mean char-lm"),
+        (["train.py"], 2, "cannot look at train.py yet"),
+        (["train.py", "--steps", "5"], 2, "cannot look at train.py yet"),
+        (["."], 2, "run folders are to come"),
+        (["--steps", "5"], 2, "for a recipe"),
+        (["char-lm", "--steps", "0"], 2, "at least 1 step"),
+        (["training.lr=1"], 2, "which recipe"),
+        (["char-lm", "traning.lr=1"], 78, "did you mean training.learning_rate"),
+        (["char-lm", "training.batch_size=0"], 78, "training.batch_size"),
+        (["char-lm", "--with", "fused-adam"], 78, "did you mean fused-adamw"),
+        (["char-lm", "--plan", "nowhere.json"], 78, "nowhere.json"),
+        (["char-lm", "data.path=nowhere.txt"], 65, "nowhere.txt"),
+        (["char-lm", "--bogus"], 2, "unrecognized arguments: --bogus"),
+    ],
+)
+def test_errors_are_those_of_train(argv, code, said, capsys):
+    assert main(["doctor", *argv]) == code
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+
+
+def test_text_shorter_than_the_context_is_bad_data(capsys, tiny):
+    assert main(["doctor", "char-lm", tiny[0], "model.context=4000", "model.layers=1"]) == 65
+    assert "one window of context 4000 needs 4001" in capsys.readouterr().err
+
+
+def test_a_signal_ends_it_with_its_own_status(capsys, tmp_path, tiny, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(["doctor", "-q", "char-lm", *tiny, "--steps", "1"])  # all is imported from here on
+    capsys.readouterr()
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    try:
+        assert main(["doctor", "char-lm", *tiny, "--steps", "100000000"]) == 143
+    finally:
+        timer.cancel()
+    said = capsys.readouterr()
+    assert "stopped by a signal; nothing is left behind" in said.err
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []

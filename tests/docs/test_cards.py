@@ -1,0 +1,44 @@
+"""docs/cards.md is made from the code; this holds it to it."""
+
+import importlib.util
+from pathlib import Path
+
+from hotloop.core.cards import CARDS
+from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("cards", DOCS / "cards.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PAGE = (DOCS / "cards.md").read_text(encoding="utf-8")
+
+
+def test_the_page_is_up_to_date():
+    assert generator().page() == PAGE, "run make docs"
+
+
+def test_every_value_of_every_preset_says_how_it_came_about():
+    for preset in (*PRESETS.values(), *EXPERIMENTS.values()):
+        for key in preset.values:
+            lines = [line for line in PAGE.splitlines() if line.startswith(f"| `{key}=")]
+            assert any(f"| {preset.how(key)} | {preset.reasons[key]} |" in line for line in lines)
+
+
+def test_no_batch_of_a_card_is_called_measured():
+    batches = [line for line in PAGE.splitlines() if "training.batch_size" in line]
+    assert len(batches) > len(PRESETS)
+    measured = [line for line in batches if "| measured |" in line]
+    assert all(line.startswith("| no card |") for line in measured)
+
+
+def test_every_card_has_a_line_with_its_source():
+    table = PAGE.split("## Peaks of cards")[1]
+    assert table.count("| published |") + table.count("| derived |") == len(CARDS)
+    assert "| rtx 4090 | 24 GiB | 8.9 | 82.6 | 82.6 | 165.2 | 165.2 | 1.008 | published |" in table
+    assert "| v100 sxm2 | 16 GiB | 7.0 | 15.7 | - | - | 125 | 0.9 |" in table
