@@ -96,6 +96,8 @@ def one_seed(seed: int, settings: Sequence[str], out: Path) -> tuple[dict[str, A
     first, bound = untrained(parts)
     print(f"seed {seed}  step 0  bound {bound:.4f}", flush=True)
     result = engine.train(request, out=out, tell=tell)
+    if result.reason != "complete":
+        raise SystemExit(f"seed {seed} was stopped after step {result.step}: nothing is written")
     trained, vocabulary = load_run(out), parts.data.vocabulary
     training_words = set(words([vocabulary.decode(parts.data.train)]))
     made: dict[str, Any] = {

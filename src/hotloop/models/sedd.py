@@ -112,12 +112,18 @@ class Sedd(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Normal(0, 0.02); gates, shifts, scales and the head start at 0 (adaLN-Zero)."""
+        """Xavier as in DiT; gates, shifts, scales and the head start at 0 (adaLN-Zero).
+
+        Narrow models need it: with GPT-2's 0.02 the bound after 600 steps was 2.62, not 2.51 nats
+        (2 x 128, batch 16 x 64, Tiny Shakespeare, one seed each; AMD EPYC, 1 thread).
+        """
         for name, parameter in self.named_parameters():
             if parameter.dim() < 2 or "modulation" in name or name.startswith("head"):
                 nn.init.zeros_(parameter)
-            else:
+            elif name == "embed.weight":
                 nn.init.normal_(parameter, std=0.02)
+            else:
+                nn.init.xavier_uniform_(parameter)
 
     def forward(self, ids_BT: Tensor, sigma_B: Tensor) -> Tensor:
         """[B, T], [B] -> [B, T, V]; T is at most the context."""

@@ -10,7 +10,7 @@ Does not help when: products run in bf16; on CPUs with AVX2 only, where torch do
 Numbers: rounding, at float32's accuracy. What timing decided stands in the plan of a run as
     `rate`, so that a resumed run does the same.
 Measured: on an AMD EPYC with AVX2 only, torch 2.13: the same bits, so nothing changes; with
-    AVX-512 it is not measured here yet.
+    AVX-512 it is not measured here.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html
 """
 
