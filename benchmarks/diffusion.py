@@ -156,7 +156,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             "benchmark": "diffusion",
             "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "command": f"python -m benchmarks.diffusion {' '.join(argv or sys.argv[1:])}".strip(),
-            "settings": settings,
+            "data": chosen.data.name,  # where it lies is this machine's business
+            "settings": [each for each in settings if not each.startswith("data.path=")],
             "facts": parts.facts(),
             "hardware": detect("cpu").to_json(),
             "threads": torch.get_num_threads(),
