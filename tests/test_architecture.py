@@ -12,7 +12,7 @@ import hotloop
 ROOT = Path(__file__).parents[1] / "src" / "hotloop"
 LAYERS = [  # lowest first; a module may import its own folder and anything lower
     {"core"},
-    {"session", "rules"},
+    {"session", "rules"},  # rules: torch-free
     {"probe"},
     {"techniques", "data", "models"},
     {"recipes", "training"},
@@ -31,7 +31,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 TORCH_FREE = sorted(
     ".".join(("hotloop", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
     for path in FILES
-    if path.relative_to(ROOT).parts[0] in {"core", "techniques", "report", "cli", "session.py"}
+    if path.relative_to(ROOT).parts[0]
+    in {"core", "rules", "techniques", "report", "cli", "session.py"}
     or path.name.endswith(("_config.py", "_presets.py"))
     or path.name
     in {"store.py", "registry.py", "request.py", "library.py", "auto.py", "__init__.py"}

@@ -69,8 +69,11 @@ class Finding:
 
     @property
     def is_correctness(self) -> bool:
-        """Whether the run does something else than its author believes: no speed is worth that."""
-        return self.rule[0] in _CORRECTNESS
+        """Whether the run does something else than its author believes: no speed is worth that.
+
+        What has a share of the wall time is a matter of speed, whatever group its rule is in.
+        """
+        return self.rule[0] in _CORRECTNESS and self.share is None
 
     def to_json(self) -> dict[str, object]:
         """Return an entry of findings.json."""

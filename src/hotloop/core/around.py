@@ -1,0 +1,81 @@
+"""What stood around a training script, as plain facts: process, configuration, child runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hotloop.core.finding import Place
+
+__all__ = ["Ceiling", "Config", "Operator", "Process"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A configuration file the script opened."""
+
+    path: str
+    text: str  # at most 256 KiB
+    read: tuple[str, ...] | None = None  # dotted keys that were read; None: not tracked
+    place: Place | None = None  # where it was opened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """The process: switches, counters and the world around it."""
+
+    threads: int | None = None  # torch.get_num_threads()
+    interop: int | None = None
+    thread_places: tuple[Place, ...] = ()  # calls of set_num_threads and its like
+    switches: Mapping[str, str] = field(default_factory=dict)  # "cudnn.benchmark" -> "True", …
+    environment: Mapping[str, str] = field(default_factory=dict)  # of the names rules know
+    gc_seconds: float = 0.0
+    gc_full: int = 0  # collections of the oldest generation during steps
+    gc_longest: float = 0.0  # seconds
+    involuntary_switches: float | None = None  # per second
+    throttled: float | None = None  # share of cgroup periods
+    other_cores: float | None = None  # that other processes kept busy
+    graphs: int = 0  # Dynamo's
+    graph_breaks: int = 0
+    break_reasons: tuple[str, ...] = ()
+    late_graphs: int = 0  # compiled after step 20
+    compile_seconds: float = 0.0
+    seeds_in_step: int = 0  # torch.manual_seed and its like between first and last step
+    seed_places: tuple[Place, ...] = ()
+    autocast: tuple[str, ...] = ()  # "cpu bfloat16", … as entered
+    backward_in_autocast: bool = False
+    allocator: Mapping[str, float] = field(default_factory=dict)  # num_alloc_retries, peak, …
+    shm_used: float | None = None  # share of /dev/shm
+    disk_read: float | None = None  # bytes/s
+    page_cache: float | None = None  # share of the memory
+    children: int = 0  # processes it started
+    world: int = 1
+    backend: str | None = None  # of torch.distributed
+    ranks: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # figure -> per rank
+    warnings: tuple[str, ...] = ()  # texts of torch's and its libraries' warnings
+    output: tuple[str, ...] = ()  # lines of stdout and stderr that speak of settings; at most 200
+    opened: tuple[str, ...] = ()  # data files read
+    failed: tuple[str, ...] = ()  # paths that were tried and not there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One of the hottest operators of the profile."""
+
+    name: str
+    shapes: str
+    seconds: float  # self time, per step
+    share: float  # of the profiled step
+    calls: float  # per step
+    device: Literal["cpu", "cuda"] = "cpu"
+    dtype: str | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """What a short child run with one cost taken away reached."""
+
+    name: Literal["compute", "no logging", "no optimizer", "loader alone", "baseline"]
+    step_time: tuple[float, ...] = ()  # seconds
+    factor: float | None = None  # how many times faster than the baseline, at most
+    why_not: str | None = None

@@ -1,0 +1,131 @@
+"""What a script built and how it was used, as plain facts: models, optimizers, schedulers.
+
+Numbers of parameters are counts of numbers, not of tensors; unknown is None.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hotloop.core.finding import Place
+
+__all__ = ["Attention", "Group", "Model", "Optimizer", "Repeat", "Scaler", "Scheduler"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One parameter group of an optimizer."""
+
+    parameters: int  # numbers in it
+    tensors: int
+    frozen: int = 0  # numbers that do not require a gradient
+    without_gradient: int = 0  # numbers that require one and never got it
+    dtypes: tuple[str, ...] = ("float32",)
+    fused: bool | None = None
+    foreach: bool | None = None
+    weight_decay: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimizer:
+    """An optimizer that was stepped, or built and never stepped (`steps` 0)."""
+
+    key: int
+    name: str
+    place: Place | None = None
+    groups: tuple[Group, ...] = ()
+    steps: int = 0
+    rates: tuple[tuple[int, float], ...] = ()  # (step, learning rate of the first group), sampled
+    updates: tuple[float, ...] = ()  # median |update| over the weight's spacing, sampled tensors
+    zeroed_to_none: bool | None = None  # zero_grad(set_to_none=...) as it was called
+    zero_grad: int = 0  # calls, of optimizers and modules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler:
+    """A learning-rate scheduler."""
+
+    name: str
+    place: Place | None = None
+    steps: int = 0  # calls
+    total: int | None = None  # steps it was built for (T_max, total_steps, total_iters, lambda's)
+    optimizer_steps: int = 0  # of its optimizer in the same time
+    step_places: tuple[Place, ...] = ()  # where it is stepped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaler:
+    """A GradScaler."""
+
+    place: Place | None = None
+    enabled: bool = True
+    scaled: int = 0  # losses it scaled
+    steps: int = 0
+    skipped: int = 0  # steps it left out
+    unscaled: int = 0  # calls of unscale_
+    scale: float | None = None  # last
+    autocast: str | None = None  # dtype seen in the forward pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """A module that ran more than once per forward pass, or again on what it had seen."""
+
+    module: str  # its name in the model
+    kind: str  # its class
+    place: Place | None = None  # its class, where that is the project's own
+    calls: float = 1.0  # per forward pass of the root
+    same_input: bool = False  # more than once on the same tensors within one forward pass
+    again: float | None = None  # share of forward passes with inputs it had had in another epoch
+    frozen: bool = False  # nothing trainable in it or before it
+    parameters: int = 0
+    seconds: float | None = None  # per forward pass, measured on sampled passes
+    call_places: tuple[Place, ...] = ()  # where it is called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """How attention is computed."""
+
+    kind: Literal["sdpa", "eager", "flash", "flex", "other"]
+    kernel: str | None = None  # of SDPA: flash, efficient, math, cudnn
+    calls: float = 0.0  # per forward pass
+    why_math: str | None = None
+    configured: str | None = None  # what the model's configuration asks for
+    causal: bool | None = None  # a later token changes no earlier output (probed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """An outermost module that was called."""
+
+    name: str  # its class
+    place: Place | None = None  # of the class, where it is the project's own
+    role: Literal["train", "evaluate only"] = "train"
+    parameters: int = 0  # numbers
+    trainable: int = 0
+    bytes: int = 0
+    dtypes: Mapping[str, int] = field(default_factory=dict)  # dtype -> numbers
+    device: str = "cpu"
+    compute: str | None = None  # dtype of matrix products: the autocast dtype or the weights'
+    dead: tuple[str, ...] = ()  # trainable parameters that never got a gradient
+    dead_parameters: int = 0  # numbers in them
+    unused: tuple[str, ...] = ()  # modules with parameters that no forward pass called
+    unused_parameters: int = 0
+    unused_place: Place | None = None  # class or construction of the first unused module
+    repeats: tuple[Repeat, ...] = ()
+    frozen_graph: str | None = None  # a frozen prefix module whose output required grad needlessly
+    frozen_prefix_seconds: float | None = None  # of each forward pass
+    attention: tuple[Attention, ...] = ()
+    normalised: bool = False  # batch norm: the micro batch is part of the mathematics
+    dropout: float | None = None  # largest probability
+    convolutions: int = 0
+    bias_before_norm: int = 0  # convolutions with a bias that a batch norm removes
+    channels_last: bool | None = None
+    checkpointed: bool = False  # activation checkpointing is on
+    compiled: bool = False
+    output: tuple[int, ...] = ()  # shape of the largest output
+    outputs_unused: tuple[str, ...] = ()  # fields of the output nobody read
+    forward_modes: Mapping[str, int] = field(default_factory=dict)  # "train grad", "eval grad", …
+    wrapped: str | None = None  # DataParallel, DistributedDataParallel, FSDP
+    adapters: tuple[str, ...] = ()  # kinds of adapters: lora, dora, peft

@@ -1,0 +1,128 @@
+"""The case a rule judges: everything that was seen of one run, as one value that JSON can hold.
+
+Format history of case.json: schema 1 (2026-11).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hotloop.core.around import Ceiling, Config, Operator, Process
+from hotloop.core.built import Model, Optimizer, Scaler, Scheduler
+from hotloop.core.codec import from_json, to_json
+from hotloop.core.errors import DataError
+from hotloop.core.hardware import Hardware
+from hotloop.core.measurement import Measurement
+from hotloop.core.observed import Batches, Evaluation, Loader, Save, Stack, Steps, Sync
+
+__all__ = ["IN_STEP", "SCHEMA", "Case"]
+
+SCHEMA = 1
+IN_STEP = (
+    "data wait",
+    "prepare",
+    "host to device",
+    "forward",
+    "backward",
+    "optimizer",
+    "host waits",
+    "after step",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One observed run of a script. What was not looked at is empty or None."""
+
+    hardware: Hardware
+    script: str  # absolute path, or the name of the module
+    wall: Mapping[str, float]  # seconds by row of observed.ROWS; they sum to the observed time
+    steps: Steps
+    framework: Literal["plain", "transformers", "lightning", "accelerate", "fabric"] = "plain"
+    stopped: str | None = None  # why it was stopped early; None: it ran to its end
+    planned_steps: int | None = None  # optimizer steps of the whole run, where it can be known
+    epochs: int = 0  # started, of the training loader
+    stacks: tuple[Stack, ...] = ()
+    loaders: tuple[Loader, ...] = ()
+    batches: tuple[Batches, ...] = ()
+    models: tuple[Model, ...] = ()
+    optimizers: tuple[Optimizer, ...] = ()
+    schedulers: tuple[Scheduler, ...] = ()
+    scalers: tuple[Scaler, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+    saves: tuple[Save, ...] = ()
+    syncs: tuple[Sync, ...] = ()
+    configs: tuple[Config, ...] = ()
+    process: Process = field(default_factory=Process)
+    sources: Mapping[str, str] = field(default_factory=dict)  # path -> text, own modules
+    # name -> values in the order of time: gpu_utilisation (0..1), gpu_power_w, gpu_power_limit_w,
+    # gpu_clock_mhz, gpu_max_clock_mhz, gpu_temperature_c, gpu_memory_bytes, gpu_throttle (names),
+    # pcie_generation, pcie_generation_max, pcie_width, pcie_width_max, gpu_other_processes,
+    # cpu_cores, rss_bytes, allocated_bytes, reserved_bytes, read_bytes_per_s
+    readings: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    throttle_reasons: tuple[str, ...] = ()
+    operators: tuple[Operator, ...] = ()  # of --profile
+    profiled: bool = False
+    ceilings: tuple[Ceiling, ...] = ()  # of --ceilings
+    techniques: Mapping[str, str] = field(default_factory=dict)  # id -> read back, in effect
+    requested: Mapping[str, str] = field(default_factory=dict)  # what code and configs ask for
+    not_checked: tuple[str, ...] = ()  # a sentence each, with the reason
+    own_time: float = 0.0  # seconds of hotloop's own, in no row
+
+    @property
+    def seconds(self) -> float:
+        """Return the observed wall time, hotloop's own taken out."""
+        return sum(self.wall.values())
+
+    def row(self, name: str) -> float:
+        """Return the seconds of a row."""
+        return self.wall.get(name, 0.0)
+
+    def share(self, *rows: str) -> float:
+        """Return the part of the wall time that `rows` took, 0..1."""
+        return sum(map(self.row, rows)) / self.seconds if self.seconds else 0.0
+
+    def part(self, seconds: float) -> float:
+        """Return `seconds` as a part of the wall time, 0..1."""
+        return seconds / self.seconds if self.seconds else 0.0
+
+    def per_step(self, seconds: float) -> float | None:
+        """Return seconds of the whole run as seconds of one optimizer step."""
+        return seconds / self.steps.count if self.steps.count else None
+
+    def ceiling_without(self, seconds: float) -> float | None:
+        """Return how many times faster the run is at most, were `seconds` of it gone."""
+        left = self.seconds - seconds
+        return self.seconds / left if left > 0 else None
+
+    @property
+    def step_time(self) -> Measurement | None:
+        """Return the time from step to step in seconds; None where none was timed."""
+        return Measurement(unit="s", readings=self.steps.wall) if self.steps.wall else None
+
+    @property
+    def training_loaders(self) -> tuple[Loader, ...]:
+        """Return what feeds the training."""
+        return tuple(loader for loader in self.loaders if loader.role == "train")
+
+    @property
+    def on_card(self) -> bool:
+        """Whether it ran on a CUDA card."""
+        return self.hardware.device == "cuda" and any(
+            model.device.startswith("cuda") for model in self.models
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return case.json."""
+        body = to_json(self)
+        assert isinstance(body, dict)
+        return {"schema": SCHEMA, **body}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, object]) -> "Case":
+        """Read case.json; DataError when it is of another schema or not a case."""
+        if raw.get("schema") != SCHEMA:
+            raise DataError(
+                f"the case has schema {raw.get('schema')!r}, this version of hotloop reads {SCHEMA}"
+            )
+        return from_json(cls, {key: value for key, value in raw.items() if key != "schema"})

@@ -1,0 +1,191 @@
+"""What the script host saw of a script: plain facts, from which the rules judge.
+
+Seconds and bytes throughout; steps are optimizer steps from 1; unknown is None. Names of tensors,
+modules and files are the script's own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hotloop.core.finding import Place
+
+__all__ = ["ROWS", "Batches", "Evaluation", "Frame", "Loader", "Save", "Stack", "Steps", "Sync"]
+
+# Every second of a run belongs to one row. Those of a step come between "compile" and "evaluate".
+ROWS = (
+    "start",  # Python, hotloop's own part taken out, and the script's code before its first step
+    "import",
+    "data load",  # reading data before the first step
+    "compile",
+    "data wait",  # the loop asks a loader (or its own function) for a batch and waits
+    "prepare",  # from the batch to the forward pass: moved, masked, gradients set to zero
+    "host to device",  # copies to the card; part of "prepare" where there is no card
+    "forward",  # the loss included
+    "backward",
+    "optimizer",  # clipping and the scaler included
+    "host waits",  # the host waits for the card's result: .item() and its like
+    "after step",  # from the update to the next batch, what has no row of its own
+    "evaluate",
+    "save",
+    "log",  # print, progress bars, trackers, plots
+    "idle",  # sleeping
+    "after training",  # from the last step to the end of the script
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """One level of a call stack."""
+
+    file: str  # absolute
+    line: int
+    function: str  # qualified where Python knows it
+    own: bool  # the project's own code, not a library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """Where the main thread stood while time went into a row: samples of one and the same stack."""
+
+    row: str
+    frames: tuple[Frame, ...]  # innermost first, at most 24
+    samples: int
+    seconds: float  # of the row's time, by its share of the row's samples
+
+    @property
+    def place(self) -> Place | None:
+        """Return the innermost line of the project's own code."""
+        own = next((frame for frame in self.frames if frame.own), None)
+        return Place(file=own.file, line=own.line) if own else None
+
+    def passes(self, *parts: str) -> bool:
+        """Whether a frame's "file:function" contains one of `parts`."""
+        return any(part in f"{f.file}:{f.function}" for f in self.frames for part in parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The optimizer steps. Lists hold one entry per observed step, thinned evenly to 2,000."""
+
+    count: int  # all optimizer steps that were made
+    wall: tuple[float, ...] = ()  # seconds from step to step, evaluation and saving left out
+    rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # row -> seconds, as `wall`
+    numbers: tuple[int, ...] = ()  # which step each entry is
+    backwards: float | None = None  # backward calls per step, median: the accumulation
+    optimizers: int = 1  # distinct optimizers stepped in a cycle
+    how: Literal["optimizer", "backward", "none"] = "optimizer"  # what ends a step
+    samples: float | None = None  # of a micro batch, median
+    tokens: float | None = None  # of a micro batch, padding included, median
+    losses: tuple[tuple[int, float], ...] = ()  # (step, value at backward), sampled
+    nonfinite: int | None = None  # first step whose loss was NaN or infinite
+    main_cpu: float | None = None  # share of the step time the main thread was computing, 0..1
+    starved: float | None = None  # share of sampled steps where the card was done first (run-ahead)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loader:
+    """A DataLoader, or a function of the script that makes batches (`kind` hand-made)."""
+
+    key: int
+    kind: Literal["DataLoader", "hand-made"] = "DataLoader"
+    role: Literal["train", "evaluate", "unused"] = "train"
+    place: Place | None = None  # where it was built, or where the function is called
+    dataset: str = ""  # its type
+    getitem: Place | None = None  # its __getitem__, where that is the project's own
+    collate: str = "default_collate"
+    collate_place: Place | None = None
+    length: int | None = None  # samples of the data set
+    batches: int | None = None  # of one epoch
+    batch_size: int | None = None
+    workers: int = 0
+    pin_memory: bool = False
+    persistent: bool = False
+    prefetch_factor: int | None = None
+    drop_last: bool = False
+    shuffle: bool | None = None
+    sampler: str = ""
+    in_order: bool = True
+    iterable: bool = False
+    worker_info: bool | None = None  # an iterable data set asks for its worker's number
+    vectorised: bool = False  # __getitems__
+    in_memory: bool | None = None  # tensors or arrays that are there already
+    uses_random: bool | None = None  # reading a sample draws from a global generator
+    set_epoch: int | None = None  # calls of a distributed sampler's set_epoch
+    iterations: int = 0  # how often it was started: its epochs
+    waits: tuple[float, ...] = ()  # seconds the loop waited per batch, at most 2,000
+    first_waits: tuple[float, ...] = ()  # of those, the first of each epoch
+    empty: float | None = None  # share of waits that met an empty queue (workers > 0)
+    items: tuple[float, ...] = ()  # seconds per dataset[i], sampled, workers = 0
+    collates: tuple[float, ...] = ()  # seconds per collate call, sampled, workers = 0
+    batch_bytes: int | None = None
+    dataset_bytes: int | None = None
+    dtypes: tuple[str, ...] = ()
+    pinned: bool | None = None
+    worker_cpu: float | None = None  # cores its processes kept busy
+    repeats: float | None = None  # share of sampled items read again with equal result next epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """What the model was given, from sampled batches of one loader or of hand-made ones."""
+
+    loader: int | None = None  # Loader.key
+    role: Literal["train", "evaluate"] = "train"
+    sampled: int = 0  # batches
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # field -> of the first
+    widths: tuple[int, ...] = ()  # sequence length of each sampled batch, padding included
+    lengths: tuple[int, ...] = ()  # real tokens of each sampled row
+    pad_id: int | None = None
+    padding: float | None = None  # share of positions that are padding, 0..1
+    truncated: float | None = None  # share of rows that fill the whole width, where rows vary
+    ignored: float | None = None  # share of label positions that carry no loss (-100)
+    duplicated: float | None = None  # share of rows equal to an earlier row of the same epoch
+    shifted: int | None = None  # rows are windows this many positions apart (stride)
+    overlap: float | None = None  # how often each position of the source is read per epoch
+    in_evaluation: float | None = None  # share of evaluation rows that are training rows too
+    label: str | None = None  # name of the field or argument taken for the label
+    labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
+    decoded: str | None = None  # one sample as text, or its numbers
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """One stretch of no-grad forward passes."""
+
+    at: float  # seconds since the start
+    seconds: float
+    step: int  # optimizer steps made before
+    batches: int
+    place: Place | None = None
+    with_grad: bool = False  # autograd recorded it
+    training_mode: bool = False  # the model was not in eval()
+    loader: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Save:
+    """One file written by torch.save and its like."""
+
+    at: float  # seconds since the start
+    seconds: float
+    step: int
+    bytes: int | None
+    path: str
+    place: Place | None = None
+    kinds: tuple[str, ...] = ()  # of model, optimizer, scheduler, scaler, rng, epoch, other
+    frozen_bytes: int = 0  # of parameters that are never trained
+    same_path: bool = False  # an earlier save wrote the same path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sync:
+    """A place where the host waited for the card, or would on one."""
+
+    method: str  # item, tolist, cpu, numpy, bool, nonzero, ..., empty_cache, gc.collect
+    place: Place | None
+    calls: int
+    per_step: float
+    seconds: float
+    row: str = "after step"  # where it happened; "evaluate" for evaluation loops

@@ -1,0 +1,193 @@
+"""The project's code as rules read it: parsed once, calls and loops found by name.
+
+Only syntax: nothing is imported or run. A name is what stands in the source ("optimizer.step"),
+aliases of imports resolved to their origin ("torch.nn.functional.cross_entropy").
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["Code", "Loop", "Module", "calls", "dotted", "parse"]
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """One file of the project."""
+
+    path: str
+    text: str
+    tree: ast.Module
+    aliases: Mapping[str, str]  # local name -> dotted origin
+
+    def place(self, node: ast.AST) -> Place:
+        """Return where a node stands."""
+        return Place(file=self.path, line=getattr(node, "lineno", None))
+
+    def name(self, node: ast.AST) -> str:
+        """Return the dotted name of a call's function or of an expression; "" when it has none."""
+        found = dotted(node.func if isinstance(node, ast.Call) else node)
+        head, dot, rest = found.partition(".")
+        return self.aliases.get(head, head) + dot + rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """A loop that trains: a backward pass is made in it, directly or in a function it calls."""
+
+    module: Module
+    node: ast.For | ast.While
+    functions: tuple[Function, ...]  # of the project, called from it, directly or through others
+    inner: bool  # no training loop stands inside it: the loop over batches
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """Return all that runs in the loop, the project's own functions included."""
+        for part in (*self.node.body, *self.functions):
+            yield from ast.walk(part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """All files of the project that could be parsed, the script first."""
+
+    modules: tuple[Module, ...]
+    functions: Mapping[str, tuple[tuple[Module, Function], ...]]  # bare name -> definitions
+    loops: tuple[Loop, ...]  # training loops, outer ones before inner ones
+
+    @property
+    def inner_loops(self) -> tuple[Loop, ...]:
+        """Return the loops over batches."""
+        return tuple(loop for loop in self.loops if loop.inner)
+
+    def module_of(self, node: ast.AST) -> Module:
+        """Return the file a node is from; StopIteration when it is from none."""
+        return next(m for m in self.modules if any(node is n for n in ast.walk(m.tree)))
+
+
+def dotted(node: ast.AST) -> str:
+    """Return "a.b.c" for such an expression, "" for any other; a call inside counts as its name."""
+    parts: list[str] = []
+    while True:
+        if isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Call):
+            parts.append("()")
+            node = node.func
+        elif isinstance(node, ast.Name):
+            parts.append(node.id)
+            return ".".join(reversed(parts)).replace(".()", "()")
+        else:
+            return ".".join(reversed([*parts, ""])).replace(".()", "()") if parts else ""
+
+
+def calls(nodes: ast.AST | Iterator[ast.AST], *names: str) -> Iterator[ast.Call]:
+    """Return the calls below whose last name is one of `names`: "backward" is "loss.backward"."""
+    walked = ast.walk(nodes) if isinstance(nodes, ast.AST) else nodes
+    for node in walked:
+        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in names:
+            yield node
+
+
+def parse(sources: Mapping[str, str]) -> Code:
+    """Return the parsed project; files that are no Python are left out."""
+    return _parse(tuple(sources.items()))
+
+
+@functools.lru_cache(maxsize=8)
+def _parse(sources: Sequence[tuple[str, str]]) -> Code:
+    modules = []
+    for path, text in sources:
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            continue
+        modules.append(Module(path=path, text=text, tree=tree, aliases=_aliases(tree)))
+    functions: dict[str, tuple[tuple[Module, Function], ...]] = {}
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, Function):
+                functions[node.name] = (*functions.get(node.name, ()), (module, node))
+    return Code(modules=tuple(modules), functions=functions, loops=_loops(modules, functions))
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update({a.asname: a.name for a in node.names if a.asname})
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.update({a.asname or a.name: f"{node.module}.{a.name}" for a in node.names})
+    return found
+
+
+_OFTEN = {
+    "forward",
+    "__call__",
+    "__init__",
+    "step",
+    "backward",
+    "append",
+    "update",
+    "train",
+    "eval",
+}
+
+
+def _reached(
+    body: Sequence[ast.AST], functions: Mapping[str, tuple[tuple[Module, Function], ...]]
+) -> tuple[Function, ...]:
+    """Return the project's functions that are called by name from `body`, and from each other."""
+    found: dict[int, Function] = {}
+    left = list(body)
+    while left:
+        for node in ast.walk(left.pop()):
+            if not isinstance(node, ast.Call):
+                continue
+            name = dotted(node.func).rpartition(".")[2]
+            plain = isinstance(node.func, ast.Name)
+            for _, function in functions.get(name, ()) if plain or name not in _OFTEN else ():
+                if id(function) not in found:
+                    found[id(function)] = function
+                    left.append(function)
+    return tuple(found.values())
+
+
+def _loops(
+    modules: Sequence[Module], functions: Mapping[str, tuple[tuple[Module, Function], ...]]
+) -> tuple[Loop, ...]:
+    found = []
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.For | ast.While):
+                reached = _reached(node.body, functions)
+                if any(_trains(part) for part in (*node.body, *reached)):
+                    found.append((module, node, reached))
+    training = {id(node) for _, node, _ in found}
+    return tuple(
+        Loop(
+            module=module,
+            node=node,
+            functions=reached,
+            inner=not any(
+                id(below) in training and below is not node
+                for part in (*node.body, *reached)
+                for below in ast.walk(part)
+            ),
+        )
+        for module, node, reached in found
+    )
+
+
+def _trains(node: ast.AST) -> bool:
+    return next(calls(node, "backward", "manual_backward", "grad"), None) is not None

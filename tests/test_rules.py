@@ -1,0 +1,93 @@
+"""The contract every rule keeps. A new one is held to it by being listed in ALL.
+
+Each rule has a golden file, tests/golden/rules/<its file>.py: POSITIVE, cases it must speak of,
+and NEGATIVE, cases it must stay silent about.
+"""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.golden.cases import CPU, healthy, on_card
+
+from hotloop import rules, techniques
+from hotloop.core.case import Case
+from hotloop.core.observed import Steps
+from hotloop.rules.base import HEADINGS, UNSEEN, Needs, Rule, unmet
+
+every_rule = pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.label)
+FOLDER = Path(rules.__file__).parent
+EMPTY = Case(hardware=CPU, script="train.py", wall={}, steps=Steps(count=0))
+
+
+def stem(rule: Rule) -> str:
+    return f"{rule.id.lower()}_{rule.name}"
+
+
+def golden(rule: Rule) -> Any:
+    return importlib.import_module(f"tests.golden.rules.{stem(rule)}")
+
+
+def order(rule: Rule) -> tuple[str, int]:
+    return rule.id[0], int(rule.id[1:])
+
+
+def test_the_list_is_sorted_whole_and_unique():
+    ids = [rule.id for rule in rules.ALL]
+    assert len(set(ids)) == len(ids) >= 70
+    assert list(rules.ALL) == sorted(rules.ALL, key=order)
+    files = {p.stem for p in FOLDER.glob("*.py")} - {"__init__", "base"}
+    assert files == {stem(rule) for rule in rules.ALL}
+
+
+@every_rule
+def test_the_page_is_whole(rule: Rule):
+    first, _, body = rule.page.partition("\n\n")
+    assert re.fullmatch(r"\S.+\.", first, flags=re.DOTALL)
+    _, *rest = re.split(r"^(\w[\w ]*:)", body, flags=re.MULTILINE)
+    found = dict(zip(rest[::2], rest[1::2], strict=True))
+    assert tuple(found) == HEADINGS
+    assert all(text.split() for text in found.values())
+    assert rule.page == sys.modules[rule.judge.__module__].__doc__
+    card = {Needs.CARD, Needs.READINGS} & set(rule.needs)
+    assert (UNSEEN in " ".join(found["Seen:"].split())) or not card
+
+
+@every_rule
+def test_it_speaks_of_what_it_is_for(rule: Rule):
+    assert golden(rule).POSITIVE
+    for case in golden(rule).POSITIVE:
+        assert unmet(case, rule.needs) is None
+        finding = rule.judge(case)
+        assert finding is not None
+        assert finding.rule == rule.label
+        assert finding.remedies
+        assert finding.claim[0] != " "
+        assert not finding.claim.endswith(".")
+        for remedy in finding.remedies:
+            known = {technique.id for technique in techniques.ALL}
+            assert remedy.technique is None or remedy.technique in known
+        assert finding.is_correctness == (rule.kind == "correctness")
+        if rule.kind == "speed" and finding.severity != "note":
+            assert finding.share is None or finding.share >= 0.02
+        assert Case.from_json(case.to_json()) == case
+
+
+@every_rule
+def test_it_stays_silent_otherwise(rule: Rule):
+    assert golden(rule).NEGATIVE
+    for case in [*golden(rule).NEGATIVE, healthy(), on_card()]:
+        if unmet(case, rule.needs) is None:
+            assert rule.judge(case) is None
+    if unmet(EMPTY, rule.needs) is None:
+        assert rule.judge(EMPTY) is None
+
+
+@every_rule
+def test_its_umbrella_is_a_rule(rule: Rule):
+    if rule.under is not None:
+        umbrella = next(other for other in rules.ALL if other.id == rule.under)
+        assert umbrella.weight < rule.weight
