@@ -76,7 +76,7 @@ def healthy(**changes: Any) -> Case:
                 key=1,
                 name="AdamW",
                 place=Place(file=SCRIPT, line=30),
-                groups=(Group(parameters=100_000, tensors=8),),
+                groups=(Group(parameters=100_000, tensors=8, fused=True),),
                 steps=1000,
                 rates=tuple((step, 1e-3) for step in range(1, 1001, 10)),
             ),

@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 from hotloop.report.axis import linear
-from hotloop.report.chart import Chart, Line, bar, draw, legend
+from hotloop.report.chart import Chart, Event, Line, bar, draw, legend
 from hotloop.report.thin import Bucket
 
 
@@ -67,6 +67,14 @@ def test_a_long_curve_is_not_cut_off_like_a_text():
     path = re.search(r'class="line a train"[^>]* d="M([^"]*)"', draw(replace(CHART, lines=[line])))
     assert path is not None
     assert len(path[1].split()) == 2000
+
+
+def test_events_of_two_kinds_at_one_place_do_not_cover_each_other():
+    events = [Event(label="save", look="save", at=[5.0]), Event(label="e", look="epoch", at=[5.0])]
+    made = draw(replace(CHART, events=events))
+    assert 'class="event save" x1="50.00%" x2="50.00%" y1="0.0%" y2="50.0%"' in made
+    assert 'class="event epoch" x1="50.00%" x2="50.00%" y1="50.0%" y2="100.0%"' in made
+    assert "save</li>" in made
 
 
 def test_only_named_lines_have_a_legend():

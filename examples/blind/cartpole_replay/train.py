@@ -69,14 +69,16 @@ class ReplayBuffer:
 
 
 def make_net():
-    return nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
+    return nn.Sequential(
+        nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)
+    )
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="./out")
-    parser.add_argument("--steps", type=int, default=2500)
-    parser.add_argument("--warmup", type=int, default=50000)
+    parser.add_argument("--steps", type=int, default=1300)
+    parser.add_argument("--warmup", type=int, default=60000)
     args = parser.parse_args()
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -91,7 +93,7 @@ def main():
 
     obs, episode, returns, losses = env.reset(), 0.0, [], []
     for step in range(-args.warmup, args.steps):
-        eps = 1.0 if step < 0 else max(0.05, 1.0 - step / 1500)
+        eps = 1.0 if step < 0 else max(0.05, 1.0 - step / 1000)
         if random.random() < eps:
             action = random.randrange(2)
         else:
@@ -107,7 +109,7 @@ def main():
         if step < 0:
             continue
 
-        idx, weights, (s, a, r, s2, d) = buffer.sample(64, beta=0.4 + 0.6 * step / args.steps)
+        idx, weights, (s, a, r, s2, d) = buffer.sample(32, beta=0.4 + 0.6 * step / args.steps)
         with torch.no_grad():
             goal = r + 0.99 * (1 - d) * target(s2).max(1).values
         error = net(s).gather(1, a.unsqueeze(1)).squeeze(1) - goal
@@ -119,7 +121,9 @@ def main():
         losses.append(loss.item())
         if step % 200 == 0:
             target.load_state_dict(net.state_dict())
-            print(f"step {step} loss {np.mean(losses[-200:]):.4f} return {np.mean(returns[-20:]):.1f}")
+            print(
+                f"step {step} loss {np.mean(losses[-200:]):.4f} return {np.mean(returns[-20:]):.1f}"
+            )
 
     torch.save(net.state_dict(), out / "dqn.pt")
 

@@ -73,9 +73,9 @@ def distil_loss(student_logits, teacher_logits, targets, temperature=2.0, alpha=
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="./out")
-    parser.add_argument("--teacher-steps", type=int, default=30)
+    parser.add_argument("--teacher-steps", type=int, default=20)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--batch-size", type=int, default=12)
     parser.add_argument("--context", type=int, default=64)
     args = parser.parse_args()
     out = Path(args.out)
@@ -88,11 +88,11 @@ def main():
     data = torch.tensor([stoi[c] for c in text])
     train, val = data[:-10000], data[-10000:]
 
-    teacher = CharLM(len(chars), args.context, dim=128, layers=4, heads=4)
+    teacher = CharLM(len(chars), args.context, dim=128, layers=3, heads=4)
     train_teacher(teacher, train, args.teacher_steps, args.batch_size, args.context)
     teacher.eval()
 
-    student = CharLM(len(chars), args.context, dim=48, layers=1, heads=2)
+    student = CharLM(len(chars), args.context, dim=32, layers=1, heads=2)
     optimizer = torch.optim.AdamW(student.parameters(), lr=3e-3)
     for step in range(args.steps):
         x, y = get_batch(train, args.batch_size, args.context)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 HERE = Path(__file__).resolve().parent
 PAD, UNK = 0, 1
-MAX_LEN = 192
+MAX_LEN = 128
 
 
 def load_reviews(path):
@@ -51,7 +51,7 @@ def collate(batch):
 
 
 class ReviewClassifier(nn.Module):
-    def __init__(self, vocab_size, dim=64, heads=4, layers=2):
+    def __init__(self, vocab_size, dim=48, heads=4, layers=1):
         super().__init__()
         self.tok = nn.Embedding(vocab_size, dim, padding_idx=PAD)
         self.pos = nn.Embedding(MAX_LEN, dim)
@@ -99,7 +99,7 @@ def main():
     test_loader = DataLoader(ReviewDataset(test_rows, vocab), batch_size=64, collate_fn=collate)
 
     model = ReviewClassifier(len(vocab) + 2)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
 
     for epoch in range(args.epochs):
         model.train()

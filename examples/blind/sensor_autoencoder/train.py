@@ -1,11 +1,13 @@
 """Denoising autoencoder for windows of a simulated vibration sensor."""
 
 import argparse
+import json
 from pathlib import Path
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
 
 
 def simulate_sensor(samples, seed=0):
@@ -34,66 +36,61 @@ class Denoiser(nn.Module):
         return self.decoder(self.encoder(x))
 
 
-@torch.no_grad()
-def evaluate(model, windows):
+def evaluate(model, loader):
     model.eval()
-    loss = F.mse_loss(model(windows), windows).item()
-    model.train()
-    return loss
-
-
-def save_checkpoint(path, model, optimizer, step, history, examples):
-    torch.save(
-        {
-            "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(),
-            "step": step,
-            "history": history,
-            "examples": examples,
-        },
-        path,
-    )
+    total = count = 0
+    with torch.no_grad():
+        for noisy, clean in loader:
+            total += F.mse_loss(model(noisy), clean, reduction="sum").item()
+            count += clean.numel()
+    return total / count
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="./out")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--epochs", type=int, default=14)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--width", type=int, default=192)
     parser.add_argument("--noise", type=float, default=0.2)
-    parser.add_argument("--save-every", type=int, default=10)
     args = parser.parse_args()
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
 
-    windows = make_windows(simulate_sensor(1_600_000), args.width, stride=16)
-    n_val = 512
-    train, val = windows[:-n_val], windows[-n_val:]
-    examples = val[:8]
-    print(f"{len(train)} training windows, {len(val)} validation windows")
+    clean = make_windows(simulate_sensor(160_000), args.width, stride=24)
+    noisy = clean + args.noise * torch.randn_like(clean)
+    split = int(0.6 * len(clean))
+    train_set = TensorDataset(noisy[:split], clean[:split])
+    val_set = TensorDataset(noisy[split:], clean[split:])
+    train_loader = DataLoader(train_set, batch_size=args.batch_size, shuffle=True, drop_last=True)
+    val_loader = DataLoader(val_set)
+    print(f"{len(train_set)} training windows, {len(val_set)} validation windows")
 
     model = Denoiser(args.width)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    history = []
+    best, history = float("inf"), []
 
-    for step in range(1, args.steps + 1):
-        idx = torch.randint(len(train), (args.batch_size,))
-        clean = train[idx]
-        noisy = clean + args.noise * torch.randn_like(clean)
-        loss = F.mse_loss(model(noisy), clean)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    for epoch in range(args.epochs):
+        model.train()
+        running = 0.0
+        for noisy_batch, clean_batch in train_loader:
+            loss = F.mse_loss(model(noisy_batch), clean_batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            running += loss.item()
 
-        if step % args.save_every == 0:
-            history.append((step, loss.item()))
-            save_checkpoint(out / "last.pt", model, optimizer, step, history, examples)
-        if step % 100 == 0:
-            print(f"step {step} loss {loss.item():.4f} val {evaluate(model, val):.4f}")
+        train_loss = running / len(train_loader)
+        val_loss = evaluate(model, val_loader)
+        history.append({"epoch": epoch, "train": train_loss, "val": val_loss})
+        print(f"epoch {epoch} train {train_loss:.4f} val {val_loss:.4f}")
+        if val_loss < best:
+            best = val_loss
+            torch.save(model.state_dict(), out / "best.pt")
 
-    print("done, checkpoint in", out / "last.pt")
+    (out / "history.json").write_text(json.dumps(history, indent=2))
+    print(f"best val {best:.4f}")
 
 
 if __name__ == "__main__":

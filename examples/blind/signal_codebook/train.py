@@ -25,12 +25,17 @@ def make_waves(n, length, seed):
 class Quantizer(nn.Module):
     def __init__(self, num_codes, dim, beta=0.25):
         super().__init__()
+        self.num_codes = num_codes
         self.codebook = nn.Embedding(num_codes, dim)
-        nn.init.uniform_(self.codebook.weight, -0.5, 0.5)
         self.beta = beta
+        self.started = False
 
     def forward(self, z):
         flat = z.transpose(1, 2).reshape(-1, z.size(1))
+        if self.training and not self.started:
+            with torch.no_grad():
+                self.codebook.weight.copy_(flat[torch.randperm(len(flat))[: self.num_codes]])
+            self.started = True
         codes = self.codebook.weight
         dist = ((flat.unsqueeze(1) - codes.unsqueeze(0)) ** 2).sum(-1)
         idx = dist.argmin(dim=1)
@@ -41,7 +46,7 @@ class Quantizer(nn.Module):
 
 
 class VQAutoencoder(nn.Module):
-    def __init__(self, dim=64, num_codes=512):
+    def __init__(self, dim=32, num_codes=512):
         super().__init__()
         self.encoder = nn.Sequential(
             nn.Conv1d(1, 32, 8, stride=4, padding=2),
@@ -49,6 +54,7 @@ class VQAutoencoder(nn.Module):
             nn.Conv1d(32, dim, 4, stride=2, padding=1),
             nn.ReLU(),
             nn.Conv1d(dim, dim, 3, padding=1),
+            nn.GroupNorm(1, dim),
         )
         self.quantizer = Quantizer(num_codes, dim)
         self.decoder = nn.Sequential(
@@ -69,13 +75,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="./out")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--batch-size", type=int, default=16)
     args = parser.parse_args()
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
 
-    train = make_waves(1600, 256, seed=1)
+    train = make_waves(640, 256, seed=1)
     val = make_waves(128, 256, seed=2)
     model = VQAutoencoder()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)

@@ -12,19 +12,19 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-BUCKETS = 2**17
-DIM = 48
+BUCKETS = 2**18
+DIM = 64
 TEXT = Path(__file__).resolve().parents[1] / "data" / "shakespeare.txt"
 
 
-def ngrams(line, low=3, high=5):
+def ngrams(line, low=4, high=5):
     line = f"<{line.lower()}>"
     for n in range(low, high + 1):
         for i in range(len(line) - n + 1):
             yield zlib.crc32(line[i : i + n].encode()) % BUCKETS
 
 
-def load_data(n_lines=2400):
+def load_data(n_lines=1000):
     lines = [ln for ln in TEXT.read_text().splitlines() if len(ln) > 30]
     # play 0 = Coriolanus, play 1 = Richard III; the file has one after the other
     border = next(i for i, ln in enumerate(lines) if ln.startswith("Now is the winter"))
@@ -64,9 +64,9 @@ def validate(model, batch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=50)
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--lr", type=float, default=3e-4)
+    parser.add_argument("--epochs", type=int, default=44)
+    parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--lr", type=float, default=2e-4)
     parser.add_argument("--out", type=Path, default=Path("out"))
     opts = parser.parse_args()
     opts.out.mkdir(parents=True, exist_ok=True)

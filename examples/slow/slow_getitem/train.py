@@ -41,9 +41,9 @@ def get_pairs(symbols):
 class BPETokenizer:
     """Small byte pair encoding, after Sennrich et al."""
 
-    def __init__(self, texts, n_merges=120):
+    def __init__(self, texts, n_merges=80):
         words = Counter(w for t in texts for w in WORDS.findall(clean(t)))
-        splits = {w: (*w[:-1], w[-1] + "</w>") for w, _ in words.most_common(1200)}
+        splits = {w: (*w[:-1], w[-1] + "</w>") for w, _ in words.most_common(600)}
         self.ranks = {}
         for rank in range(n_merges):
             pairs = Counter()
@@ -105,16 +105,18 @@ def collate(batch):
 
 
 class Classifier(nn.Module):
-    def __init__(self, vocab_size, n_classes, dim=96):
+    """Mean of the embeddings and a hidden layer."""
+
+    def __init__(self, vocab_size, n_classes, dim=64):
         super().__init__()
         self.emb = nn.Embedding(vocab_size, dim, padding_idx=PAD)
-        self.conv = nn.Conv1d(dim, dim, 3, padding=1)
-        self.head = nn.Sequential(nn.Dropout(0.2), nn.Linear(dim, n_classes))
+        self.fc1 = nn.Linear(dim, 128)
+        self.fc2 = nn.Linear(128, n_classes)
 
     def forward(self, ids):
-        h = self.emb(ids).transpose(1, 2)
-        h = F.relu(self.conv(h)).amax(dim=2)
-        return self.head(h)
+        mask = (ids != PAD).unsqueeze(-1)
+        h = (self.emb(ids) * mask).sum(1) / mask.sum(1)
+        return self.fc2(F.relu(self.fc1(h)))
 
 
 def load():
@@ -130,9 +132,9 @@ def load():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--out", default="out")
     args = parser.parse_args()
     torch.manual_seed(0)

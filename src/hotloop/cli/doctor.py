@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from hotloop.cli.asked import ORDER, add_options, recipes, request_of, split
 from hotloop.cli.screen import Screen
+from hotloop.cli.script import add_script, console, is_script, keep_copies, limits_of, target_of
 from hotloop.cli.verdict import Report
 from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
+from hotloop.core.rundir import RunDir
 from hotloop.probe.clock import process_began
 from hotloop.probe.collector import collector_off
 from hotloop.probe.threads import watch
@@ -21,6 +23,8 @@ from hotloop.training.signals import Dropped, Signals
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from hotloop.observe import Observed
 
 __all__ = ["run"]
 
@@ -52,25 +56,68 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(args: Sequence[str]) -> int:
     """Run the verb; 0 when all could be checked, whatever was found."""
+    if is_script(args):
+        return _script(args)
     options = _parser().parse_intermixed_args(args)
+    if len(options.what) == 1 and RunDir(Path(options.what[0])).exists:
+        return _recorded(options)
     recipe, assignments = split(options.what)
     if recipe is None and not assignments:
         _refuse_options(options)
         return _machine(options)
-    _refuse_scripts(recipe)
     if options.steps is not None and options.steps < 1:
         raise UsageError(f"--steps {options.steps}: at least 1 step is needed for a time")
     return _recipe(options, recipe, assignments)
 
 
-def _refuse_scripts(what: str | None) -> None:
-    if what is None or what in RECIPES:
-        return
-    if what.endswith((".py", ".ipynb")) or Path(what).exists():
-        raise UsageError(
-            f"hotloop doctor cannot look at {what} yet: scripts and run folders are to come. "
-            f"What it looks at: this machine (no argument), and a recipe ({', '.join(RECIPES)})"
-        )
+def _script_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hotloop doctor",
+        description="Runs a training script as python would, looks where its time goes and whether "
+        "it does what\nit says, and stops it when enough was seen: after a steady reading, one "
+        "evaluation and one\nsave, or 120 s of training. Nothing in the script changes. The report "
+        "goes to stderr.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--steps", type=int, metavar="N", help="stop after N optimizer steps")
+    add("--time", type=float, metavar="S", help="stop after S seconds of training (default: 120)")
+    add("--full", action="store_true", help="let the script run to its end")
+    add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
+    add("--html", type=Path, metavar="PATH", help="write the page there as well")
+    add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/<script>-<time>")
+    add_script(parser)
+    return parser
+
+
+def _script(args: Sequence[str]) -> int:
+    options = _script_parser().parse_args(args)
+    target, limits = target_of(options), limits_of(options)
+    from hotloop.cli.diagnosis import show
+    from hotloop.observe import observe, place_for
+    from hotloop.report.diagnosis import page
+
+    def tell(found: Observed) -> None:
+        show(found.case, found.diagnosis, console(), folder=found.folder, page=found.page)
+        if found.problem is not None:
+            print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
+        keep_copies(found, options.json, options.html)
+
+    observe(target, limits, folder=place_for(target, options.out), tell=tell, page=page)
+    return 0
+
+
+def _recorded(options: argparse.Namespace) -> int:
+    from hotloop.cli.diagnosis import show
+    from hotloop.observe import judge_again
+
+    folder = Path(options.what[0])
+    case, diagnosis = judge_again(folder)
+    if options.json is not None:
+        write_json(options.json, diagnosis.to_json())
+    page = RunDir(folder).report
+    show(case, diagnosis, console(stdout=True), folder=folder, page=page if page.exists() else None)
+    return 0
 
 
 def _refuse_options(options: argparse.Namespace) -> None:

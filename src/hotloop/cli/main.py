@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hotloop import __version__
 from hotloop.core.errors import HotloopError, UsageError, did_you_mean
+from hotloop.launch import Left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print(f"hotloop {__version__}: this is a bug of ours, please report it", file=sys.stderr)
         return BUG
+    except Left:  # a script is over, and leaves as it would without us
+        raise
     except SystemExit as leave:  # argparse's own help and usage errors
         return leave.code if isinstance(leave.code, int) else 2
 

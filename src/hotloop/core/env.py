@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hotloop.core.errors import ConfigError
 
-__all__ = ["ENV", "Environment"]
+__all__ = ["ENV", "Environment", "inherited"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,7 @@ class Environment:
     no_color: bool
     rank: int  # torchrun's RANK; 0 for a single process
     world: int  # torchrun's WORLD_SIZE
+    fault: str | None = None  # HOTLOOP_FAULT, for tests: what is to fail
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> "Environment":
@@ -29,7 +30,13 @@ class Environment:
                 "or unset both"
             )
         no_color = bool(values.get("NO_COLOR"))  # https://no-color.org (2026-11)
-        return cls(cache=_cache(values), no_color=no_color, rank=rank, world=world)
+        return cls(
+            cache=_cache(values),
+            no_color=no_color,
+            rank=rank,
+            world=world,
+            fault=values.get("HOTLOOP_FAULT") or None,
+        )
 
 
 def _whole(values: Mapping[str, str], name: str, default: int) -> int:
@@ -58,3 +65,8 @@ def _cache(values: Mapping[str, str]) -> Path:
 
 
 ENV = Environment.read(os.environ)
+
+
+def inherited(**more: str) -> dict[str, str]:
+    """Return the environment for a child process: this one's as it is now, and `more`."""
+    return {**os.environ, **more}

@@ -106,6 +106,7 @@ class Diagnosis:
     not_worth_it: Sequence[Finding] = ()
     not_checked: Sequence[str] = ()  # a sentence each, with the reason
     own_time: float  # seconds the doctor itself took, which are no part of `wall`
+    unstable: str | None = None  # why the step time is no sound base; said before all else
 
     def to_json(self) -> dict[str, object]:
         """Return findings.json."""
@@ -118,6 +119,7 @@ class Diagnosis:
             "not_worth_it": [finding.to_json() for finding in self.not_worth_it],
             "not_checked": list(self.not_checked),
             "own_time": self.own_time,
+            "unstable": self.unstable,
         }
 
 

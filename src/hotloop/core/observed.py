@@ -81,6 +81,7 @@ class Steps:
     nonfinite: int | None = None  # first step whose loss was NaN or infinite
     main_cpu: float | None = None  # share of the step time the main thread was computing, 0..1
     starved: float | None = None  # share of sampled steps where the card was done first (run-ahead)
+    flops: float | None = None  # floating-point operations of one optimizer step, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +149,7 @@ class Batches:
     labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
     decoded: str | None = None  # one sample as text, or its numbers
     place: Place | None = None
+    variety: int | None = None  # distinct shapes of the main input among the sampled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 run.json      what was asked, what is in effect, where, with which versions; schema numbered
 plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, vocabulary.json, lock.json (while a process is at it)
-report.html    the page of hotloop report
+report.html    the page of hotloop report or doctor
+case.json, findings.json  of a script: what was seen, what was found
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["SCHEMA", "RunDir"]
+__all__ = ["OBSERVED", "SCHEMA", "RunDir"]
 
 SCHEMA = 1  # history: 1 (2026-11) first
+OBSERVED = ".hotloop"  # in the working directory: runs of scripts
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,29 @@ class RunDir:
     def report(self) -> Path:
         """The page of `hotloop report`."""
         return self.path / "report.html"
+
+    @property
+    def case(self) -> Path:
+        """What was seen of a script: `hotloop doctor RUN_DIR` judges it again."""
+        return self.path / "case.json"
+
+    @property
+    def findings(self) -> Path:
+        """What the doctor found."""
+        return self.path / "findings.json"
+
+    def save_observed(self, record: Mapping[str, object], case: object, findings: object) -> None:
+        """Write what was seen of a script and what was found; WriteError when that fails.
+
+        The folder above gets a .gitignore of its own: it lies in somebody's project.
+        """
+        make_folder(self.path)
+        ignore = self.path.parent / ".gitignore"
+        if self.path.parent.name == OBSERVED and not ignore.exists():
+            write_file(ignore, "*\n")
+        write_json(self.case, case)
+        write_json(self.findings, findings)
+        write_json(self._file, {"schema": SCHEMA, **record})
 
     @property
     def resume_command(self) -> str:

@@ -16,7 +16,7 @@ from hotloop.core.finding import Place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Code", "Loop", "Module", "calls", "dotted", "parse"]
+__all__ = ["Code", "Loop", "Module", "calls", "dotted", "evaluating", "parse", "running"]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -97,6 +97,39 @@ def calls(nodes: ast.AST | Iterator[ast.AST], *names: str) -> Iterator[ast.Call]
     for node in walked:
         if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in names:
             yield node
+
+
+def evaluating(code: Code) -> Iterator[tuple[Module, ast.AST]]:
+    """Return the `with` blocks and the functions that run without autograd, with their files."""
+    for module in code.modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.With):
+                marks = [item.context_expr for item in node.items]
+            elif isinstance(node, Function):
+                marks = node.decorator_list
+            else:
+                continue
+            if any(module.name(mark).endswith(("no_grad", "inference_mode")) for mark in marks):
+                yield module, node
+
+
+def running(code: Code, *, evaluation: bool = True) -> Iterator[tuple[Module, ast.AST]]:
+    """Return each node that runs in a loop over training batches or in evaluation, once."""
+    home = {id(node): module for found in code.functions.values() for module, node in found}
+    parts: list[tuple[Module, ast.AST]] = [
+        (loop.module, part) for loop in code.inner_loops for part in loop.node.body
+    ]
+    reached = [function for loop in code.inner_loops for function in loop.functions]
+    for module, node in evaluating(code) if evaluation else ():
+        parts.append((module, node))
+        reached += _reached([node], code.functions)
+    parts += [(home[id(function)], function) for function in reached]
+    seen: set[int] = set()
+    for module, part in parts:
+        for node in ast.walk(part):
+            if id(node) not in seen:
+                seen.add(id(node))
+                yield module, node
 
 
 def parse(sources: Mapping[str, str]) -> Code:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hotloop.report.axis import Axis
     from hotloop.report.thin import Bucket
 
-__all__ = ["Chart", "Line", "bar", "draw", "legend"]
+__all__ = ["Chart", "Event", "Line", "bar", "draw", "grid", "legend"]
 
 SIZE = 1000  # units of the inner SVG, each way
 NARROWEST = 0.004  # share of a bar below which a segment could not be seen
@@ -34,6 +34,15 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What happened at some places of the horizontal axis; `look` is a class of page.css."""
+
+    label: str
+    look: str
+    at: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """One chart; `title` says what is seen, `summary` the same at more length."""
 
@@ -45,6 +54,7 @@ class Chart:
     x: Axis
     y: Axis
     lines: Sequence[Line]
+    events: Sequence[Event] = ()
     note: str | None = None  # how to read it, where that is not plain
     look: str = ""  # tall, or nothing
 
@@ -67,7 +77,8 @@ def draw(chart: Chart) -> Html:
         "svg",
         tag("title", chart.title, id=f"{chart.id}-title"),
         tag("desc", f"{chart.summary} {_axes_in_words(chart)}", id=f"{chart.id}-desc"),
-        _grid(chart),
+        grid(chart.x, chart.y, across=chart.across, up=chart.up),
+        join(_events(chart)),
         inner,
         points,
         tag("line", class_="cursor", y1="0", y2="100%"),
@@ -81,10 +92,28 @@ def draw(chart: Chart) -> Html:
         data_across=chart.across,
     )
     named = [(line.label, line.look) for line in chart.lines if line.label]
+    named += [(event.label, f"event {event.look}") for event in chart.events]
     caption = tag("figcaption", tag("h3", chart.title), legend(named) if named else "")
     read_out = tag("p", class_="read-out", aria_hidden="true")
     note = tag("p", chart.note, class_="note") if chart.note else ""
     return tag("figure", caption, svg, read_out, note, class_=f"chart {chart.look}".strip())
+
+
+def grid(x: Axis, y: Axis, *, across: str, up: str) -> Html:
+    """Return the lines, ticks and titles of two axes."""
+    drawn: list[Html] = []
+    for value, label in zip(y.ticks, y.labels, strict=True):
+        place = f"{1 - y.at(value):.2%}"
+        drawn.append(tag("line", class_="grid", x2="100%", y1=place, y2=place))
+        drawn.append(tag("text", label, class_="tick y", y=place, dx="-8", dy="4"))
+    for value, label in zip(x.ticks, x.labels, strict=True):
+        place = f"{x.at(value):.2%}"
+        drawn.append(tag("text", label, class_="tick x", x=place, y="100%", dy="18"))
+    scale = ", log scale" * y.logarithmic
+    drawn.append(tag("line", class_="floor", x2="100%", y1="100%", y2="100%"))
+    drawn.append(tag("text", f"{up}{scale}", class_="axis", y="0", dx="-46", dy="-12"))
+    drawn.append(tag("text", across, class_="axis end", x="100%", y="100%", dy="36"))
+    return join(drawn)
 
 
 def legend(keys: Iterable[tuple[str, str]]) -> Html:
@@ -121,20 +150,14 @@ def _swatch(look: str) -> Html:
     return tag("svg", line, marks, class_="swatch", width=28, height=12, aria_hidden="true")
 
 
-def _grid(chart: Chart) -> Html:
-    drawn: list[Html] = []
-    for value, label in zip(chart.y.ticks, chart.y.labels, strict=True):
-        y = f"{1 - chart.y.at(value):.2%}"
-        drawn.append(tag("line", class_="grid", x2="100%", y1=y, y2=y))
-        drawn.append(tag("text", label, class_="tick y", y=y, dx="-8", dy="4"))
-    for value, label in zip(chart.x.ticks, chart.x.labels, strict=True):
-        x = f"{chart.x.at(value):.2%}"
-        drawn.append(tag("text", label, class_="tick x", x=x, y="100%", dy="18"))
-    scale = ", log scale" * chart.y.logarithmic
-    drawn.append(tag("line", class_="floor", x2="100%", y1="100%", y2="100%"))
-    drawn.append(tag("text", f"{chart.up}{scale}", class_="axis", y="0", dx="-46", dy="-12"))
-    drawn.append(tag("text", chart.across, class_="axis end", x="100%", y="100%", dy="36"))
-    return join(drawn)
+def _events(chart: Chart) -> Iterable[Html]:
+    """Draw each kind at a height of its own: several often fall on one place."""
+    kinds = len(chart.events)
+    for n, event in enumerate(chart.events):
+        height = {"y1": f"{n / kinds:.1%}", "y2": f"{(n + 1) / kinds:.1%}"}
+        for at in event.at:
+            x = f"{chart.x.at(at):.2%}"
+            yield tag("line", class_=f"event {event.look}", x1=x, x2=x, **height)
 
 
 def _line(chart: Chart, line: Line) -> Html:

@@ -26,6 +26,17 @@ LOOKS = {  # of the wall time's rows, as classes of page.css
     "step": "step",
     "evaluate": "evaluate",
     "save": "save",
+    # of a script, whose steps are seen in parts
+    "import": "import",
+    "data load": "load",
+    "prepare": "prepare",
+    "host to device": "copy",
+    "forward": "step",
+    "backward": "backward",
+    "optimizer": "update",
+    "host waits": "sync",
+    "after step": "after",
+    "log": "log",
 }
 _MEANS = {
     "start": "reading the data, building the model, restoring",

@@ -61,7 +61,8 @@ class Rule:
     under: str | None = None
     weight: int = 1  # 0 umbrella, 1 names a setting, 2 names the cause, 3 names the very line
     numerics: Literal["bitwise", "rounding", "training"] | None = None  # of its remedy
-    kind: Literal["speed", "correctness"] = "speed"
+    # "not worth it" says what would not pay; such findings stand apart and are never merged.
+    kind: Literal["speed", "correctness", "not worth it"] = "speed"
 
     @property
     def label(self) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
+from hotloop.core.waiting import feeding, keep_samples, lines
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["RULE"]
 
 OF_THE_WAIT = 0.30
 DECODERS = {
-    "tokenizing": ("tokeniz", "sentencepiece", "tiktoken"),
+    "tokenizing": ("tokeniz", "Tokeniz", "sentencepiece", "tiktoken"),
     "parsing JSON": ("/json/", "simplejson", "orjson"),
     "regular expressions": ("/re.py", "/re/", "/regex/"),
     "decoding images": ("/PIL/", "/cv2/", "torchvision/io", "imageio"),
@@ -41,7 +42,6 @@ def judge(case: Case) -> Finding | None:
         wait, share = case.row("data wait"), case.part(seconds)
         if not hot or seconds < OF_THE_WAIT * wait or share < ABSTAIN:
             continue
-        place = max(hot, key=lambda stack: stack.seconds).place
         return Finding(
             rule=RULE.label,
             claim=f"{what} takes {seconds / wait:.0%} of the wait for data, at each read again",
@@ -49,14 +49,11 @@ def judge(case: Case) -> Finding | None:
             share=share,
             saves=case.per_step(seconds),
             ceiling=case.ceiling_without(seconds),
-            places=[place] if place else [],
+            places=lines(hot),
             evidence={"in the loader": f"{seconds:.1f} s of {wait:.1f} s"},
             remedies=[
+                *keep_samples(feeding(case)),
                 Remedy(text="do it once before training and keep the result", effort="code edit"),
-                Remedy(
-                    text="hotloop run --with sample-cache keeps each sample it has read",
-                    effort="option",
-                ),
             ],
         )
     return None

@@ -1,0 +1,239 @@
+"""Makes the case of an observed script: folds the tape, reads the objects, collects the sources."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.built import Model
+from hotloop.core.case import IN_STEP, Case
+from hotloop.core.hardware import Hardware
+from hotloop.core.observed import Evaluation, Save, Steps
+from hotloop.probe import hot
+from hotloop.probe.frames import is_own
+from hotloop.probe.tape import NUMBERS
+from hotloop.probe.wall import OWN, Folded, fold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hotloop.core.built import Optimizer, Scheduler
+    from hotloop.core.observed import Loader, Stack
+    from hotloop.host import Host
+    from hotloop.launch import Target
+
+__all__ = ["case_of"]
+
+MOST_STEPS, MOST_WAITS = 2000, 2000
+MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
+
+
+def case_of(host: Host, target: Target) -> Case:
+    """Return what `host` saw; it has finished."""
+    started = time.perf_counter()
+    host.refresh()
+    marks = host.tape.read()
+    found = fold(marks)
+    rows, steps, stacks = hot.split(found, host.sampler.stands, since=host.tape.started)
+    own = rows.pop(OWN, 0.0)
+    hardware = _hardware()
+    case = Case(
+        hardware=hardware,
+        script=_script(target),
+        wall=rows,
+        steps=_steps(host, found, steps),
+        framework=_framework(),
+        stopped=host.stopped,
+        epochs=max((found.epochs[number] for number in found.trains), default=0),
+        stacks=stacks,
+        loaders=tuple(_loaders(host, found)),
+        models=tuple(_models(host, found)),
+        optimizers=tuple(_optimizers(host, found)),
+        schedulers=tuple(_schedulers(host, found)),
+        scalers=tuple(built.facts for built in host.scalers if built.facts is not None),
+        evaluations=tuple(_evaluations(found, stacks)),
+        saves=tuple(_saves(host, found)),
+        sources=sources(),
+        not_checked=_faults(host),
+    )
+    for watcher in host.watchers:
+        add: Callable[[Case], Case] | None = getattr(watcher, "add_to", None)
+        case = add(case) if add else case
+    return replace(case, own_time=own + time.perf_counter() - started)
+
+
+def _script(target: Target) -> str:
+    return target.name if target.is_module else os.path.abspath(target.name)
+
+
+def _hardware() -> Hardware:
+    if "torch" not in sys.modules:
+        return Hardware(device="cpu", name="unknown")
+    from hotloop.probe.machine import detect
+
+    return detect()
+
+
+def _framework() -> Any:
+    """Return who owns the loop, by the modules that were imported."""
+    for module, name in (
+        ("transformers.trainer", "transformers"),
+        ("lightning.fabric.fabric", "lightning"),
+        ("lightning.pytorch", "lightning"),
+        ("pytorch_lightning", "lightning"),
+        ("accelerate.accelerator", "accelerate"),
+    ):
+        if module in sys.modules:
+            return name
+    return "plain"
+
+
+def _thin(values: Sequence[Any], most: int) -> list[Any]:
+    return list(values[:: max(1, -(-len(values) // most))])
+
+
+def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
+    numbers = _thin(range(len(steps)), MOST_STEPS)
+    kept = [steps[number] for number in numbers]
+    updates = max(1, found.optimizers)
+    losses = [(done // updates + 1, _number(loss)) for done, loss in host.losses]
+    broken = next(
+        (step for step, loss in losses if loss != loss or abs(loss) == float("inf")), None
+    )
+    return Steps(
+        count=len(found.ends),
+        wall=tuple(sum(step.values()) for step in kept),
+        rows={row: tuple(step.get(row, 0.0) for step in kept) for row in IN_STEP},
+        numbers=tuple(number + 2 for number in numbers),
+        backwards=statistics.median(found.backwards) if found.backwards else None,
+        optimizers=updates,
+        how=found.how,  # type: ignore[arg-type]
+        losses=tuple(_thin(losses, MOST_STEPS)),
+        nonfinite=broken,
+    )
+
+
+def _number(loss: Any) -> float:
+    return float(loss)  # a tensor of a card: the run is over, and waiting costs nothing any more
+
+
+def _loaders(host: Host, found: Folded) -> list[Loader]:
+    from hotloop.probe import describe
+
+    out = []
+    for built in host.loaders:
+        thing = built.thing()
+        if built.facts is None and thing is not None:
+            unused = describe.loader(thing, key=NUMBERS - 1, place=built.place)
+            out.append(replace(unused, role="unused"))
+        elif built.facts is not None and built.number is not None:
+            number = built.number
+            role = "train" if number in found.trains else "evaluate"
+            out.append(
+                replace(
+                    built.facts,
+                    role=role,
+                    iterations=found.epochs[number],
+                    waits=tuple(_thin(found.waits[number], MOST_WAITS)),
+                    first_waits=tuple(found.first_waits[number][:MOST_WAITS]),
+                )
+            )
+    return out
+
+
+def _models(host: Host, found: Folded) -> list[Model]:
+    out = []
+    for built in host.roots:
+        if isinstance(built.facts, Model):
+            trains = any(how == "train" for n, how in found.roots if n == built.number)
+            out.append(replace(built.facts, role="train" if trains else "evaluate only"))
+    return sorted(out, key=lambda model: -model.parameters)
+
+
+def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
+    return [
+        replace(
+            built.facts,
+            steps=found.updates[built.number],
+            rates=tuple(_thin(built.rates, 500)),
+        )
+        for built in host.optimizers
+        if built.facts is not None and built.number is not None
+    ]
+
+
+def _schedulers(host: Host, found: Folded) -> list[Scheduler]:
+    steps = len(found.ends)
+    known = [built.facts for built in host.schedulers if built.facts is not None]
+    return [replace(facts, optimizer_steps=steps) for facts in known]
+
+
+def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[Evaluation]:
+    hottest = [stack for stack in stacks if stack.row == "evaluate" and stack.place]
+    place = max(hottest, key=lambda stack: stack.seconds).place if hottest else None
+    return [
+        Evaluation(
+            at=stretch.start * 1e-9,
+            seconds=stretch.seconds,
+            step=stretch.step,
+            batches=stretch.batches,
+            place=place,
+            with_grad=stretch.with_grad,
+            training_mode=stretch.training_mode,
+            loader=stretch.loader,
+        )
+        for stretch in found.stretches
+    ]
+
+
+def _saves(host: Host, found: Folded) -> list[Save]:
+    out, before = [], set()
+    for saved in host.saves:
+        path = saved.path
+        out.append(
+            Save(
+                at=(saved.at - host.tape.started) * 1e-9,
+                seconds=saved.seconds,
+                step=saved.updates // max(1, found.optimizers),
+                bytes=os.path.getsize(path) if os.path.isfile(path) else None,
+                path=path,
+                place=saved.place,
+                kinds=saved.content,
+                same_path=path in before,
+            )
+        )
+        before.add(path)
+    return out
+
+
+def sources() -> dict[str, str]:
+    """Return the text of the project's own modules, the script first."""
+    found: dict[str, str] = {}
+    main = sys.modules.get("__main__")
+    for module in [main, *list(sys.modules.values())]:
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.endswith(".py") or not is_own(file):
+            continue
+        path = os.path.abspath(file)
+        if path in found or len(found) >= MOST_FILES:
+            continue
+        try:
+            if os.path.getsize(path) <= LONGEST_FILE:
+                found[path] = Path(path).read_text(encoding="utf-8", errors="replace")
+        except OSError:  # deleted meanwhile: its lines cannot be shown
+            continue
+    return found
+
+
+def _faults(host: Host) -> tuple[str, ...]:
+    said = []
+    if (fault := host.doors.fault) is not None:
+        said.append(f"what came after a fault of hotloop's own: {type(fault).__name__}: {fault}")
+    if (fault := host.sampler.fault) is not None:
+        said.append(f"lines: the sampler failed with {type(fault).__name__}: {fault}")
+    return tuple(said)

@@ -1,0 +1,130 @@
+"""Runs every rule over a case and merges what they say into one diagnosis."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, get_args
+
+from hotloop.core.finding import Diagnosis, Finding, Severity, ranked
+from hotloop.rules import ALL
+from hotloop.rules.base import Needs, Rule, unmet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hotloop.core.case import Case
+    from hotloop.core.measurement import Measurement
+
+__all__ = ["diagnose"]
+
+Judged = tuple[Rule, Finding]
+
+# A script that has none of these has nothing there to check: not worth a sentence.
+_ABSENT = {Needs.LOADER, Needs.CONFIG, Needs.RANKS, Needs.OPTIMIZER}
+# These may come later in the script: worth a sentence when it was stopped before.
+_LATER = {Needs.SAVES, Needs.EVALUATIONS}
+
+
+def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -> Diagnosis:
+    """Return what `rules` find in a case: one finding a cause, correctness first, then by seconds.
+
+    A rule that raises does not lose the report: it is named among what was not checked. `strict`
+    lets its exception through.
+    """
+    judged: list[Judged] = []
+    broken: list[str] = []
+    for rule in rules:
+        if unmet(case, rule.needs) is not None:
+            continue
+        try:
+            finding = rule.judge(case)
+        except Exception as error:  # said in the report; a wrong rule must not cost all others
+            if strict:
+                raise
+            broken.append(f"{rule.label} failed with {type(error).__name__}: please report it")
+            continue
+        if finding is not None:
+            judged.append((rule, finding))
+    aside = [finding for rule, finding in judged if rule.kind == "not worth it"]
+    return Diagnosis(
+        findings=ranked(_merged((r, f) for r, f in judged if r.kind != "not worth it")),
+        wall=case.wall,
+        steps=case.steps.count,
+        step_time=case.step_time,
+        not_worth_it=ranked(aside),
+        not_checked=[*broken, *_unchecked(case, rules), *case.not_checked],
+        own_time=case.own_time,
+        unstable=_unstable(case),
+    )
+
+
+def _unstable(case: Case) -> str | None:
+    why = case.step_time and case.step_time.why_unstable()
+    return f"the step time is not steady ({why}): take the figures as rough" if why else None
+
+
+def _unchecked(case: Case, rules: Iterable[Rule]) -> list[str]:
+    """Return a sentence for each reason, with the rules that could not judge because of it."""
+    unable: dict[str, list[str]] = defaultdict(list)
+    for rule in rules:
+        reason = unmet(case, rule.needs)
+        if reason is not None and _is_worth_saying(Needs(reason), case):
+            unable[reason].append(rule.id)
+    return [f"{reason}: {', '.join(ids)}" for reason, ids in unable.items()]
+
+
+def _is_worth_saying(need: Needs, case: Case) -> bool:
+    return need not in _ABSENT and (need not in _LATER or case.stopped is not None)
+
+
+def _merged(judged: Iterable[Judged]) -> list[Finding]:
+    """Return one finding for each cause: rules of one umbrella, speed and correctness apart."""
+    causes: dict[tuple[str, bool], list[Judged]] = defaultdict(list)
+    for rule, finding in judged:
+        causes[rule.under or rule.id, finding.is_correctness].append((rule, finding))
+    return [_one(members) for members in causes.values()]
+
+
+def _one(members: Sequence[Judged]) -> Finding:
+    """Return the findings of one cause as one.
+
+    The rule that comes nearest to the cause leads, if it explains at least half of the seconds of
+    the largest; what it swallows stays as its evidence and lends its places and remedies.
+    """
+    most = max(finding.share or 0.0 for _, finding in members)
+    able = [member for member in members if (member[1].share or 0.0) >= most / 2]
+    leader = max(able, key=lambda member: (member[0].weight, member[1].share or 0.0))
+    rest = sorted(
+        (member for member in members if member is not leader), key=lambda m: -m[0].weight
+    )
+    if not rest:
+        return leader[1]
+    ordered = [leader[1], *(finding for _, finding in rest)]
+    said: dict[str, Measurement | str] = {}
+    for finding in reversed(ordered):
+        said |= finding.evidence
+    remedies = {remedy.text: remedy for finding in ordered for remedy in finding.remedies}
+    return replace(
+        leader[1],
+        severity=_severity(ordered),
+        places=list(dict.fromkeys(place for finding in ordered for place in finding.places)),
+        evidence=said,
+        because=[
+            *leader[1].because,
+            *(
+                line
+                for _, finding in rest
+                for line in (f"{finding.rule}: {finding.claim}", *finding.because)
+            ),
+        ],
+        remedies=list(remedies.values()),
+    )
+
+
+def _severity(ordered: Sequence[Finding]) -> Severity:
+    """Return the leader's severity, which its share decides; without a share the gravest."""
+    if ordered[0].share is not None:
+        return ordered[0].severity
+    grades = get_args(Severity)
+    return max((finding.severity for finding in ordered), key=grades.index)

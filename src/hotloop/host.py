@@ -1,0 +1,346 @@
+"""The script host: stands at PyTorch's doors while somebody's script runs, and keeps what it sees.
+
+It changes nothing in the script. What costs more than a list append happens on few steps only;
+everything else is worked out when the script is over.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import weakref
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.env import ENV
+from hotloop.launch import Stopped
+from hotloop.probe.arrivals import Arrivals
+from hotloop.probe.doors import Doors
+from hotloop.probe.frames import here
+from hotloop.probe.sampler import Sampler
+from hotloop.probe.tape import BITS, Code, Tape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.core.finding import Place
+
+__all__ = ["Built", "Host", "Limits", "Saved"]
+
+LEARNED = 6  # updates after which the outermost modules are known
+EVERY = 0.25  # seconds between two looks at the run, about
+_STABLE_SECONDS, _STABLE_STEPS, _DRIFT = 3.0, 40, 0.10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When observing ends the script early; `full` never does."""
+
+    steps: int | None = None  # optimizer steps
+    seconds: float | None = 120.0  # since the first batch or forward pass
+    full: bool = False
+    probing: bool = True  # look into models and batches as well
+
+
+@dataclass(slots=True)
+class Built:
+    """An object of PyTorch's that the script built, and where."""
+
+    thing: weakref.ref[Any]
+    place: Place | None
+    number: int | None = None  # in marks, once it is used
+    facts: Any = None  # taken when it was first used
+    rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """A call of torch.save or its like."""
+
+    at: int  # ns
+    seconds: float
+    updates: int
+    path: str
+    place: Place | None
+    content: Any  # names of what was saved -> what they are, see probe/saves.py
+
+
+class Host:
+    """Listens at the doors. One per process."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.tape = Tape()
+        self.doors = Doors(self.tape, self)
+        self.arrivals = Arrivals()
+        self.sampler = Sampler(threading.get_ident(), each=self._tick)
+        self.loaders: list[Built] = []
+        self.optimizers: list[Built] = []
+        self.schedulers: list[Built] = []
+        self.scalers: list[Built] = []
+        self.roots: list[Built] = []
+        self.saves: list[Saved] = []
+        self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
+        self.batches: dict[int, list[Any]] = defaultdict(list)
+        self.stopped: str | None = None
+        self.watchers: list[Any] = []  # further listeners: probes of models and batches, techniques
+        self._first: float | None = None  # seconds, when training began
+        self._raised = 0
+        self._refresh = LEARNED  # updates after which the facts are taken again
+        self._over = False
+
+    # Starting and ending.
+
+    def start(self) -> None:
+        """Wait for torch; begin to sample. Nothing is imported."""
+        self.tape.note(Code.OWN)
+        self.arrivals.when("torch", self._torch_came)
+        self.arrivals.when("torch._dynamo.callback", self._dynamo_came)
+        self.arrivals.when("safetensors.torch", self._safetensors_came)
+        self.sampler.start()
+        self.tape.note(Code.OWN_END)
+
+    def finish(self) -> None:
+        """Stop looking; the script's own code is over."""
+        if not self._over:
+            self._over = True
+            self.tape.note(Code.END)
+            self.sampler.stop()
+            self.arrivals.stop()
+            self.doors.take_down()
+
+    def _torch_came(self) -> None:
+        self.tape.note(Code.OWN)
+        if ENV.fault == "doors":
+            self.doors.tape.mark = _broken
+        self.doors.guarded(self.doors.put_up)
+        self.tape.note(Code.OWN_END) if ENV.fault is None else None
+
+    def _dynamo_came(self) -> None:
+        callback = sys.modules["torch._dynamo.callback"]
+        callback.on_compile_start(lambda *_: self.tape.note(Code.COMPILE))
+        callback.on_compile_end(lambda *_: self.tape.note(Code.COMPILE_END))
+
+    def _safetensors_came(self) -> None:
+        from hotloop.probe.doors import saving
+
+        module = sys.modules["safetensors.torch"]
+        for name in ("save_file", "save_model"):
+            self.doors.replace(module, name, saving(self.doors, getattr(module, name)))
+
+    # What the doors tell.
+
+    def built_loader(self, loader: Any) -> None:
+        """Remember a DataLoader and where it was built."""
+        self.loaders.append(Built(weakref.ref(loader), here()))
+        self._tell("built_loader", loader)
+
+    def iterating(self, loader: Any, iterator: Any) -> int:
+        """Number a loader when it is first used; look for new outermost modules."""
+        from hotloop.probe import describe
+
+        if self._first is None:
+            self._first = time.perf_counter()
+        number, built = self._known(self.loaders, loader)
+        if built.facts is None:
+            built.number = number
+            built.facts = describe.loader(loader, key=number, place=built.place)
+            self.doors.learn()
+        self._tell("iterating", loader, iterator)
+        return number
+
+    def took(self, number: int, batch: Any) -> None:
+        """Pass a batch on to the probes."""
+        self._tell("took", number, batch)
+
+    def root(self, module: Any) -> int:
+        """Number an outermost module."""
+        if self._first is None:
+            self._first = time.perf_counter()
+        number, built = self._known(self.roots, module)
+        built.number = number
+        self._tell("root", number, module)
+        return number
+
+    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """Pass a forward pass on to the probes."""
+        self._tell("passed", number, module, args, kwargs, output)
+
+    def inside(self, module: Any, args: Any, kwargs: Any) -> None:
+        """Pass an inner call on to the probes."""
+        self._tell("inside", module, args, kwargs)
+
+    def loss(self, tensors: Any) -> None:
+        """Keep the loss; on a card it is read when the run is over."""
+        import torch
+
+        first = tensors[0] if isinstance(tensors, list | tuple) and tensors else tensors
+        if isinstance(first, torch.Tensor) and first.numel() == 1:
+            seen = first.detach()
+            kept = float(seen) if seen.device.type == "cpu" else seen.clone()
+            self.losses.append((self.doors.updates, kept))
+        self._tell("loss", tensors)
+
+    def built_optimizer(self, optimizer: Any) -> None:
+        """Remember an optimizer and where it was built."""
+        self.optimizers.append(Built(weakref.ref(optimizer), here()))
+        self._tell("built_optimizer", optimizer)
+
+    def updates(self, optimizer: Any) -> int:
+        """Number an optimizer that is stepped for the first time."""
+        number, built = self._known(self.optimizers, optimizer)
+        built.number = number
+        self._tell("updates", optimizer)
+        return number
+
+    def built_scheduler(self, scheduler: Any) -> None:
+        """Remember a scheduler and where it was built."""
+        self.schedulers.append(Built(weakref.ref(scheduler), here()))
+
+    def built_scaler(self, scaler: Any) -> None:
+        """Remember a scaler and where it was built."""
+        self.scalers.append(Built(weakref.ref(scaler), here()))
+
+    def saved(self, thing: Any, path: Any, seconds: float) -> None:
+        """Remember a save."""
+        from hotloop.probe.saves import content
+
+        self.saves.append(
+            Saved(
+                at=time.perf_counter_ns(),
+                seconds=seconds,
+                updates=self.doors.updates,
+                path=os.path.abspath(_path(path)),
+                place=here(),
+                content=content(thing),
+            )
+        )
+
+    def stepped(self) -> None:
+        """Look at the run: at the first steps often, later some times a second."""
+        done, now = self.doors.updates, time.perf_counter()
+        for built in self.optimizers:
+            if built.number is not None and (optimizer := built.thing()) is not None:
+                rate = optimizer.param_groups[0].get("lr")
+                if isinstance(rate, float | int):  # a tensor may live on the card
+                    built.rates.append((done, float(rate)))
+        self._tell("stepped", done)
+        if done >= self._refresh:
+            self._refresh = 2 * done
+            self.refresh()
+        self.doors.look = self.limits.probing and (done < LEARNED or not self.doors.look)
+        if done >= LEARNED:
+            self.doors.learned()
+        self.doors.wake = done + (1 if self.doors.look else self._stride(done, now))
+        self.tape.pack()
+        if self.tape.full:
+            self.doors.failed(RuntimeError("the tape is full"))
+        if (why := self._enough(done, now)) is not None:
+            self._stop(why)
+
+    def refresh(self) -> None:
+        """Take the facts of what is alive: a script's objects go when its functions return."""
+        from hotloop.probe import describe
+
+        for built in self.optimizers:
+            if built.number is not None and (optimizer := built.thing()) is not None:
+                built.facts = describe.optimizer(optimizer, key=built.number, place=built.place)
+        for built in self.roots:
+            if (module := built.thing()) is not None:
+                built.facts = describe.model(module)
+        for built in self.schedulers:
+            if (scheduler := built.thing()) is not None:
+                built.facts = describe.scheduler(scheduler, place=built.place)
+        for built in self.scalers:
+            if (scaler := built.thing()) is not None:
+                built.facts = describe.scaler(scaler, place=built.place)
+
+    # How long.
+
+    def _stride(self, done: int, now: float) -> int:
+        """Return how many updates fit in EVERY seconds."""
+        rate = done / max(now - (self._first or now), 1e-3)
+        return max(1, min(1000, int(rate * EVERY)))
+
+    def _enough(self, done: int, now: float) -> str | None:
+        limits = self.limits
+        if limits.full:
+            return None
+        each = max(1, sum(built.number is not None for built in self.optimizers))
+        if limits.steps is not None:
+            return f"stopped after {limits.steps} steps" if done >= limits.steps * each else None
+        if self._is_stable() and self.saves and self._evaluated:
+            return f"stopped after {done // each} steps: steady, one evaluation and one save seen"
+        return self._late(now)
+
+    def _late(self, now: float) -> str | None:
+        limit = self.limits.seconds
+        if self.limits.full or limit is None or self._first is None or now - self._first < limit:
+            return None
+        return f"stopped after {limit:g} s"
+
+    @property
+    def _evaluated(self) -> bool:
+        return any(mark & 31 in (Code.EVAL, Code.SILENT) for mark in self.tape.marks[-20_000:])
+
+    def _is_stable(self) -> bool:
+        """Whether the last steps took as long as those before them."""
+        ends = [m >> BITS for m in self.tape.marks[-8_000:] if m & 31 == Code.UPDATE_END]
+        if len(ends) < _STABLE_STEPS or (ends[-1] - ends[0]) / 1e9 < _STABLE_SECONDS:
+            return False
+        each = sorted(b - a for a, b in zip(ends, ends[1:], strict=False))
+        half = len(ends) // 2
+        first = sorted(b - a for a, b in zip(ends[:half], ends[1:half], strict=False))
+        middle = each[len(each) // 2]
+        return abs(first[len(first) // 2] - middle) <= _DRIFT * middle
+
+    def _stop(self, why: str) -> None:
+        self.stopped = why
+        self._raised += 1
+        if self._raised <= 3:  # something may catch it; the next step raises it again
+            raise Stopped(why)
+
+    def _tick(self) -> None:
+        """Beside each sample: end a script that makes no steps any more."""
+        if self.stopped is None and (why := self._late(time.perf_counter() - 5.0)) is not None:
+            self.stopped = why
+            _raise_in(self.tape.thread)
+
+    # What helps.
+
+    def _known(self, built: list[Built], thing: Any) -> tuple[int, Built]:
+        for entry in built:
+            if entry.thing() is thing:
+                if entry.number is None:
+                    entry.number = sum(other.number is not None for other in built)
+                return entry.number, entry
+        built.append(Built(weakref.ref(thing), None))
+        built[-1].number = sum(other.number is not None for other in built[:-1])
+        return built[-1].number, built[-1]
+
+    def _tell(self, what: str, *args: Any) -> None:
+        for watcher in self.watchers:
+            told: Callable[..., None] | None = getattr(watcher, what, None)
+            if told is not None:
+                told(*args)
+
+
+def _broken(mark: int) -> None:
+    """Stand for a fault of ours, where a test asks for it."""
+    raise RuntimeError(f"planted fault at mark {mark & 31}")
+
+
+def _path(target: Any) -> str:
+    """Return the path of what was written to: a path, or an open file."""
+    if isinstance(target, str | os.PathLike):
+        return os.fspath(target)
+    return str(getattr(target, "name", "unknown"))
+
+
+def _raise_in(thread: int) -> None:
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Stopped))

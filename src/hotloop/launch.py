@@ -1,0 +1,200 @@
+"""Runs somebody's script in this process as `python script.py args` would.
+
+The same argv, sys.path[0], `__main__`, working directory, exit code and traceback; what differs is
+that hotloop was imported before. https://docs.python.org/3/using/cmdline.html (2026-11).
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import contextlib
+import importlib.util
+import io
+import os
+import signal
+import sys
+import types
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+
+__all__ = ["Left", "Stopped", "Target", "run"]
+
+
+class Left(SystemExit):
+    """The script is over; carries its exit code past hotloop's own handlers."""
+
+
+class Stopped(BaseException):
+    """hotloop ends a script early; no `except Exception` of the script stops it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A script or a module with its arguments."""
+
+    name: str  # as typed
+    is_module: bool
+    args: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, argv: Sequence[str]) -> Target:
+        """Read `script.py args` or `-m module args`; UsageError when there is none."""
+        if argv[:1] == ["-m"]:
+            if len(argv) < 2:
+                raise UsageError("-m needs the name of a module: hotloop run -m package.train")
+            return cls(name=argv[1], is_module=True, args=tuple(argv[2:]))
+        if not argv:
+            raise UsageError("a script is missing: hotloop run [options] train.py [args]")
+        path = argv[0]
+        if not os.path.exists(path):
+            raise UsageError(f"there is no script {path!r} in {os.getcwd()}")
+        if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
+            raise UsageError(f"{path} is a folder without a __main__.py; name a script")
+        return cls(name=path, is_module=False, args=tuple(argv[1:]))
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Return what follows `python` to start it."""
+        return ("-m", self.name, *self.args) if self.is_module else (self.name, *self.args)
+
+
+def run(target: Target, *, finished: Callable[[BaseException | None], int | None]) -> None:
+    """Run the script and leave by raising `Left` with its exit code.
+
+    `finished` is called when the script's own code is over, with what ended it (None: its last
+    line), before the interpreter's exit handlers run. The code it returns replaces the script's.
+    After a KeyboardInterrupt the process dies of SIGINT, as Python's does, when all else is done.
+    """
+    atexit.register(_die)  # first registered, so it runs last
+    module, code = _module(target) if target.is_module else _script(target)
+    sys.argv = [str(module.__file__) if target.is_module else target.name, *target.args]
+    sys.orig_argv = [sys.executable, *target.command]
+    sys.modules["__main__"] = module
+    try:
+        exec(code, module.__dict__)
+    except BaseException as error:  # noqa: BLE001 - raised again, or told as Python would
+        _unlike_ours(error)
+        _leave(error, finished)
+    else:
+        _leave(None, finished)
+
+
+def _leave(
+    error: BaseException | None, finished: Callable[[BaseException | None], int | None]
+) -> None:
+    """Say what Python would say of `error`, tell `finished`, and raise what exits likewise."""
+    if error is not None and not isinstance(error, SystemExit | Stopped):
+        _report(error)
+    other = finished(error)
+    if other is not None:
+        raise Left(other)
+    if isinstance(error, KeyboardInterrupt):
+        _DIES.append(signal.SIGINT)
+        raise Left(130) from None
+    if isinstance(error, SystemExit):
+        raise Left(error.code) from None
+    raise Left(0 if error is None or isinstance(error, Stopped) else 1) from None
+
+
+_DIES: list[signal.Signals] = []
+
+
+def _die() -> None:
+    """Die of a signal, so that a shell sees that the script was interrupted."""
+    if _DIES and os.name == "posix":
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        signal.signal(_DIES[0], signal.SIG_DFL)
+        os.kill(os.getpid(), _DIES[0])
+
+
+def _report(error: BaseException) -> None:
+    """Print an uncaught exception as the interpreter does, through the script's own hook."""
+    kind, trace = type(error), error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
+    try:
+        sys.excepthook(kind, error, trace)
+    except BaseException as fault:  # noqa: BLE001 - as the interpreter does; both are printed
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(fault), fault, fault.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(kind, error, trace)
+        if isinstance(fault, SystemExit):
+            raise Left(fault.code) from None
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+
+
+def _unlike_ours(error: BaseException) -> None:
+    """Take hotloop's frames off the top of a traceback."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    error.__traceback__ = trace
+
+
+def _script(target: Target) -> tuple[types.ModuleType, types.CodeType]:
+    path = os.path.abspath(target.name)
+    if os.path.isdir(path):
+        first, path = path, os.path.join(path, "__main__.py")
+    else:
+        first = os.path.dirname(os.path.realpath(path))
+    _set_path(first)
+    with io.open_code(path) as stream:
+        source = stream.read()
+    module = _fresh(path, None)
+    module.__loader__ = SourceFileLoader("__main__", path)
+    return module, _compiled(source, path)
+
+
+def _compiled(source: bytes, path: str) -> types.CodeType:
+    try:
+        return compile(source, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        error.__traceback__ = None
+        _report(error)
+        raise Left(1) from None
+
+
+def _module(target: Target) -> tuple[types.ModuleType, types.CodeType]:
+    _set_path(os.getcwd())
+    spec = _spec(target.name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = _spec(f"{target.name}.__main__")
+    get_code = getattr(spec and spec.loader, "get_code", None)
+    code = get_code(spec.name) if spec and get_code else None
+    if spec is None or code is None:
+        raise UsageError(f"no module called {target.name!r} can be run in {os.getcwd()}")
+    module = _fresh(spec.origin, spec)
+    module.__loader__, module.__package__ = spec.loader, spec.parent
+    return module, code
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def _fresh(path: str | None, spec: ModuleSpec | None) -> types.ModuleType:
+    module = types.ModuleType("__main__")
+    if sys.version_info < (3, 14):
+        module.__annotations__ = {}
+    module.__dict__.update(__builtins__=builtins, __spec__=spec, __file__=path, __cached__=None)
+    return module
+
+
+def _set_path(first: str) -> None:
+    """Put what Python would put first; with -P or PYTHONSAFEPATH it puts nothing."""
+    if not sys.flags.safe_path:
+        sys.path[0] = first

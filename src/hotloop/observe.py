@@ -1,0 +1,123 @@
+"""Runs a script under the doctor's eyes: starts the host, lets it run, judges what was seen."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop import __version__
+from hotloop.core.case import Case
+from hotloop.core.errors import DataError, HotloopError
+from hotloop.core.files import read_json, write_file
+from hotloop.core.rundir import OBSERVED, RunDir
+from hotloop.diagnose import diagnose
+from hotloop.host import Host, Limits
+from hotloop.launch import Stopped, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.core.finding import Diagnosis
+    from hotloop.launch import Target
+
+__all__ = ["Observed", "judge_again", "observe", "place_for"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What came of it. The folder is None when it could not be written."""
+
+    case: Case
+    diagnosis: Diagnosis
+    folder: Path | None
+    page: Path | None
+    problem: str | None = None  # why nothing was kept
+
+
+def place_for(target: Target, out: Path | None) -> Path:
+    """Return the run folder: `out`, or one named after the script in .hotloop; it is not made."""
+    if out is not None:
+        RunDir(out).refuse_if_used()
+        return out.absolute()
+    name = re.sub(r"[^\w.-]+", "-", Path(target.name).stem if not target.is_module else target.name)
+    return Path.cwd() / OBSERVED / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+
+
+def observe(
+    target: Target,
+    limits: Limits,
+    *,
+    folder: Path,
+    tell: Callable[[Observed], None],
+    page: Callable[[Case, Diagnosis], str] | None = None,
+    prepare: Callable[[Host], None] = lambda host: None,
+) -> None:
+    """Run the script and leave as it would (`launch.run`); `tell` gets the result before that.
+
+    A script that was stopped early leaves with 0. `prepare` may add watchers to the host.
+    """
+    host = Host(limits)
+    prepare(host)
+
+    def finished(error: BaseException | None) -> int | None:
+        host.finish()
+        case = _case(host, target)
+        if case is not None:
+            tell(_kept(case, diagnose(case), folder, target, page))
+        return 0 if isinstance(error, Stopped) else None
+
+    host.start()
+    run(target, finished=finished)
+
+
+def _case(host: Host, target: Target) -> Case | None:
+    from hotloop.casebook import case_of
+
+    return case_of(host, target)
+
+
+def _kept(
+    case: Case,
+    diagnosis: Diagnosis,
+    folder: Path,
+    target: Target,
+    page: Callable[[Case, Diagnosis], str] | None,
+) -> Observed:
+    """Write the run folder; a disk that takes nothing costs the folder, not the result."""
+    home = RunDir(folder)
+    record: dict[str, Any] = {
+        "kind": "script",
+        "status": "stopped" if case.stopped else "complete",
+        "script": case.script,
+        "command": list(target.command),
+        "hotloop": __version__,
+        "hardware": case.hardware.to_json(),
+    }
+    try:
+        home.save_observed(record, case.to_json(), diagnosis.to_json())
+        if page is not None:
+            write_file(home.report, page(case, diagnosis))
+    except HotloopError as error:
+        return Observed(case=case, diagnosis=diagnosis, folder=None, page=None, problem=str(error))
+    return Observed(
+        case=case,
+        diagnosis=diagnosis,
+        folder=folder,
+        page=home.report if page is not None else None,
+    )
+
+
+def judge_again(folder: Path) -> tuple[Case, Diagnosis]:
+    """Judge what was kept of a script. Raises DataError when there is nothing of a script."""
+    home = RunDir.open(folder)
+    if not home.case.exists():
+        raise DataError(
+            f"{folder} is a run of hotloop train: hotloop report {folder} shows it. "
+            "What hotloop doctor judges again is a folder that hotloop doctor or run made"
+        )
+    case = Case.from_json(read_json(home.case))
+    return case, diagnose(case)

@@ -1,0 +1,77 @@
+"""Calls a function when a module has been imported, whoever imports it.
+
+Doors must stand before the script uses PyTorch, and torch must not be imported before the script
+does: a script may set environment variables that torch reads on import.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+__all__ = ["Arrivals"]
+
+
+class Arrivals:
+    """A finder that finds nothing itself; it wraps what the others find."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Callable[[], None]] = {}
+        self._looking: set[str] = set()
+
+    def when(self, name: str, then: Callable[[], None]) -> None:
+        """Call `then` once the module `name` is whole; at once where it is already."""
+        module = sys.modules.get(name)
+        if module is not None and not getattr(module.__spec__, "_initializing", False):
+            then()
+            return
+        self._waiting[name] = then
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def stop(self) -> None:
+        """Wait for nothing any more."""
+        self._waiting.clear()
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Let the others find the module, and have its loader call back (importlib's protocol)."""
+        if name not in self._waiting or name in self._looking:
+            return None
+        self._looking.add(name)
+        try:
+            spec = _found(name, path, target, self)
+        finally:
+            self._looking.discard(name)
+        loader: Any = spec and spec.loader
+        if loader is None or not hasattr(loader, "exec_module"):
+            return spec
+        inner = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            del loader.exec_module  # the instance's: what the class defines shows again
+            inner(module)
+            if (then := self._waiting.pop(name, None)) is not None:
+                then()
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def _found(
+    name: str, path: Sequence[str] | None, target: ModuleType | None, but: Arrivals
+) -> ModuleSpec | None:
+    for finder in [finder for finder in sys.meta_path if finder is not but]:
+        find = getattr(finder, "find_spec", None)
+        spec: ModuleSpec | None = find(name, path, target) if find else None
+        if spec is not None:
+            return spec
+    return None

@@ -1,0 +1,167 @@
+"""Turns PyTorch's own objects into facts: loaders, optimizers, schedulers and scalers."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from typing import Any
+
+from hotloop.core.built import Group, Model, Optimizer, Scaler, Scheduler
+from hotloop.core.finding import Place
+from hotloop.core.observed import Loader
+from hotloop.probe.frames import is_own
+
+__all__ = ["loader", "model", "nbytes", "optimizer", "own_code", "scaler", "scheduler"]
+
+
+def own_code(thing: Any) -> Place | None:
+    """Return where a function or class is written, if that is the project's own code."""
+    code = getattr(getattr(inspect.unwrap(thing), "__func__", thing), "__code__", None)
+    if code is not None:
+        own = is_own(code.co_filename)
+        return Place(file=code.co_filename, line=code.co_firstlineno) if own else None
+    if not inspect.isclass(thing):
+        return None
+    try:
+        file, line = inspect.getsourcefile(thing), inspect.findsource(thing)[1] + 1
+    except (OSError, TypeError):  # built in, or its source is gone
+        return None
+    return Place(file=file, line=line) if file and is_own(file) else None
+
+
+def nbytes(batch: Any) -> int:
+    """Return the bytes of the tensors and arrays in a batch, however nested."""
+    if hasattr(batch, "nbytes"):
+        return int(batch.nbytes)
+    if isinstance(batch, dict) or hasattr(batch, "values"):
+        return sum(map(nbytes, batch.values()))
+    if isinstance(batch, list | tuple):
+        return sum(map(nbytes, batch))
+    return 0
+
+
+def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
+    """Return a DataLoader's settings; what only use can tell is left open."""
+    from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, TensorDataset
+
+    data, sampler = loader.dataset, getattr(loader, "sampler", None)
+    getitem = getattr(type(data), "__getitem__", None) or getattr(type(data), "__iter__", None)
+    collate = loader.collate_fn
+    known: dict[type, bool] = {RandomSampler: True, SequentialSampler: False}
+    return Loader(
+        key=key,
+        place=place,
+        dataset=type(data).__name__,
+        getitem=own_code(getitem) if getitem else None,
+        collate=getattr(collate, "__name__", type(collate).__name__),
+        collate_place=own_code(collate) or own_code(type(collate)),
+        length=_length(data),
+        batches=_length(loader),
+        batch_size=loader.batch_size or getattr(loader.batch_sampler, "batch_size", None),
+        workers=loader.num_workers,
+        pin_memory=bool(loader.pin_memory),
+        persistent=bool(loader.persistent_workers),
+        prefetch_factor=loader.prefetch_factor,
+        drop_last=bool(loader.drop_last),
+        shuffle=known.get(type(sampler)),
+        sampler=type(sampler).__name__,
+        in_order=getattr(loader, "in_order", True),
+        iterable=isinstance(data, IterableDataset),
+        worker_info=_asks_for_worker(data) if isinstance(data, IterableDataset) else None,
+        vectorised=hasattr(data, "__getitems__"),
+        in_memory=True if isinstance(data, TensorDataset) else None,
+        dataset_bytes=nbytes(data.tensors) if isinstance(data, TensorDataset) else None,
+    )
+
+
+def _length(thing: Any) -> int | None:
+    try:
+        return len(thing)
+    except (TypeError, NotImplementedError, AttributeError):  # iterable data have none
+        return None
+
+
+def _asks_for_worker(data: Any) -> bool | None:
+    try:
+        return "get_worker_info" in inspect.getsource(type(data))
+    except (OSError, TypeError):
+        return None
+
+
+def optimizer(optimizer: Any, *, key: int, place: Place | None) -> Optimizer:
+    """Return an optimizer's groups as they are now."""
+    return Optimizer(
+        key=key,
+        name=type(optimizer).__name__,
+        place=place,
+        groups=tuple(map(_group, optimizer.param_groups)),
+    )
+
+
+def model(module: Any) -> Model:
+    """Return what an outermost module's parameters say."""
+    parameters = list(module.parameters())
+    dtypes: Counter[str] = Counter()
+    for tensor in parameters:
+        dtypes[str(tensor.dtype).removeprefix("torch.")] += tensor.numel()
+    compiled = getattr(module, "_compiled_call_impl", None) is not None
+    return Model(
+        name=type(module).__name__,
+        place=own_code(type(module)),
+        parameters=sum(tensor.numel() for tensor in parameters),
+        trainable=sum(tensor.numel() for tensor in parameters if tensor.requires_grad),
+        bytes=sum(tensor.numel() * tensor.element_size() for tensor in parameters),
+        dtypes=dict(dtypes),
+        device=str(parameters[0].device) if parameters else "cpu",
+        compiled=compiled or type(module).__name__ == "OptimizedModule",
+    )
+
+
+def _group(group: Any) -> Group:
+    tensors = group["params"]
+    wanting = [t for t in tensors if t.requires_grad]
+    state = [t.numel() for t in wanting if t.grad is None]
+    return Group(
+        parameters=sum(t.numel() for t in tensors),
+        tensors=len(tensors),
+        frozen=sum(t.numel() for t in tensors if not t.requires_grad),
+        without_gradient=sum(state) if len(state) < len(wanting) else 0,
+        dtypes=tuple(sorted({str(t.dtype).removeprefix("torch.") for t in tensors})),
+        fused=group.get("fused"),
+        foreach=group.get("foreach"),
+        weight_decay=group.get("weight_decay"),
+    )
+
+
+_TOTALS = ("T_max", "total_steps", "total_iters", "T_0", "max_steps")
+
+
+def scheduler(scheduler: Any, *, place: Place | None) -> Scheduler:
+    """Return a scheduler's length and how often it was stepped."""
+    totals = (getattr(scheduler, name, None) for name in _TOTALS)
+    total = next((value for value in totals if isinstance(value, int)), None)
+    return Scheduler(
+        name=type(scheduler).__name__,
+        place=place,
+        steps=max(0, getattr(scheduler, "_step_count", 1) - 1),  # building it is the first
+        total=_closed_over(scheduler) if total is None else total,
+    )
+
+
+def _closed_over(scheduler: Any) -> int | None:
+    """Return the training steps a LambdaLR's function was made for, by the usual names."""
+    for function in getattr(scheduler, "lr_lambdas", ()):
+        keywords = dict(getattr(function, "keywords", None) or {})
+        code = getattr(function, "__code__", None)
+        if code is not None and function.__closure__:
+            cells = zip(code.co_freevars, function.__closure__, strict=True)
+            keywords.update({name: cell.cell_contents for name, cell in cells})
+        for name, value in keywords.items():
+            if "total" in name or "training_steps" in name or "max_steps" in name:
+                return value if isinstance(value, int) else None
+    return None
+
+
+def scaler(scaler: Any, *, place: Place | None) -> Scaler:
+    """Return a gradient scaler's settings; its scale is not read, that would wait for the card."""
+    return Scaler(place=place, enabled=scaler.is_enabled())

@@ -1,0 +1,292 @@
+"""Folds a tape into rows: every nanosecond between its first and its last mark gets one.
+
+A span's row goes by what it is. A gap between spans goes by what stands on both sides; gaps whose
+sides leave the row open are split by the stacks that were sampled in them (probe/hot.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hotloop.core.case import IN_STEP
+from hotloop.probe.tape import NUMBERS, Code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["OWN", "Folded", "Mark", "Stretch", "fold"]
+
+Mark = tuple[int, int, int]  # nanoseconds, code, number
+OWN = "own"  # hotloop's own time: in no row
+_NS = 1e-9
+_SPANS: Mapping[int, str] = {
+    Code.BACKWARD: "backward",
+    Code.UPDATE: "optimizer",
+    Code.SAVE: "save",
+    Code.COMPILE: "compile",
+    Code.OWN: OWN,
+}
+_OVERRULES = (OWN, "save", "compile")  # wherever they happen
+_CALLS = (Code.FORWARD, Code.EVAL, Code.SILENT)
+_DATA = (Code.NEXT, Code.ITERATE)
+_CLEAR = (Code.SAVE, Code.COMPILE, Code.OWN)  # a gap looks through them at what stands behind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """An evaluation: from its first batch or forward pass to the next training event."""
+
+    start: int  # ns
+    end: int
+    seconds: float
+    step: int
+    batches: int
+    loader: int | None
+    with_grad: bool
+    training_mode: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Folded:
+    """What a tape says. Times in seconds, `pieces` in nanoseconds."""
+
+    rows: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    pieces: list[tuple[int, int, str]] = field(default_factory=list)  # (start, end, row)
+    steps: list[dict[str, float]] = field(default_factory=list)  # of each whole step: its rows
+    ends: list[int] = field(default_factory=list)  # ns, of every step, the first included
+    how: str = "none"
+    optimizers: int = 0
+    updates: Counter[int] = field(default_factory=Counter)  # of each optimizer
+    backwards: list[int] = field(default_factory=list)  # per step
+    stretches: list[Stretch] = field(default_factory=list)
+    trains: set[int] = field(default_factory=set)  # numbers of loaders that feed training
+    evaluates: set[int] = field(default_factory=set)
+    waits: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    first_waits: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    epochs: Counter[int] = field(default_factory=Counter)  # of each loader
+    roots: Counter[tuple[int, str]] = field(default_factory=Counter)  # (module, how) -> calls
+
+
+def fold(marks: Sequence[Mark]) -> Folded:
+    """Return rows, steps and evaluations of a tape whose marks are in the order of time."""
+    found = Folded()
+    kinds = _kinds(marks, found)
+    ends = _step_ends(marks, kinds, found)
+    _walk(marks, kinds, ends, found)
+    _loaders(marks, found)
+    return found
+
+
+def _kinds(marks: Sequence[Mark], found: Folded) -> list[str]:
+    """Say of each mark whether it belongs to training or to an evaluation ("" for neither)."""
+    graded = {n for _, code, n in marks if code == Code.FORWARD}
+    kinds = [""] * len(marks)
+    learns = False  # a backward pass follows before the next batch or update
+    ended = {}
+    for at in range(len(marks) - 1, -1, -1):
+        _, code, number = marks[at]
+        if code == Code.BACKWARD:
+            learns, kinds[at] = True, "train"
+        elif code in (Code.UPDATE_END, Code.NEXT, Code.ITERATE):
+            learns = False if code != Code.UPDATE_END else learns
+        elif code - 1 in _CALLS:
+            opening = code - 1
+            evaluates = opening == Code.EVAL and (number in graded or not learns)
+            ended[number] = (
+                "evaluate" if evaluates or not (learns or at > len(marks) - 9) else "train"
+            )
+            kinds[at] = ended[number]
+        elif code in _CALLS:
+            kinds[at] = ended.get(number, "train")
+        if code in (Code.BACKWARD_END, Code.UPDATE, Code.UPDATE_END):
+            kinds[at] = "train"
+    _of_loaders(marks, kinds, found)
+    return kinds
+
+
+def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
+    """Say of each epoch of each loader what it feeds: what is called after its batches."""
+    epoch: dict[int, int] = defaultdict(int)
+    votes: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
+    owner: list[tuple[int, int] | None] = []
+    last: tuple[int, int] | None = None
+    for at, (_, code, number) in enumerate(marks):
+        if code == Code.ITERATE:
+            epoch[number] += 1
+        data = code in (Code.NEXT, Code.BATCH, Code.ITERATE, Code.ITERATE_END)
+        owner.append((number, epoch[number]) if data else None)
+        if code == Code.BATCH:
+            last = (number, epoch[number])
+        elif code in _CALLS and last is not None:
+            votes[last][kinds[at]] += 1
+    decided = {key: count.most_common(1)[0][0] for key, count in votes.items()}
+    for at, key in enumerate(owner):
+        if key is not None:
+            kinds[at] = decided.get(key, "train")
+            (found.trains if kinds[at] == "train" else found.evaluates).add(key[0])
+
+
+def _step_ends(marks: Sequence[Mark], kinds: Sequence[str], found: Folded) -> set[int]:
+    """Return the marks that end a step: the rarest optimizer's, or backward passes without one."""
+    counts = Counter(number for _, code, number in marks if code == Code.UPDATE_END)
+    found.optimizers, found.updates = len(counts), counts
+    if counts:
+        found.how = "optimizer"
+        rare = min(counts.values())
+        last = [n for _, code, n in marks if code == Code.UPDATE_END and counts[n] == rare][-1:]
+        ends = {
+            at for at, (_, code, n) in enumerate(marks) if code == Code.UPDATE_END and n in last
+        }
+    else:
+        ends = {at for at, (_, code, _) in enumerate(marks) if code == Code.BACKWARD_END}
+        found.how = "backward" if ends else "none"
+    return ends
+
+
+def _row(code: int, kind: str) -> str:
+    if code in _SPANS:
+        return _SPANS[Code(code)]
+    if kind == "evaluate":
+        return "evaluate"
+    return "data wait" if code in _DATA else "forward"
+
+
+class _Walk:
+    """Where the walk stands."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[int, str]] = []  # (code, row), innermost last
+        self.step: dict[str, float] = defaultdict(float)
+        self.before: tuple[int, str] | None = None  # last mark that a gap goes by: code, kind
+        self.evaluation: list[int] | None = None  # indices of its marks
+        self.backwards = 0
+
+
+def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Folded) -> None:
+    after = _next_solid(marks)
+    state = _Walk()
+    stretch: list[int] = []
+    for at, (time, code, number) in enumerate(marks):
+        if at:
+            row = state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[at])
+            _add(found, state, marks[at - 1][0], time, row)
+        if code != Code.END and code % 2 == 0:
+            row = _row(code, kinds[at])
+            outer = state.open[-1][1] if state.open else ""
+            state.open.append((code, outer if outer in _OVERRULES else row))
+            if code in _CALLS:
+                found.roots[number, kinds[at]] += 1
+        else:
+            _close(state.open, code - 1)
+        if code & ~1 not in _CLEAR:
+            state.before = (code, kinds[at])
+        if kinds[at] == "evaluate":
+            stretch.append(at)
+        elif kinds[at] == "train" and stretch:
+            found.stretches.append(_stretch(marks, stretch, time, found))
+            stretch = []
+        state.backwards += code == Code.BACKWARD
+        if at in ends:
+            _end_step(found, state, time)
+    if stretch:
+        found.stretches.append(_stretch(marks, stretch, marks[-1][0], found))
+
+
+def _close(open_: list[tuple[int, str]], code: int) -> None:
+    """Close the innermost span of a code; those opened in it were left by an exception."""
+    for depth in range(len(open_) - 1, -1, -1):
+        if open_[depth][0] == code:
+            del open_[depth:]
+            return
+
+
+def _next_solid(marks: Sequence[Mark]) -> list[int]:
+    """Return for each mark the index of the next one, itself included, that a gap goes by."""
+    after, following = [0] * len(marks), len(marks) - 1
+    for at in range(len(marks) - 1, -1, -1):
+        if marks[at][1] & ~1 not in _CLEAR:
+            following = at
+        after[at] = following
+    return after
+
+
+def _gap(
+    before: tuple[int, str] | None, marks: Sequence[Mark], kinds: Sequence[str], next_: int
+) -> str:
+    """Return the row of the time between two spans; a name with ":" is split by stacks later."""
+    code, kind = marks[next_][1], kinds[next_]
+    if before is None:
+        return "start:"
+    was, of = before
+    if of == "evaluate":
+        return "evaluate"
+    if code == Code.END:
+        return "after training:"
+    if kind == "evaluate":
+        return "after step:"
+    if was in (Code.BATCH, Code.ITERATE_END):
+        return "data wait" if code in _DATA else "prepare"
+    if was - 1 in _CALLS:
+        return "forward" if code not in _DATA else "after step:"
+    if was == Code.BACKWARD_END and code in (Code.UPDATE, Code.BACKWARD):
+        return "optimizer" if code == Code.UPDATE else "backward"
+    if was == Code.UPDATE_END and code == Code.UPDATE:
+        return "optimizer"
+    return "after step:"
+
+
+def _add(found: Folded, state: _Walk, start: int, end: int, row: str) -> None:
+    seconds = (end - start) * _NS
+    found.rows[row] += seconds
+    state.step[row] += seconds
+    if found.pieces and found.pieces[-1][2] == row:
+        found.pieces[-1] = (found.pieces[-1][0], end, row)
+    else:
+        found.pieces.append((start, end, row))
+
+
+def _end_step(found: Folded, state: _Walk, time: int) -> None:
+    if found.ends:  # what came before the first step's end began with the script
+        found.steps.append({row: s for row, s in state.step.items() if row.rstrip(":") in IN_STEP})
+        found.backwards.append(state.backwards)
+    found.ends.append(time)
+    state.step.clear()
+    state.backwards = 0
+
+
+def _stretch(marks: Sequence[Mark], at: Iterable[int], until: int, found: Folded) -> Stretch:
+    inside = [marks[index] for index in at]
+    calls = [code for _, code, _ in inside if code in _CALLS]
+    loaders = [number for _, code, number in inside if code in _DATA and number < NUMBERS - 1]
+    start = inside[0][0]
+    return Stretch(
+        start=start,
+        end=until,
+        seconds=(until - start) * _NS,
+        step=len(found.ends),
+        batches=len(calls),
+        loader=loaders[0] if loaders else None,
+        with_grad=any(code != Code.EVAL for code in calls),
+        training_mode=any(code == Code.FORWARD for code in calls),
+    )
+
+
+def _loaders(marks: Sequence[Mark], found: Folded) -> None:
+    asked: dict[int, int] = {}
+    starting: dict[int, int] = {}
+    fresh: dict[int, float] = {}
+    for time, code, number in marks:
+        if code == Code.ITERATE:
+            starting[number] = time
+            found.epochs[number] += 1
+        elif code == Code.ITERATE_END:
+            fresh[number] = (time - starting.pop(number, time)) * _NS
+        elif code == Code.NEXT:
+            asked[number] = time
+        elif code == Code.BATCH and number in asked:
+            wait = (time - asked.pop(number)) * _NS
+            if number in fresh:
+                found.first_waits[number].append(wait + fresh.pop(number))
+            found.waits[number].append(wait)

@@ -1,0 +1,165 @@
+"""What a script built and how it was used, as tables: loaders, models, optimizers, techniques."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from hotloop.core.units import bytes_, count, moment
+from hotloop.report.excerpt import where
+from hotloop.report.markup import Html, code, join, missing, table
+from hotloop.report.sentences import folder_of
+
+if TYPE_CHECKING:
+    from hotloop.core.built import Model, Optimizer
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Place
+    from hotloop.core.observed import Loader
+
+__all__ = ["built", "settings"]
+
+
+def built(case: Case) -> Html:
+    """Return tables of loaders, models, optimizers and schedulers."""
+    here = folder_of(case)
+    tables = [
+        _loaders(case, here),
+        _models(case, here),
+        _optimizers(case, here),
+        _schedulers(case, here),
+    ]
+    return join(tables) if any(tables) else missing("Nothing was seen being built.")
+
+
+def settings(case: Case) -> Html:
+    """Return what the code and its configuration ask for, and the techniques in effect."""
+    asked = [(code(name), code(value)) for name, value in case.requested.items()]
+    caption = "What the code and its configuration ask for."
+    drawn = [table(("setting", "asked for"), asked, caption=caption, kind="list")] if asked else []
+    effects = [(code(id), how) for id, how in case.techniques.items()]
+    if effects:
+        titles = ("technique", "in effect, as it was read back")
+        drawn.append(table(titles, effects, caption="Put in from outside.", kind="list apart"))
+    return join(drawn) or missing("Nothing was asked for by name, no technique was put in.")
+
+
+def _loaders(case: Case, here: str) -> Html:
+    if not case.loaders:
+        return Html()
+    titles = ("loader", "data set", "settings", "median wait", "place")
+    rows = [
+        (
+            f"{each.key}: {each.kind}, {each.role}",
+            join([code(each.dataset or "unknown"), ", ", _size(each)]),
+            _loader_settings(each),
+            moment(statistics.median(each.waits)) if each.waits else "unknown",
+            _place(each.place, here),
+        )
+        for each in case.loaders
+    ]
+    return table(titles, rows, caption="What makes batches.", kind="list")
+
+
+def _size(loader: Loader) -> str:
+    known = ((loader.length, "samples"), (loader.batches, "batches"))
+    said = [f"{number:,} {unit}" for number, unit in known if number is not None]
+    return ", ".join(said) or "unknown"
+
+
+def _loader_settings(loader: Loader) -> str:
+    size = "unknown" if loader.batch_size is None else f"{loader.batch_size:,}"
+    said = [f"batch size {size}", f"{loader.workers} worker{'s' * (loader.workers != 1)}"]
+    said += [f"collate {loader.collate}"]
+    said += [loader.sampler] if loader.sampler else []
+    said += [word for word, there in (("pinned", loader.pin_memory),
+                                      ("persistent", loader.persistent),
+                                      ("drop_last", loader.drop_last)) if there]  # fmt: skip
+    return ", ".join(said)
+
+
+def _models(case: Case, here: str) -> Html:
+    if not case.models:
+        return Html()
+    titles = ("model", "parameters", "types", "attention", "place")
+    rows = [
+        (
+            join([code(each.name), f", {each.role}"]),
+            _parameters(each),
+            f"{_types(each)}; on {each.device}",
+            ", ".join(" ".join(filter(None, (a.kind, a.kernel))) for a in each.attention) or "none",
+            _place(each.place, here),
+        )
+        for each in case.models
+    ]
+    return table(titles, rows, caption="Models that were called.", kind="list apart")
+
+
+def _parameters(model: Model) -> str:
+    said = f"{count(model.parameters)}, {count(model.trainable)} trainable, {bytes_(model.bytes)}"
+    for number, what in (
+        (model.dead_parameters, "never got a gradient"),
+        (model.unused_parameters, "never called"),
+    ):
+        said += f"; {count(number)} {what}" if number else ""
+    return said
+
+
+def _types(model: Model) -> str:
+    weights = ", ".join(model.dtypes) or "unknown"
+    return f"weights {weights}; computes in {model.compute or 'unknown'}"
+
+
+def _optimizers(case: Case, here: str) -> Html:
+    if not case.optimizers:
+        return Html()
+    titles = ("optimizer", "parameters", "groups", "learning rate", "place")
+    rows = [
+        (
+            join([code(each.name), f", {each.steps:,} steps"]),
+            count(sum(group.parameters for group in each.groups)),
+            _groups(each),
+            _rates(each),
+            _place(each.place, here),
+        )
+        for each in case.optimizers
+    ]
+    return table(titles, rows, caption="Optimizers.", kind="list apart")
+
+
+def _groups(optimizer: Optimizer) -> str:
+    groups, tensors = len(optimizer.groups), sum(g.tensors for g in optimizer.groups)
+    said = [f"{groups:,} group{'s' * (groups != 1)}", f"{tensors:,} tensors"]
+    for name in ("fused", "foreach"):
+        values = {getattr(group, name) for group in optimizer.groups} - {None}
+        said += [f"{name} {', '.join(sorted(map(str, values)))}"] if values else []
+    return ", ".join(said)
+
+
+def _rates(optimizer: Optimizer) -> str:
+    rates = [rate for _, rate in optimizer.rates]
+    if not rates:
+        return "unknown"
+    if len({*rates}) == 1:
+        return f"{rates[0]:.3g}, all the time"
+    return f"{rates[0]:.3g} at first, {rates[-1]:.3g} at last, {max(rates):.3g} at most"
+
+
+def _schedulers(case: Case, here: str) -> Html:
+    if not case.schedulers:
+        return Html()
+    titles = ("scheduler", "calls", "built for", "updates meanwhile", "place")
+    rows = [
+        (
+            code(each.name),
+            f"{each.steps:,}",
+            "unknown" if each.total is None else f"{each.total:,} calls",
+            f"{each.optimizer_steps:,}",
+            _place(each.place, here),
+        )
+        for each in case.schedulers
+    ]
+    return table(titles, rows, caption="Learning-rate schedulers.", kind="list apart")
+
+
+def _place(place: Place | None, here: str) -> object:
+    return None if place is None else code(where(place, here))

@@ -1,0 +1,200 @@
+"""The doctor's result on a script in sentences: the terminal and the page say the same."""
+
+from __future__ import annotations
+
+import math
+import os.path
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.observed import ROWS
+from hotloop.core.units import duration, moment
+from hotloop.report.excerpt import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Diagnosis, Finding, Severity
+    from hotloop.core.measurement import Measurement
+
+__all__ = [
+    "MEANS",
+    "WORDS",
+    "Verdict",
+    "command",
+    "cost",
+    "counted",
+    "folder_of",
+    "name",
+    "observed",
+    "pace",
+    "reading",
+    "rows",
+    "speed",
+    "verdict",
+]
+
+WORDS = {"critical": "critical", "warn": "warning", "note": "note"}
+COMPUTE = ("forward", "backward", "optimizer")
+MEANS = {
+    "start": "Python, and the script's code before its first step",
+    "import": "loading modules",
+    "data load": "reading data before the first step",
+    "compile": "compiling the model",
+    "data wait": "the loop waits for a batch",
+    "prepare": "from the batch to the forward pass",
+    "host to device": "copies to the card",
+    "forward": "the forward pass and the loss",
+    "backward": "the backward pass",
+    "optimizer": "the update, clipping and the scaler",
+    "host waits": "the host waits for a result of the card",
+    "after step": "from the update to the next batch",
+    "evaluate": "evaluation loops",
+    "save": "writing checkpoints",
+    "log": "printing, progress bars, trackers, plots",
+    "idle": "sleeping",
+    "after training": "from the last step to the end of the script",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The result in one line."""
+
+    said: str
+    severity: Severity | None  # of the finding it names; None: nothing is worth changing
+    also: str | None = None  # what stands behind it: the speed of a run that is wrong
+
+
+def name(case: Case) -> str:
+    """Return the script's file name, or the module's name."""
+    return visible(os.path.basename(case.script) or case.script)
+
+
+def folder_of(case: Case) -> str:
+    """Return the folder of the script; "." for a module."""
+    return os.path.dirname(case.script) or "."
+
+
+def verdict(case: Case, diagnosis: Diagnosis) -> Verdict:
+    """Return the result in one line: correctness first, then what costs most."""
+    worth = [finding for finding in diagnosis.findings if finding.severity != "note"]
+    wrong = next((finding for finding in worth if finding.is_correctness), None)
+    slow = next((finding for finding in worth if not finding.is_correctness), None)
+    script = name(case)
+    if wrong is not None:
+        said = f"{script} does something else than it says: {_claim(wrong)}"
+        also = f"its speed: {_promise(slow)}" if slow else None
+        return Verdict(said=said, severity=wrong.severity, also=also)
+    if slow is not None:
+        return Verdict(said=f"{script}: {_promise(slow)}", severity=slow.severity)
+    return Verdict(said=f"{script}: {_fine(case)}", severity=None)
+
+
+def _claim(finding: Finding) -> str:
+    return visible(finding.claim).rstrip(". ")
+
+
+def _promise(finding: Finding) -> str:
+    """Return "93% of the wall time is waiting for data: fixing it can give at most 3.1x"."""
+    said, share = _claim(finding), finding.share
+    if share is not None and f"{share:.0%} of the wall time" not in said:
+        said += f" ({share:.0%} of the wall time)"
+    return said if finding.ceiling is None else f"{said}: fixing it can give {_most(finding)}"
+
+
+def _most(finding: Finding) -> str:
+    assert finding.ceiling is not None
+    return f"at most {finding.ceiling:.1f}x" if finding.ceiling < 99.5 else "at most 100x and more"
+
+
+def _fine(case: Case) -> str:
+    if not case.steps.count:
+        return "no optimizer step was seen, so its speed could not be judged"
+    compute = case.share(*COMPUTE)
+    said = f"nothing worth changing: compute takes {compute:.0%}"
+    rest = max(case.wall.keys() - {*COMPUTE}, key=case.row, default="")
+    return said + (f", {rest} {case.share(rest):.0%}" if case.share(rest) > compute else "")
+
+
+def counted(findings: Iterable[Finding]) -> str:
+    """Return how many findings there are of each severity."""
+    counts = Counter(WORDS[finding.severity] for finding in findings)
+    said = [
+        f"{counts[word]} {word}{'s' * (counts[word] > 1 and word != 'critical')}"
+        for word in WORDS.values()
+        if counts[word]
+    ]
+    return ", ".join(said) or "no findings"
+
+
+def rows(case: Case) -> dict[str, float]:
+    """Return the seconds of every row that has any, in the order of a step."""
+    order = {row: place for place, row in enumerate(ROWS)}
+    found = sorted(case.wall, key=lambda row: order.get(row, len(order)))
+    return {row: case.wall[row] for row in found if case.wall[row] > 0}
+
+
+def observed(case: Case) -> str:
+    """Return what was watched: how many steps, why no more, and how long."""
+    steps, planned = case.steps.count, case.planned_steps
+    many = f"{steps:,}" if planned is None else f"{steps:,} of {planned:,}"
+    unit = "step" if steps == 1 and planned is None else "steps"
+    ending = f"stopped after {many} {unit}: {case.stopped}"
+    if case.stopped is None:
+        ending = f"ran to its end: {many} {unit}"
+    whole, own = case.seconds, case.own_time
+    return (
+        f"{visible(ending)}; observed {duration(whole)} of {duration(whole + own)}, "
+        f"hotloop's own {duration(own)} in no row"
+    )
+
+
+def pace(case: Case) -> str:
+    """Return steps per second with n and spread."""
+    time = case.step_time
+    if time is None or not time.median > 0 or not math.isfinite(time.median):
+        return "steps/s unknown: no step was timed"
+    return f"{speed(time)} ({reading(time)}; evaluation and saving left out)"
+
+
+def speed(step_time: Measurement) -> str:
+    """Return steps per second, where a step takes a known time above 0."""
+    return f"{1 / step_time.median:.3g} steps/s"
+
+
+def reading(seen: Measurement | str) -> str:
+    """Return a piece of evidence in a line: of a measurement median, unit, n, spread, source."""
+    if isinstance(seen, str):
+        return visible(seen)
+    middle = f"{seen.median:.4g} {visible(seen.unit)}".rstrip()
+    if seen.unit == "s" and seen.median > 0 and math.isfinite(seen.median):
+        middle = moment(seen.median)
+    spread = "" if seen.spread is None else f", spread {seen.spread:.0%}"
+    source = "" if seen.source == "measured" else f", {seen.source}"
+    return f"{middle}, n={seen.n:,}{spread}{source}"
+
+
+def cost(finding: Finding) -> list[str]:
+    """Return what a finding costs, what it can give and what it takes, as far as known."""
+    said = []
+    if finding.is_correctness:
+        said.append("the run is not what it says")
+    if finding.share is not None:
+        said.append(f"{finding.share:.0%} of the wall time")
+    if finding.ceiling is not None:
+        said.append(_most(finding))
+    if finding.saves is not None and finding.saves > 0:
+        said.append(f"saves at most {moment(finding.saves)} a step")
+    if finding.effort is not None:
+        said.append(f"effort: {finding.effort}")
+    return said
+
+
+def command(case: Case, technique: str, script: str) -> str:
+    """Return what to type to try a technique; the script's own arguments follow it."""
+    is_file = case.script.endswith(".py") or os.path.sep in case.script
+    return f"hotloop run --with {technique} {shlex.quote(script) if is_file else f'-m {script}'}"

@@ -1,0 +1,215 @@
+"""How an observed run went: when it evaluated and saved, its step times, its loss, its waits."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING
+
+from hotloop.core.units import duration, moment
+from hotloop.report.axis import linear, said, spanning
+from hotloop.report.chart import Chart, Event, Line, draw
+from hotloop.report.markup import Html, join, missing, tag
+from hotloop.report.thin import thin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hotloop.core.case import Case
+    from hotloop.core.observed import Evaluation, Loader, Save
+
+__all__ = ["epochs", "losses", "step_times", "strip", "waits"]
+
+WIDE = 500  # places across a chart
+MOST_EVENTS = 60  # lines across a chart: more would hide the curve
+MOST_SPANS = 400  # parts of a lane
+NARROWEST = 0.003  # share of a lane below which a part could not be seen
+LANE = 30  # pixels from one lane to the next
+
+
+def strip(case: Case) -> Html:
+    """Return the run in seconds: what came before and after training, evaluations, saves."""
+    whole = case.seconds
+    if not whole:
+        return missing("Nothing was observed.")
+    first = sum(map(case.row, ("start", "import", "data load")))
+    last = max(first, whole - case.row("after training"))
+    lanes = {
+        "run": [(0.0, first, "start", "before the first step"),
+                (first, last - first, "step", "training"),
+                (last, whole - last, "rest", "after training")],
+        "evaluate": [_span(e, "evaluate") for e in _longest(case.evaluations)],
+        "save": [_span(s, "save") for s in _longest(case.saves)],
+    }  # fmt: skip
+    shown = {name: spans for name, spans in lanes.items() if spans}
+    axis = linear([0.0, whole], ticks=6, tight=True)
+    drawn = [_lane(n, name, spans, whole) for n, (name, spans) in enumerate(shown.items())]
+    ticks = (
+        tag("text", label, class_="tick x", x=f"{axis.at(tick):.2%}", y=LANE * len(shown) + 14)
+        for tick, label in zip(axis.ticks, axis.labels, strict=True)
+    )
+    words = _in_words(case, first, whole - last)
+    svg = tag(
+        "svg",
+        tag("title", "The run in seconds", id="strip-title"),
+        tag("desc", words, id="strip-desc"),
+        *drawn,
+        *ticks,
+        class_="strip",
+        role="img",
+        height=LANE * len(shown) + 20,
+        aria_labelledby="strip-title strip-desc",
+    )
+    caption = tag("figcaption", tag("h3", "The run, in seconds since its start"))
+    return tag("figure", caption, svg, tag("p", words, class_="note"), class_="chart")
+
+
+def _lane(n: int, name: str, spans: Sequence[tuple[float, float, str, str]], whole: float) -> Html:
+    drawn = []
+    for at, seconds, look, words in spans:
+        if seconds <= 0 and look != "save":
+            continue
+        width = min(1.0, max(seconds / whole, NARROWEST))
+        left = min(max(0.0, at / whole), 1.0 - width)
+        title = tag("title", f"{words}: {duration(seconds)} at {duration(at)}")
+        drawn.append(
+            tag("rect", title, class_=f"span {look}", x=f"{left:.3%}", width=f"{width:.3%}",
+                y=LANE * n + 4, height=LANE - 10)
+        )  # fmt: skip
+    label = tag("text", name, class_="y", x="0", dx="-8", y=LANE * n + 18)
+    return join([label, *drawn])
+
+
+def _longest(spans: Sequence[Evaluation | Save]) -> Sequence[Evaluation | Save]:
+    return sorted(spans, key=lambda span: -span.seconds)[:MOST_SPANS]
+
+
+def _span(span: Evaluation | Save, look: str) -> tuple[float, float, str, str]:
+    return span.at, span.seconds, look, f"{look} after step {span.step:,}"
+
+
+def _in_words(case: Case, before: float, after: float) -> str:
+    said = [f"The run: {duration(before)} before the first step, then training"]
+    said[0] += f", {duration(after)} after the last step" if after > 0 else ""
+    for what, spans in (("evaluation", case.evaluations), ("save", case.saves)):
+        seconds = [span.seconds for span in spans]
+        if not seconds:
+            said.append(f"no {what}")
+            continue
+        each = f", each {moment(statistics.median(seconds))} (median)" if len(seconds) > 1 else ""
+        plural = "s" * (len(seconds) > 1)
+        said.append(f"{len(seconds):,} {what}{plural}, {moment(sum(seconds))} in all{each}")
+    if case.epochs:
+        said.append(f"{case.epochs:,} epoch{'s' * (case.epochs > 1)} begun")
+    return "; ".join(said) + "."
+
+
+def epochs(case: Case) -> list[float]:
+    """Return the steps at which an epoch ended, from the length of the one training loader."""
+    loaders, each = case.training_loaders, case.steps.backwards
+    if len(loaders) != 1 or not loaders[0].batches or not each:
+        return []
+    steps = -(-loaders[0].batches // max(1, round(each)))
+    return [float(step) for step in range(steps, case.steps.count, steps)][: case.epochs]
+
+
+def step_times(case: Case) -> Html:
+    """Return the time of each step, with what its largest row took and what stood between."""
+    steps = case.steps
+    if not steps.wall:
+        return missing("No step was timed.")
+    numbers = steps.numbers or tuple(range(1, len(steps.wall) + 1))
+    size, unit = (1.0, "s") if statistics.median(steps.wall) >= 1 else (1e-3, "ms")
+    lines = [_line("whole step", "a train", numbers, [wall / size for wall in steps.wall])]
+    row = max(steps.rows, key=lambda name: sum(steps.rows[name]), default=None)
+    if row is not None and len(steps.rows[row]) == len(steps.wall):
+        part = [seconds / size for seconds in steps.rows[row]]
+        lines.append(_line(f"of it {row}", "b train", numbers, part))
+    longest = max(range(len(steps.wall)), key=steps.wall.__getitem__)
+    title = (
+        f"Step time: median {moment(statistics.median(steps.wall))}, longest "
+        f"{moment(steps.wall[longest])} at step {numbers[longest]:,}"
+    )
+    events = list(_events(case))
+    words = ", ".join(f"{event.label} at {len(event.at):,} places" for event in events)
+    return _draw(
+        "steps", title, lines, across="optimizer step", up=unit, events=events, zero=True,
+        summary=f"{title}. {words or 'No evaluation, save or end of an epoch'}.", look="wide",
+    )  # fmt: skip
+
+
+def _events(case: Case) -> Iterator[Event]:
+    """Return where evaluations, saves and ends of epochs stand between the steps."""
+    found = {
+        "evaluate": ("evaluation", sorted({float(e.step) for e in case.evaluations})),
+        "save": ("save", sorted({float(save.step) for save in case.saves})),
+        "epoch": ("end of an epoch", epochs(case)),
+    }
+    for look, (label, at) in found.items():
+        inside = [step for step in at if 0 <= step <= case.steps.count]
+        every = -(-len(inside) // MOST_EVENTS) or 1
+        if inside:
+            label += f" (1 of {every} shown)" if every > 1 else ""
+            yield Event(label=label, look=look, at=inside[::every])
+
+
+def losses(case: Case) -> Html:
+    """Return the loss by step, as it was caught at the backward pass."""
+    known = case.steps.losses
+    if not known:
+        return missing("No loss was seen.")
+    line = _line("", "a only", [step for step, _ in known], [loss for _, loss in known])
+    (first, begun), (last, ended) = known[0], known[-1]
+    title = f"Loss: {_loss(begun)} at step {first:,}, {_loss(ended)} at step {last:,}"
+    if case.steps.nonfinite is not None:
+        title += f"; NaN or infinite from step {case.steps.nonfinite:,} on"
+    if not line.buckets:
+        return missing(f"{title}: no value could be drawn.")
+    return _draw("loss", title, [line], across="optimizer step", up="loss", summary=f"{title}.")
+
+
+def _loss(value: float) -> str:
+    return said(value) if math.isfinite(value) else str(value)
+
+
+def waits(loader: Loader) -> Html:
+    """Return how long the loop waited for each batch of a loader."""
+    times = [seconds * 1e3 for seconds in loader.waits]
+    line = _line("", "a only", range(1, len(times) + 1), times)
+    middle, longest = statistics.median(loader.waits), max(loader.waits)
+    title = f"Wait for a batch: median {moment(middle)}, longest {moment(longest)}"
+    if loader.first_waits:
+        title += f"; the first of an epoch {moment(statistics.median(loader.first_waits))}"
+    return _draw(
+        f"waits-{loader.key}", title, [line], across="batch", up="ms", zero=True,
+        summary=f"{title}.",
+    )  # fmt: skip
+
+
+def _line(label: str, look: str, xs: Sequence[int], ys: Sequence[float]) -> Line:
+    points = zip(map(float, xs), ys, strict=True)
+    return Line(label=label, look=look, buckets=thin(points, buckets=WIDE))
+
+
+def _draw(
+    id: str, title: str, lines: Sequence[Line], *, across: str, up: str, summary: str,
+    events: Sequence[Event] = (), zero: bool = False, look: str = "",
+) -> Html:  # fmt: skip
+    xs = [bucket.x for line in lines for bucket in line.buckets]
+    ys = [value for line in lines for b in line.buckets for value in (b.low, b.high)]
+    thinned = any(b.low < b.high for line in lines for b in line.buckets)
+    return draw(
+        Chart(
+            id=id,
+            title=title,
+            summary=summary,
+            across=across,
+            up=up,
+            x=linear([0.0, max(xs, default=1.0)], ticks=6, tight=True, least=1.0),
+            y=linear(ys, ticks=5, zero=True) if zero else spanning(ys, ticks=5),
+            lines=lines,
+            events=events,
+            note="The line is a median, the band the lowest and highest." if thinned else None,
+            look=look,
+        )
+    )

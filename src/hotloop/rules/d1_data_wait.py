@@ -1,0 +1,68 @@
+"""The loop waits for its next batch.
+
+Looks at: the wall time between asking for a batch and having it, of loaders and of the script's own
+    functions that make batches.
+Says so when: it is 5 % of the wall time or more; 10 % is a warning, 20 % critical.
+Stays silent when: worker processes or the card hide the reading.
+Remedy: the rules below D1 name the cause; without one, worker processes are the first thing to try.
+Numbers: nothing by itself.
+Seen: golden case only.
+Source: TensorBoard's profiler plugin and TraceML for the row, hotloop for the thresholds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.core.waiting import costs, feeding, lines, place_of, stacks_of, waits_for_data
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Tell the share of the wait."""
+    if not waits_for_data(case):
+        return None
+    seconds, loader = case.row("data wait"), feeding(case)
+    measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
+    by_hand = loader is not None and loader.kind == "hand-made"
+    return costs(
+        case,
+        RULE.label,
+        f"the loop waits for data {case.part(seconds):.0%} of the time",
+        seconds,
+        places=[*place_of(loader), *lines(stacks_of(case))],
+        evidence={
+            "data wait": f"{seconds:.1f} s of {case.seconds:.1f} s",
+            **({"with the same batches replayed": f"{measured:.2f}x"} if measured else {}),
+        },
+        remedies=[
+            Remedy(
+                text="make the batches in a torch.utils.data.DataLoader with num_workers=1 or more",
+                effort="code edit",
+            )
+            if by_hand
+            else Remedy(
+                text="hotloop run --with loader-workers reads ahead in processes",
+                effort="option",
+                technique="loader-workers",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="D1",
+    name="data_wait",
+    title="The loop waits for data",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    weight=0,
+)

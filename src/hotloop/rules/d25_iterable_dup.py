@@ -1,0 +1,63 @@
+"""Each worker goes through the whole iterable data set, so each sample comes several times.
+
+Looks at: loaders of an iterable data set with workers, and whether it asks for its worker's number.
+Says so when: it has two workers or more and does not ask.
+Stays silent when: it calls get_worker_info, or that is unknown.
+Remedy: let each worker read its part.
+Numbers: training: the model sees other data, and an epoch is as long as its author believes.
+Seen: golden case only.
+Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset (2026-11).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.datasets import method
+from hotloop.core.finding import Finding, Remedy
+from hotloop.core.waiting import place_of
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for a stream that nobody divides."""
+    for loader in case.loaders:
+        if not loader.iterable or loader.workers < 2 or loader.worker_info is not False:
+            continue
+        found = method(case, loader.dataset, "__iter__")
+        reading = [found[0].place(found[1])] if found else []
+        again = next((b.duplicated for b in case.batches if b.loader == loader.key), None)
+        return Finding(
+            rule=RULE.label,
+            claim=f"each of {loader.workers} workers reads all of {loader.dataset or 'the stream'}:"
+            f" every sample comes {loader.workers} times an epoch",
+            severity="critical",
+            places=[*reading, *place_of(loader)],
+            evidence={"rows seen before": f"{again:.0%}"} if again is not None else {},
+            remedies=[
+                Remedy(text="num_workers=1"),
+                Remedy(
+                    text="in __iter__: info = torch.utils.data.get_worker_info(); read only "
+                    "itertools.islice(samples, info.id, None, info.num_workers)",
+                    effort="code edit",
+                ),
+            ],
+        )
+    return None
+
+
+RULE = Rule(
+    id="D25",
+    name="iterable_dup",
+    title="Each worker reads the whole stream",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.LOADER,),
+    weight=2,
+    numerics="training",
+)

@@ -1,0 +1,74 @@
+"""Epochs are so short that starting each one takes a good part of the time.
+
+Looks at: the time of an epoch's steps, and what its first batch waits longer than another.
+Says so when: of three epochs or more each takes less than 2 s, and the starts cost 5 % of the wall
+    time or more.
+Stays silent when: the loader is started once.
+Remedy: one long epoch in place of many short ones.
+Numbers: the order of the samples changes.
+Seen: golden case only.
+Source: the five projects (one started its workers for each epoch of 25 rows); thresholds ours.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from hotloop.core.case import IN_STEP
+from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
+from hotloop.core.waiting import MATTERS, costs, feeding, place_of, steady
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+SHORT, FEWEST = 2.0, 3  # seconds; epochs
+
+
+def judge(case: Case) -> Finding | None:
+    """Add up the starts of short epochs."""
+    loader = feeding(case)
+    if loader is None or loader.iterations < FEWEST or not loader.first_waits:
+        return None
+    epoch = sum(map(case.row, IN_STEP)) / loader.iterations
+    usual = statistics.median(steady(loader) or [0.0])
+    start = max(0.0, statistics.median(loader.first_waits) - usual)
+    seconds = start * loader.iterations
+    if epoch >= SHORT or case.part(seconds) < MATTERS:
+        return None
+    return costs(
+        case,
+        RULE.label,
+        f"an epoch takes {moment(epoch)}, and {moment(start)} of it to start",
+        seconds,
+        places=place_of(loader),
+        evidence={
+            "epochs": f"{loader.iterations}",
+            "evaluations": f"{len(case.evaluations)}",
+            "saves": f"{len(case.saves)}",
+        },
+        remedies=[
+            Remedy(
+                text="RandomSampler(data, num_samples=10 * len(data)) makes one epoch of ten; "
+                "count epochs by samples"
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="D26",
+    name="tiny_epoch",
+    title="Epochs so short that starting them counts",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.LOADER),
+    under="D1",
+    weight=1,
+    numerics="training",
+)

@@ -1,0 +1,74 @@
+"""The loop's own process reads the data, and trains meanwhile nothing.
+
+Looks at: a DataLoader's number of workers, the time to read one sample, the cores of the machine.
+Says so when: rule D1 speaks, num_workers is 0 and a sample takes more than 50 us.
+Stays silent when: samples cost less than handing them over from a process, or no core is free.
+Remedy: num_workers; the first guess hides the wait behind the rest of a step, then measure it.
+Numbers: bitwise the same where reading draws no random numbers; else the random stream changes.
+Seen: golden case only.
+Source: hotloop: 50 us is about what a sample costs to hand over (RULES, 439k samples/s without and
+    109k with 2 workers, 2 cores, torch 2.13).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.case import IN_STEP
+from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
+from hotloop.core.waiting import costs, feeding, item_seconds, place_of, waits_for_data, workers_for
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+WORTH_A_PROCESS = 50e-6  # seconds per sample
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the time of a sample with that of handing it over."""
+    loader = feeding(case)
+    if loader is None or loader.kind != "DataLoader" or loader.workers or not waits_for_data(case):
+        return None
+    item, workers = item_seconds(loader), workers_for(case, loader)
+    if item is None or item <= WORTH_A_PROCESS or not workers:
+        return None
+    wait = case.row("data wait")
+    left = max(0.0, wait / workers - (sum(map(case.row, IN_STEP)) - wait))
+    same = "no result changes" if loader.uses_random is False else "random streams change"
+    return costs(
+        case,
+        RULE.label,
+        f"one process reads the data and trains: num_workers=0, {moment(item)} a sample",
+        wait - left,
+        places=place_of(loader),
+        evidence={
+            "a batch": moment(item * (loader.batch_size or 1)),
+            "cores": f"{case.hardware.cores or 1:g}",
+        },
+        remedies=[
+            Remedy(
+                text=f"hotloop run --with loader-workers, {workers} of them to begin with",
+                effort="option",
+                technique="loader-workers",
+            ),
+            Remedy(text=f"DataLoader(..., num_workers={workers}, persistent_workers=True); {same}"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="D2",
+    name="workers0",
+    title="The loop reads its data itself",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.LOADER),
+    under="D1",
+    weight=1,
+    numerics="training",
+)

@@ -1,0 +1,91 @@
+"""Evaluation takes a large part of the wall time.
+
+Looks at: the stretches of forward passes without backward, with their loaders.
+Says so when: they take 20 % of the wall time or more.
+Stays silent when: they take less.
+Remedy: evaluate less often, on fewer samples or in larger batches; under inference_mode.
+Numbers: training: each iterator over a validation loader draws a seed from the global generator, so
+    another interval is another random stream, unless it stands inside torch.random.fork_rng().
+Seen: golden cases only.
+Source: hotloop; measured there: every 4 or every 8 steps moves the losses by 2.0e-1, inside
+    fork_rng by 0 (CPU, float32).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import ceil
+from typing import TYPE_CHECKING
+
+from hotloop.core.costing import costing
+from hotloop.core.finding import WARN, Place, Remedy
+from hotloop.core.units import moment
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST = 0.20
+BATCHES = Remedy(
+    text="larger batches under torch.inference_mode(): nothing is kept for a backward pass",
+    effort="code edit",
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Take the row, and the place where most of it went."""
+    seconds, share = case.row("evaluate"), case.share("evaluate")
+    places: dict[Place, float] = defaultdict(float)
+    for stretch in case.evaluations:
+        if stretch.place:
+            places[stretch.place] += stretch.seconds
+    count = len(case.evaluations)
+    each = sum(stretch.seconds for stretch in case.evaluations) / count
+    times = case.steps.count / count
+    often = [
+        Remedy(
+            text=f"evaluate every {rounded(times * less(share)):,} steps: that makes it "
+            f"{WARN:.0%} of the time"
+        ),
+        Remedy(
+            text="evaluate on a fixed part of the validation data, all of it at the end",
+            effort="code edit",
+        ),
+    ]
+    return costing(
+        case,
+        seconds,
+        least=LEAST,
+        rule=RULE.label,
+        claim=f"{count} evaluation{'s' * (count > 1)} of {moment(each)}, one per {times:,.0f} "
+        f"steps, take {share:.0%} of the time",
+        places=sorted(places, key=lambda place: -places[place]),
+        evidence={"batches": f"{sum(stretch.batches for stretch in case.evaluations):,}"},
+        remedies=[*often, BATCHES] if count > 1 else [BATCHES],
+    )
+
+
+def less(share: float) -> float:
+    """Return how many times less often to evaluate for WARN of the time."""
+    return share * (1 - WARN) / ((1 - share) * WARN) if share < 1 else 1 / WARN
+
+
+def rounded(steps: float) -> int:
+    """Return a number with two digits that is at least `steps`."""
+    unit: int = 10 ** max(0, len(str(int(steps))) - 2)
+    return ceil(steps / unit) * unit
+
+
+RULE = Rule(
+    id="H9",
+    name="eval_share",
+    title="Evaluation takes a large part of the time",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.EVALUATIONS),
+    weight=0,
+    numerics="training",
+)

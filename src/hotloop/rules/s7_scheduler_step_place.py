@@ -1,0 +1,193 @@
+"""The learning-rate schedule is counted in one unit and stepped in another.
+
+Looks at: each scheduler's length, its calls against its optimizer's steps and against the steps of
+    the whole run, and the learning rate as it was.
+Says so when: the schedule is 1.5 times longer or shorter than the run will step it, with the reason
+    where the figures give it (micro batches, batches or epochs counted); it is never stepped, or
+    steps an optimizer that is not in use; the rate is 0 for the last quarter of the observed steps;
+    the schedule is stepped before the optimizer.
+Stays silent when: lengths agree, the run's length is not known, or the schedule repeats by design.
+Remedy: count the schedule in optimizer steps and step it where the optimizer steps.
+Numbers: the run changes: this is a fault in the training itself.
+Seen: examples/slow/scheduler_accumulation.
+Source: hotloop, from the five projects; "How to adjust learning rate",
+    https://docs.pytorch.org/docs/stable/optim.html (2026-11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.built import Scheduler
+    from hotloop.core.case import Case
+
+__all__ = ["RULE"]
+
+OFF = 1.5  # times too long or too short: below, people round
+SAME = 0.15  # relative difference of counts that are meant to be equal: warm-up, ragged batches
+FAR = 5.0  # times: epochs and batches differ by more than any margin
+ENOUGH = 20  # sampled learning rates
+TAIL = 0.25  # of the observed steps
+ZERO = 1e-6  # of the highest learning rate
+# Those that end. LinearLR and ConstantLR are warm-ups by custom, the cyclic ones never end.
+ENDING = ("CosineAnnealingLR", "OneCycleLR", "PolynomialLR", "LambdaLR")
+CONTAINERS = ("SequentialLR", "ChainedScheduler")  # they step their parts themselves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What is wrong with a schedule."""
+
+    claim: str
+    severity: Severity
+    places: tuple[Place | None, ...]
+    remedy: str = "count the schedule in optimizer steps and step it after each of them"
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare each schedule with its optimizer and with the run, then look at the rate."""
+    parts = any(schedule.name in CONTAINERS for schedule in case.schedulers)
+    for schedule in () if parts else case.schedulers:
+        fault = _unused(case, schedule) or _length(case, schedule) or _order(case, schedule)
+        if fault is not None:
+            return _finding(case, fault, schedule)
+    fault = _ended(case)
+    return _finding(case, fault) if fault is not None else None
+
+
+def _finding(case: Case, fault: Fault, schedule: Scheduler | None = None) -> Finding:
+    rates = [rate for optimizer in case.optimizers for _, rate in optimizer.rates]
+    seen = {"optimizer steps": f"{case.steps.count} of {case.planned_steps or 'unknown'}"}
+    if rates:
+        seen["learning rate"] = f"{rates[0]:.3g} at first, {rates[-1]:.3g} at last"
+    if schedule is not None:
+        seen[schedule.name] = f"stepped {schedule.steps} times, built for {schedule.total}"
+    return Finding(
+        rule=RULE.label,
+        claim=fault.claim,
+        severity=fault.severity,
+        places=[place for place in fault.places if place],
+        evidence=seen,
+        remedies=[Remedy(text=fault.remedy, effort="code edit")],
+    )
+
+
+def _unused(case: Case, schedule: Scheduler) -> Fault | None:
+    """A schedule that is never stepped, or moves an optimizer nobody steps."""
+    ended = case.stopped is None or case.epochs > 2
+    if not schedule.steps and schedule.optimizer_steps and ended:
+        return Fault(
+            claim=f"{schedule.name} is built and never stepped: the learning rate does not move",
+            severity="warn",
+            places=(schedule.place,),
+            remedy="scheduler.step() after each optimizer step, or each epoch if it counts epochs",
+        )
+    idle = any(not optimizer.steps for optimizer in case.optimizers)
+    if schedule.steps and not schedule.optimizer_steps and idle:
+        return Fault(
+            claim=f"{schedule.name} moves the learning rate of an optimizer that never steps",
+            severity="warn",
+            places=(schedule.place, *schedule.step_places),
+            remedy="build the schedule for the optimizer that is in use",
+        )
+    return None
+
+
+def _length(case: Case, schedule: Scheduler) -> Fault | None:
+    """A schedule that ends long before the run does, or long after."""
+    planned = case.planned_steps or (case.steps.count if case.stopped is None else None)
+    total, made = schedule.total, schedule.optimizer_steps
+    if not (planned and total and made and schedule.steps) or schedule.name not in ENDING:
+        return None
+    calls = schedule.steps * planned / made  # of the whole run
+    if total / OFF < calls < total * OFF:
+        return None
+    unit, severity = _unit(case, schedule, calls, planned)
+    if calls > total:
+        then = "rises again" if schedule.name == "CosineAnnealingLR" else "stays at its end"
+        said = f"ends after {total / calls:.0%} of the run, then the learning rate {then}"
+        places = (*schedule.step_places, schedule.place)
+        if unit is None and _stays_up(case):
+            return None
+    else:
+        said = f"is at {calls / total:.0%} of its length when the run ends"
+        places = (schedule.place, *schedule.step_places)
+    why = f": {unit}" if unit else ""
+    return Fault(claim=f"{schedule.name} {said}{why}", severity=severity, places=places)
+
+
+def _unit(
+    case: Case, schedule: Scheduler, calls: float, planned: int
+) -> tuple[str | None, Severity]:
+    """Return in which wrong unit the schedule is counted, if the figures say so."""
+    total, micro = schedule.total or 0, case.steps.backwards or 1.0
+    each_step = _same(schedule.steps, schedule.optimizer_steps)
+    if micro >= OFF and each_step and _same(total, calls * micro):
+        return f"it counts micro batches, but {micro:g} of them make one step", "critical"
+    if micro >= OFF and _same(schedule.steps, schedule.optimizer_steps * micro):
+        if _same(total, planned):
+            return f"it is stepped at every micro batch, {micro:g} times a step", "critical"
+    if calls < total / FAR and any(_same(total, planned * n) for n in (1.0, micro)):
+        return "it counts steps, but is stepped once an epoch", "critical"
+    if each_step and calls > total * FAR:
+        return "it counts epochs, but is stepped at every batch", "critical"
+    # A schedule that is too long may be an early stop, so it is only noted.
+    return None, "warn" if calls > total else "note"
+
+
+def _same(one: float, other: float) -> bool:
+    return abs(one - other) <= SAME * other
+
+
+def _stays_up(case: Case) -> bool:
+    """Whether the rate was seen at the end of a schedule and is not 0: a tail by design."""
+    rates = max((o.rates for o in case.optimizers), key=len, default=())
+    return bool(rates) and case.stopped is None and rates[-1][1] > 0.01 * max(r for _, r in rates)
+
+
+def _order(case: Case, schedule: Scheduler) -> Fault | None:
+    """PyTorch's own warning; under a scaler it is a false alarm (a skipped first step)."""
+    said = any("before `optimizer.step()`" in text for text in case.process.warnings)
+    if not said or case.scalers:
+        return None
+    return Fault(
+        claim="the schedule is stepped before the optimizer, so its first value is left out",
+        severity="note",
+        places=schedule.step_places,
+        remedy="optimizer.step() first, then scheduler.step()",
+    )
+
+
+def _ended(case: Case) -> Fault | None:
+    """A learning rate that has long been 0."""
+    for optimizer in case.optimizers:
+        rates = [rate for _, rate in optimizer.rates]
+        peak = max(rates, default=0.0)
+        tail = rates[int(len(rates) * (1 - TAIL)) :]
+        if len(rates) >= ENOUGH and peak > 0 and max(tail) <= ZERO * peak:
+            last = max(step for step, rate in optimizer.rates if rate > ZERO * peak)
+            return Fault(
+                claim=f"the learning rate is 0 from step {last + 1} on: nothing is learnt there",
+                severity="critical",
+                places=(optimizer.place,),
+                remedy="let the schedule end where the run ends",
+            )
+    return None
+
+
+RULE = Rule(
+    id="S7",
+    name="scheduler_step_place",
+    title="A schedule counted in the wrong unit",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.OPTIMIZER),
+    weight=3,
+    numerics="training",
+    kind="correctness",
+)

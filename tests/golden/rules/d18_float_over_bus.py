@@ -1,0 +1,17 @@
+"""Golden cases of D18 float_over_bus."""
+
+from dataclasses import replace
+
+from tests.golden.cases import on_card, wall
+
+from hotloop.core.observed import Batches
+
+LOADER = replace(on_card().loaders[0], dtypes=("float32", "int64"), batch_bytes=38 << 20)
+PICTURES = (Batches(loader=1, shapes={"0": (64, 3, 224, 224), "1": (64,)}),)
+COPIES = wall(host_to_device=1.0)
+POSITIVE = [on_card(wall=COPIES, loaders=(LOADER,), batches=PICTURES)]
+NEGATIVE = [
+    on_card(wall=COPIES, loaders=(replace(LOADER, dtypes=("uint8",)),), batches=PICTURES),
+    on_card(wall=COPIES, loaders=(LOADER,), batches=(Batches(shapes={"0": (64, 10)}),)),
+    on_card(loaders=(LOADER,), batches=PICTURES),
+]

@@ -1,0 +1,17 @@
+"""Golden cases of D21 shm."""
+
+from dataclasses import replace
+
+from tests.golden.cases import healthy
+
+from hotloop.core.around import Process
+
+LOADER = replace(healthy().loaders[0], workers=2)
+POSITIVE = [
+    healthy(process=Process(shm_used=0.85), loaders=(LOADER,)),
+    healthy(process=Process(shm_used=0.99), loaders=(LOADER,)),
+]
+NEGATIVE = [
+    healthy(process=Process(shm_used=0.5), loaders=(LOADER,)),
+    healthy(process=Process(shm_used=0.99)),
+]

@@ -1,0 +1,24 @@
+"""Golden cases of D23 pad_to_max."""
+
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy
+
+from hotloop.core.observed import Batches
+
+SHORT = Batches(sampled=2, widths=(384, 384), lengths=(20, 50, 90, 30), padding=0.88)
+BY_HAND = "def encode(ids):\n    return ids + [0] * (LIMIT - len(ids))\n"
+TOKENIZER = "rows = tokenizer(texts, padding='max_length', truncation=True)\n"
+TENSORS = "x = F.pad(x, (0, LIMIT - x.shape[1]))\n"
+POSITIVE = [
+    healthy(batches=(SHORT,)),
+    healthy(batches=(SHORT,), sources={SCRIPT: BY_HAND}),
+    healthy(batches=(SHORT,), sources={SCRIPT: TOKENIZER}),
+    healthy(batches=(SHORT,), sources={SCRIPT: TENSORS}),
+]
+NEGATIVE = [
+    healthy(batches=(replace(SHORT, widths=(50, 90)),)),
+    healthy(batches=(replace(SHORT, lengths=(384, 384, 200, 384)),)),
+    healthy(batches=(replace(SHORT, lengths=(20, 384, 384, 30)),)),  # buckets would help: D22
+    healthy(batches=(replace(SHORT, role="evaluate"),)),
+]

@@ -1,0 +1,12 @@
+"""Golden cases of H12 cpu_starved."""
+
+from tests.golden.cases import healthy, on_card
+
+from hotloop.core.around import Process
+
+POSITIVE = [
+    healthy(process=Process(other_cores=1.4, involuntary_switches=300.0)),
+    healthy(process=Process(throttled=0.3)),
+    on_card(process=Process(other_cores=1.4)),
+]
+NEGATIVE = [healthy(process=Process(other_cores=0.2, throttled=0.01))]

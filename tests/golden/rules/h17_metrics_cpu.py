@@ -1,0 +1,24 @@
+"""Golden cases of H17 metrics_cpu."""
+
+from tests.golden.cases import SCRIPT, healthy, stack, wall
+
+SKLEARN = ("/usr/lib/python3/dist-packages/sklearn/metrics/_ranking.py", 500, "roc_auc_score")
+POSITIVE = [
+    healthy(
+        wall=wall(after_step=4.0),
+        stacks=(stack("after step", 3.0, SKLEARN, (SCRIPT, 55, "main")),),
+    ),
+    healthy(
+        wall=wall(after_step=4.0),
+        stacks=(
+            stack("after step", 2.0, (SCRIPT, 20, "best_f1"), (SCRIPT, 55, "MetricLogger.log")),
+            stack("after step", 1.0, (SCRIPT, 25, "auc"), (SCRIPT, 56, "MetricLogger.log")),
+        ),
+    ),
+    healthy(wall=wall(evaluate=4.0), stacks=(stack("evaluate", 3.0, SKLEARN, (SCRIPT, 80, "f")),)),
+]
+NEGATIVE = [
+    healthy(wall=wall(after_step=4.0), stacks=(stack("after step", 3.0, (SCRIPT, 55, "main")),)),
+    healthy(stacks=(stack("after step", 0.02, SKLEARN, (SCRIPT, 55, "main")),)),
+    healthy(wall=wall(data_wait=4.0), stacks=(stack("data wait", 3.0, SKLEARN),)),
+]

@@ -1,0 +1,20 @@
+"""Golden cases of H2 sync_step."""
+
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy, on_card
+
+from hotloop.core.finding import Place
+from hotloop.core.observed import Sync
+
+item = Sync(method="item", place=Place(file=SCRIPT, line=40), calls=1000, per_step=1.0, seconds=2.0)
+POSITIVE = [
+    on_card(syncs=(item,)),
+    on_card(syncs=(replace(item, row="evaluate", per_step=0.5),)),
+]
+NEGATIVE = [
+    healthy(syncs=(item,)),  # on the CPU
+    on_card(syncs=(replace(item, per_step=0.02, calls=20),)),  # every 50 steps
+    on_card(syncs=(replace(item, seconds=0.1),)),
+    on_card(syncs=(replace(item, method="gc.collect"),)),  # H5
+]

@@ -1,0 +1,28 @@
+"""Golden cases of H5 explicit_sync."""
+
+from tests.golden.cases import SCRIPT, healthy, on_card, stack
+
+from hotloop.core.finding import Place
+from hotloop.core.observed import Sync
+
+LOOP = """
+for x, y in loader:
+    loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+    gc.collect()
+    torch.cuda.empty_cache()
+"""
+collect = Sync(
+    method="gc.collect", place=Place(file=SCRIPT, line=6), calls=1000, per_step=1.0, seconds=3.0
+)
+POSITIVE = [
+    healthy(sources={SCRIPT: LOOP}, syncs=(collect,)),
+    healthy(sources={SCRIPT: LOOP}, stacks=(stack("after step", 3.0, (SCRIPT, 6, "main")),)),
+    on_card(sources={SCRIPT: LOOP}, stacks=(stack("after step", 3.0, (SCRIPT, 7, "main")),)),
+]
+NEGATIVE = [
+    healthy(sources={SCRIPT: LOOP}),  # it costs nothing that was seen
+    healthy(sources={SCRIPT: LOOP}, stacks=(stack("after step", 3.0, (SCRIPT, 5, "main")),)),
+    healthy(sources={SCRIPT: "gc.collect()\n"}, syncs=(collect,)),
+]

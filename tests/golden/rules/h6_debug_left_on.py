@@ -1,0 +1,24 @@
+"""Golden cases of H6 debug_left_on."""
+
+from tests.golden.cases import SCRIPT, healthy, on_card
+
+from hotloop.core.around import Process
+
+POSITIVE = [
+    healthy(
+        process=Process(switches={"autograd.anomaly": "True"}),
+        sources={SCRIPT: "torch.autograd.set_detect_anomaly(True)\n"},
+    ),
+    on_card(process=Process(environment={"CUDA_LAUNCH_BLOCKING": "1"})),
+    on_card(process=Process(switches={"deterministic_algorithms": "True"})),
+]
+NEGATIVE = [
+    healthy(process=Process(switches={"autograd.anomaly": "False"})),
+    on_card(process=Process(environment={"CUDA_LAUNCH_BLOCKING": "0"})),
+    healthy(  # they cost nothing here
+        process=Process(
+            environment={"CUDA_LAUNCH_BLOCKING": "1"},
+            switches={"deterministic_algorithms": "True"},
+        )
+    ),
+]

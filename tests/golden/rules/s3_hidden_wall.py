@@ -1,0 +1,45 @@
+"""Golden cases of S3 hidden_wall."""
+
+from tests.golden.cases import SCRIPT, healthy, wall
+from tests.golden.correct import correct
+
+from hotloop.core.finding import Place
+from hotloop.core.observed import Evaluation, Save
+
+TIMED = """
+for epoch in range(epochs):
+    began = time.time()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    took = time.time() - began
+    val = evaluate(model)
+    if val < best:
+        best = val
+        torch.save(model.state_dict(), "best.pt")
+    print(f"epoch {epoch}: {took:.1f} s")
+"""
+SAVES = tuple(
+    Save(
+        at=at,
+        seconds=0.5,
+        step=at * 100,
+        bytes=10**8,
+        path="best.pt",
+        place=Place(file=SCRIPT, line=12),
+    )
+    for at in range(1, 11)
+)
+FIRST = Evaluation(at=1.0, seconds=6.0, step=0, batches=20)
+POSITIVE = [
+    healthy(wall=wall(save=5.0), saves=SAVES, sources={SCRIPT: TIMED}),
+    healthy(wall=wall(evaluate=4.0)),
+    healthy(wall=wall(start=90.0)),
+]
+NEGATIVE = [
+    healthy(wall=wall(evaluate=2.0)),  # 15 %
+    healthy(wall=wall(**{"import": 12.0})),  # half of a short run is importing
+    healthy(wall=wall(evaluate=6.0), evaluations=(FIRST,), stopped="enough steps were seen"),
+    *correct(),
+]

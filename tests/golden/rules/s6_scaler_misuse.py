@@ -1,0 +1,33 @@
+"""Golden cases of S6 scaler_misuse."""
+
+from tests.golden.cases import SCRIPT, healthy
+from tests.golden.correct import FLUSHED, correct
+
+from hotloop.core.around import Process
+from hotloop.core.built import Scaler
+from hotloop.core.finding import Place
+
+HERE = Place(file=SCRIPT, line=8)
+CLIPS = FLUSHED.replace("scaler.unscale_(optimizer)", "pass")
+
+
+def scaled(**facts):
+    return healthy(scalers=(Scaler(place=HERE, **facts),), sources={SCRIPT: CLIPS})
+
+
+USED = {"scaled": 1000, "steps": 1000, "scale": 65536.0, "autocast": "float16"}
+POSITIVE = [
+    scaled(**{**USED, "steps": 0}),
+    scaled(**USED),  # clipped and never unscaled
+    scaled(),
+    scaled(**{**USED, "autocast": "bfloat16", "unscaled": 1000}),
+    healthy(process=Process(backward_in_autocast=True)),
+    healthy(process=Process(autocast=("cuda float16",))),
+]
+NEGATIVE = [
+    scaled(**USED, unscaled=1000),
+    scaled(enabled=False),
+    healthy(scalers=(Scaler(place=HERE, **USED),)),  # does not clip
+    healthy(process=Process(autocast=("cpu bfloat16",))),
+    *correct(),
+]

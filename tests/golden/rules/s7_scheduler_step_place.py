@@ -1,0 +1,66 @@
+"""Golden cases of S7 scheduler_step_place."""
+
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy
+
+from hotloop.core.around import Process
+from hotloop.core.built import Optimizer, Scaler, Scheduler
+from hotloop.core.finding import Place
+
+BUILT, STEPPED = Place(file=SCRIPT, line=31), Place(file=SCRIPT, line=44)
+WARNING = "Detected call of `lr_scheduler.step()` before `optimizer.step()`."
+
+
+def scheduled(name: str, *, steps: int, total: int | None, micro: float = 1.0, **changes):
+    schedule = Scheduler(
+        name=name,
+        place=BUILT,
+        steps=steps,
+        total=total,
+        optimizer_steps=1000,
+        step_places=(STEPPED,),
+    )
+    case = healthy(**{"schedulers": (schedule,), **changes})
+    return replace(case, steps=replace(case.steps, backwards=micro))
+
+
+def rated(*rates: float, **changes):
+    optimizer = Optimizer(key=1, name="SGD", steps=1000, rates=tuple(enumerate(rates, 1)))
+    return healthy(optimizers=(optimizer,), **changes)
+
+
+IDLE = Optimizer(key=2, name="SGD")
+STOPPED = {"stopped": "enough steps were seen", "planned_steps": 4000}
+COSINE = "CosineAnnealingLR"
+POSITIVE = [
+    scheduled(COSINE, steps=1000, total=4000, micro=4.0),  # counts micro batches
+    scheduled("OneCycleLR", steps=4000, total=4000, micro=4.0, **STOPPED),  # each micro batch
+    scheduled("LambdaLR", steps=2, total=1000),  # once an epoch
+    scheduled("OneCycleLR", steps=3, total=4000, **STOPPED),
+    scheduled(COSINE, steps=1000, total=10),  # epochs counted, stepped each batch
+    scheduled(COSINE, steps=1000, total=1000, stopped="enough", planned_steps=2000),
+    scheduled(COSINE, steps=1000, total=3000),  # longer than the run
+    scheduled("StepLR", steps=0, total=None),
+    healthy(
+        schedulers=(Scheduler(name="StepLR", steps=1000),),
+        optimizers=(*healthy().optimizers, IDLE),
+    ),
+    rated(*[1e-3] * 40, *[0.0] * 20),
+    scheduled("StepLR", steps=2, total=None, process=Process(warnings=(WARNING,))),
+]
+NEGATIVE = [
+    scheduled("OneCycleLR", steps=1000, total=1000, micro=4.0),
+    scheduled("OneCycleLR", steps=1000, total=4000, **STOPPED),
+    scheduled(COSINE, steps=4000, total=4000, micro=4.0),  # both in micro batches
+    scheduled(COSINE, steps=2, total=2),  # both in epochs
+    scheduled("LinearLR", steps=1000, total=100),  # a warm-up
+    scheduled("CosineAnnealingWarmRestarts", steps=1000, total=100),
+    scheduled(COSINE, steps=1000, total=4000, stopped="enough steps were seen"),  # who knows
+    scheduled("StepLR", steps=0, total=None, stopped="enough steps were seen"),  # first epoch
+    scheduled("LambdaLR", steps=1000, total=500),  # the rate stays up after it: by design
+    scheduled(
+        "StepLR", steps=2, total=None, process=Process(warnings=(WARNING,)), scalers=(Scaler(),)
+    ),
+    rated(*(1e-3 * (1 - step / 60) for step in range(60))),
+]

@@ -1,0 +1,100 @@
+import math
+from dataclasses import replace
+
+import pytest
+from tests.golden.cases import healthy, wall
+from tests.golden.slow_run import CASE, FINE, SLOW, TOKENIZE, WRONG
+
+from hotloop.core.finding import Finding
+from hotloop.core.measurement import Measurement
+from hotloop.core.observed import Steps
+from hotloop.report.sentences import (
+    command,
+    cost,
+    counted,
+    name,
+    observed,
+    pace,
+    reading,
+    rows,
+    verdict,
+)
+
+
+def test_the_verdict_names_what_costs_most_and_what_it_can_give():
+    found = verdict(CASE, SLOW)
+    assert found.said == (
+        "train.py: 59% of the wall time is waiting for data: each sample is tokenised again when "
+        "read: fixing it can give at most 2.4x"
+    )
+    assert found.severity == "critical"
+    assert found.also is None
+
+
+def test_a_claim_without_the_share_gets_it():
+    finding = replace(TOKENIZE, claim="Tokenising takes most of the wait.", share=0.59)
+    said = verdict(CASE, replace(SLOW, findings=[finding])).said
+    assert "takes most of the wait (59% of the wall time): fixing it" in said
+
+
+def test_a_run_that_is_wrong_is_said_before_its_speed():
+    found = verdict(CASE, WRONG)
+    assert found.said.startswith("train.py does something else than it says: the scheduler is")
+    assert found.also is not None
+    assert found.also.startswith("its speed: 59% of the wall time")
+
+
+def test_a_good_run_is_told_so_with_its_figure():
+    assert verdict(healthy(), FINE).said == "train.py: nothing worth changing: compute takes 85%"
+    evaluating = healthy(wall=wall(evaluate=100.0))
+    assert verdict(evaluating, FINE).said.endswith("compute takes 9%, evaluate 90%")
+    unseen = healthy(steps=Steps(count=0))
+    assert "no optimizer step was seen" in verdict(unseen, FINE).said
+
+
+def test_a_note_is_no_reason_to_change_anything():
+    note = Finding(rule="O3 unfused", claim="could be fused", severity="note", share=0.03)
+    assert verdict(healthy(), replace(FINE, findings=[note])).severity is None
+    assert counted([note, note]) == "2 notes"
+    assert counted(WRONG.findings) == "2 critical, 1 warning, 1 note"
+    assert counted([]) == "no findings"
+
+
+def test_what_was_observed_adds_up():
+    said = observed(CASE)
+    assert said.startswith("stopped after 120 of 10,000 steps: the step time is stable")
+    assert said.endswith("observed 14.9 s of 15.3 s, hotloop's own 0.31 s in no row")
+    whole = observed(healthy(steps=Steps(count=1), planned_steps=None))
+    assert whole.startswith("ran to its end: 1 step;")
+
+
+def test_the_speed_has_n_and_spread_or_a_reason():
+    assert pace(CASE).startswith("10.6 steps/s (94.7 ms, n=120, spread 2%")
+    assert pace(healthy(steps=Steps(count=0))) == "steps/s unknown: no step was timed"
+    assert pace(healthy(steps=Steps(count=1, wall=(0.0,)))).startswith("steps/s unknown")
+
+
+def test_evidence_names_its_unit_n_and_source():
+    assert reading("as it\x1b is") == "as it? is"
+    assert reading(Measurement(unit="s", readings=(1.0, 2.0, 3.0))) == "2.00 s, n=3, spread 50%"
+    assert reading(Measurement(unit="GB/s", readings=(3.0,), source="derived")) == (
+        "3 GB/s, n=1, derived"
+    )
+    assert reading(Measurement(unit="s", readings=(math.nan,))) == "nan s, n=1"
+
+
+def test_rows_come_in_the_order_of_a_step_and_new_ones_last():
+    case = healthy(wall={"new": 1.0, "save": 1.0, "log": 0.0, "start": 1.0})
+    assert list(rows(case)) == ["start", "save", "new"]
+
+
+@pytest.mark.parametrize(("ceiling", "said"), [(3.14, "at most 3.1x"), (5000.0, "100x and more")])
+def test_a_ceiling_is_at_most(ceiling, said):
+    assert said in "; ".join(cost(replace(TOKENIZE, ceiling=ceiling)))
+
+
+def test_a_command_can_be_typed():
+    assert command(CASE, "tf32", "my train.py") == "hotloop run --with tf32 'my train.py'"
+    module = replace(CASE, script="package.train")
+    assert command(module, "tf32", "package.train") == "hotloop run --with tf32 -m package.train"
+    assert name(module) == "package.train"
