@@ -26,8 +26,10 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"host", "ceilings"},
     {"casebook"},
     {"observe"},
+    {"children"},  # run by Python itself in child processes
     {"report"},
     {"cli"},
+    {"auto"},
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

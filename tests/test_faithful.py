@@ -22,7 +22,7 @@ from hotloop.cli.main import VERBS
 
 SCRIPTS = Path(__file__).parents[1] / "examples" / "faithful"
 HOTLOOP = (sys.executable, "-m", "hotloop", "run")
-LIMIT = 240  # seconds for one run; the slowest took 16 s with the machine busy
+LIMIT = 240  # seconds; `children`, twice at once on two busy cores, took 74 s (2026-11)
 HELPERS = {"whoami_part", "pack/__init__", "pack/net"}  # imported by a script, none themselves
 
 

@@ -6,7 +6,9 @@ everything else is worked out when the script is over.
 
 from __future__ import annotations
 
+import itertools
 import os
+import statistics
 import sys
 import threading
 import time
@@ -101,6 +103,8 @@ class Host:
         self.arrivals.when("torch._dynamo.callback", self._dynamo_came)
         self.arrivals.when("safetensors.torch", self._safetensors_came)
         self.sampler.start()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
         self.tape.note(Code.OWN_END)
 
     def finish(self) -> None:
@@ -111,6 +115,12 @@ class Host:
             self.sampler.stop()
             self.arrivals.stop()
             self.doors.take_down()
+
+    def _forked(self) -> None:
+        """Leave a forked child alone: its parent observes."""
+        self._over = True
+        self.arrivals.stop()
+        self.doors.take_down()
 
     def _torch_came(self) -> None:
         self.tape.note(Code.OWN)
@@ -271,16 +281,16 @@ class Host:
             return None
         each = max(1, sum(built.number is not None for built in self.optimizers))
         if limits.steps is not None:
-            return f"stopped after {limits.steps} steps" if done >= limits.steps * each else None
+            return f"{limits.steps} steps were asked for" if done >= limits.steps * each else None
         if self._is_stable() and self.saves and self._evaluated:
-            return f"stopped after {done // each} steps: steady, one evaluation and one save seen"
+            return "steady, and one evaluation and one save were seen"
         return self._late(now)
 
     def _late(self, now: float) -> str | None:
         limit = self.limits.seconds
         if self.limits.full or limit is None or self._first is None or now - self._first < limit:
             return None
-        return f"stopped after {limit:g} s"
+        return f"{limit:g} s of training were observed"
 
     @property
     def _evaluated(self) -> bool:
@@ -291,11 +301,9 @@ class Host:
         ends = [m >> BITS for m in self.tape.marks[-8_000:] if m & 31 == Code.UPDATE_END]
         if len(ends) < _STABLE_STEPS or (ends[-1] - ends[0]) / 1e9 < _STABLE_SECONDS:
             return False
-        each = sorted(b - a for a, b in zip(ends, ends[1:], strict=False))
-        half = len(ends) // 2
-        first = sorted(b - a for a, b in zip(ends[:half], ends[1:half], strict=False))
-        middle = each[len(each) // 2]
-        return abs(first[len(first) // 2] - middle) <= _DRIFT * middle
+        each = [end - begin for begin, end in itertools.pairwise(ends)]
+        whole, first = statistics.median(each), statistics.median(each[: len(each) // 2])
+        return abs(first - whole) <= _DRIFT * whole
 
     def _stop(self, why: str) -> None:
         self.stopped = why

@@ -11,6 +11,7 @@ import builtins
 import contextlib
 import importlib.util
 import io
+import itertools
 import os
 import signal
 import sys
@@ -24,16 +25,27 @@ from hotloop.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
+    from types import TracebackType
 
 __all__ = ["Left", "Stopped", "Target", "run"]
+
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Left(SystemExit):
     """The script is over; carries its exit code past hotloop's own handlers."""
 
 
-class Stopped(BaseException):
-    """hotloop ends a script early; no `except Exception` of the script stops it."""
+class Stopped(SystemExit):
+    """hotloop ends a script early; no `except Exception` of the script stops it.
+
+    It exits with 0 wherever it ends: in a child process as well.
+    """
+
+    def __init__(self, why: str = "") -> None:
+        super().__init__(0)
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +103,7 @@ def _leave(
     error: BaseException | None, finished: Callable[[BaseException | None], int | None]
 ) -> None:
     """Say what Python would say of `error`, tell `finished`, and raise what exits likewise."""
-    if error is not None and not isinstance(error, SystemExit | Stopped):
+    if error is not None and not isinstance(error, SystemExit):
         _report(error)
     other = finished(error)
     if other is not None:
@@ -101,7 +113,7 @@ def _leave(
         raise Left(130) from None
     if isinstance(error, SystemExit):
         raise Left(error.code) from None
-    raise Left(0 if error is None or isinstance(error, Stopped) else 1) from None
+    raise Left(0 if error is None else 1) from None
 
 
 _DIES: list[signal.Signals] = []
@@ -135,11 +147,24 @@ def _report(error: BaseException) -> None:
 
 
 def _unlike_ours(error: BaseException) -> None:
-    """Take hotloop's frames off the top of a traceback."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    """Take hotloop's frames out of a traceback, and out of those it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = _without_ours(error.__traceback__)
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without frames of this package."""
+    kept = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_HERE):
+            kept.append(trace)
         trace = trace.tb_next
-    error.__traceback__ = trace
+    for frame, following in itertools.zip_longest(kept, kept[1:]):
+        frame.tb_next = following
+    return kept[0] if kept else None
 
 
 def _script(target: Target) -> tuple[types.ModuleType, types.CodeType]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop import __version__
+from hotloop.casebook import case_of
 from hotloop.core.case import Case
+from hotloop.core.env import observe_children
 from hotloop.core.errors import DataError, HotloopError
 from hotloop.core.files import read_json, write_file
 from hotloop.core.rundir import OBSERVED, RunDir
@@ -65,19 +67,26 @@ def observe(
 
     def finished(error: BaseException | None) -> int | None:
         host.finish()
-        case = _case(host, target)
-        if case is not None:
-            tell(_kept(case, diagnose(case), folder, target, page))
+        case = _busiest(case_of(host, target), RunDir(folder).children)
+        tell(_kept(case, diagnose(case), folder, target, page))
         return 0 if isinstance(error, Stopped) else None
 
+    limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}
+    observe_children(RunDir(folder).children, limited)
     host.start()
     run(target, finished=finished)
 
 
-def _case(host: Host, target: Target) -> Case | None:
-    from hotloop.casebook import case_of
-
-    return case_of(host, target)
+def _busiest(case: Case, children: Path) -> Case:
+    """Return the case of the process that trained: this one, or one of its children."""
+    cases = [case]
+    for path in sorted(children.glob("case-*.json")) if children.is_dir() else []:
+        try:
+            cases.append(Case.from_json(read_json(path)))
+        except DataError as error:
+            unread = f"a child process: {error}"
+            case = cases[0] = replace(case, not_checked=(*case.not_checked, unread))
+    return max(cases, key=lambda seen: seen.steps.count)  # of equals the first, rank 0
 
 
 def _kept(

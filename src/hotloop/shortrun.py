@@ -6,8 +6,6 @@ saves goes to nowhere from its first step on). The process ends in the middle of
 without its `finally` blocks and exit handlers, so that nothing is saved at the end.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -18,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from hotloop import launch
 from hotloop.core import codec, files
+from hotloop.core.around import Operator
 from hotloop.probe.arrivals import Arrivals
 from hotloop.probe.cadence import Cadence
 from hotloop.probe.counterfactual import Patches, no_logging, no_optimizer, no_writing
 
 if TYPE_CHECKING:
-    from hotloop.core.around import Operator
     from hotloop.probe.profile import Profile
     from hotloop.probe.replay import Loaders
 
@@ -84,8 +82,6 @@ class _ShortRun:
         self._profile: Profile | None = None
         self._deadline = time.monotonic() + request.seconds
         self._arrivals.when("torch", self._install)
-        if request.kind == "no logging":
-            no_logging(self._patches, self._arrivals)
 
     def _install(self) -> None:
         """Stand at PyTorch's doors."""
@@ -96,6 +92,8 @@ class _ShortRun:
 
         if self._request.kind == "no optimizer":
             no_optimizer(self._patches)
+        if self._request.kind == "no logging":
+            no_logging(self._patches, self._arrivals)
         if self._request.kind in ("compute", "loader alone"):
             self._loaders = Loaders(self._patches, replay=self._request.kind == "compute")
         backward = torch.autograd.backward
@@ -208,11 +206,10 @@ class _Clock:
 
     def mark(self) -> None:
         """Note the end of a step."""
-        import torch
-
+        torch: Any = sys.modules["torch"]
         self._host.append(time.perf_counter())
         if torch.cuda.is_initialized():
-            event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            event = torch.cuda.Event(enable_timing=True)
             event.record()
             self._card.append(event)
 

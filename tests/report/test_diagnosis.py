@@ -34,7 +34,7 @@ def test_a_page_has_every_part_once_and_is_sound(found):
 
 def test_the_verdict_is_first_and_unsteady_times_before_it():
     written = page(CASE, UNSTEADY)
-    assert written.index("not steady") < written.index("train.py: 59% of the wall time")
+    assert written.index("not steady") < written.index("train.py: 70% of the wall time")
     assert 'class="callout verdict failed"' in page(CASE, SLOW)
     assert 'class="callout verdict complete"' in page(healthy(), FINE)
 

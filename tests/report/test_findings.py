@@ -18,7 +18,7 @@ def test_the_line_that_is_meant_has_a_mark_that_is_no_colour():
 
 def test_a_finding_says_word_rule_cost_evidence_and_what_to_type():
     made = findings(CASE, [TOKENIZE])
-    for said in ("critical", "D13 tokenize_hot", "59% of the wall time; at most 2.4x",
+    for said in ("critical", "D13 tokenize_hot", "70% of the wall time; at most 3.3x",
                  "18.4 ms, n=480, spread 5%", "D2 workers0", "(code edit)",
                  "hotloop run --with sample-cache train.py"):  # fmt: skip
         assert said in made

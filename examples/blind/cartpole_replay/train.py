@@ -77,8 +77,8 @@ def make_net():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="./out")
-    parser.add_argument("--steps", type=int, default=1300)
-    parser.add_argument("--warmup", type=int, default=60000)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--warmup", type=int, default=90000)
     args = parser.parse_args()
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def main():
 
     obs, episode, returns, losses = env.reset(), 0.0, [], []
     for step in range(-args.warmup, args.steps):
-        eps = 1.0 if step < 0 else max(0.05, 1.0 - step / 1000)
+        eps = 1.0 if step < 0 else max(0.05, 1.0 - step / 700)
         if random.random() < eps:
             action = random.randrange(2)
         else:

@@ -56,7 +56,7 @@ def train_teacher(teacher, data, steps, batch_size, context):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 10 == 0:
+        if step % 5 == 0:
             print(f"teacher step {step} loss {loss.item():.4f}")
 
 
@@ -73,9 +73,9 @@ def distil_loss(student_logits, teacher_logits, targets, temperature=2.0, alpha=
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="./out")
-    parser.add_argument("--teacher-steps", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--batch-size", type=int, default=12)
+    parser.add_argument("--teacher-steps", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=160)
+    parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--context", type=int, default=64)
     args = parser.parse_args()
     out = Path(args.out)

@@ -98,7 +98,7 @@ def windows(ids, context):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--batch_size", type=int, default=32)

@@ -42,7 +42,7 @@ class EchoNet(nn.Module):
         self.inp = nn.Conv1d(1, dim, 9, padding=4)
         self.pos = nn.Parameter(torch.randn(length, dim) * 0.5)
         self.attn1 = SelfAttention(dim, heads)
-        self.conv = nn.Conv1d(dim, dim, 65, padding=32, groups=dim)
+        self.conv = nn.Conv1d(dim, dim, 3, padding=1)
         self.attn2 = SelfAttention(dim, heads)
         self.mix = nn.Conv1d(1, 48, 129, padding=64)
         self.head = nn.Linear(dim + 48, 4)
@@ -59,9 +59,9 @@ class EchoNet(nn.Module):
 
 def main():
     ap = argparse.ArgumentParser()
-    ap.add_argument("--steps", type=int, default=200)
-    ap.add_argument("--batch", type=int, default=4)
-    ap.add_argument("--length", type=int, default=320)
+    ap.add_argument("--steps", type=int, default=160)
+    ap.add_argument("--batch", type=int, default=3)
+    ap.add_argument("--length", type=int, default=512)
     ap.add_argument("--lr", type=float, default=2e-3)
     ap.add_argument("--out", type=Path, default=Path("out"))
     args = ap.parse_args()

@@ -87,8 +87,10 @@ class _Sheet:
 
     def wall(self) -> None:
         """Print the bar with its legend, the speed, and what was observed."""
-        self._title(f"where the time goes: {duration(self._case.seconds)}")
-        parts = segments(sentences.rows(self._case), self._out)
+        self._title(f"where the time goes: {duration(self._case.judged)}")
+        rows, once = sentences.rows(self._case), sentences.once(self._case)
+        judged = {row: seconds for row, seconds in rows.items() if row not in once}
+        parts = segments(judged, self._out)
         self._out.print(bar(parts))
         shown = [p for p in parts if self._case.part(p.seconds) >= SMALL]
         widest = max((len(part.name) for part in shown), default=0)
@@ -98,7 +100,10 @@ class _Sheet:
         if small:
             names, seconds = ", ".join(p.name for p in small), sum(p.seconds for p in small)
             share = self._case.part(seconds)
-            self._hang("and", f"{names}: {seconds:.2f} s, {share:.1%}", indent=0)
+            self._say(f"and {names}: {seconds:.2f} s, {share:.1%}")
+        if once:
+            said = ", ".join(f"{row} {duration(seconds)}" for row, seconds in once.items())
+            self._say(f"once, in no share: {said}")
         self._say()
         self._say(sentences.pace(self._case))
         self._say(sentences.observed(self._case))
@@ -107,7 +112,7 @@ class _Sheet:
         """Print one finding: what, how much, where, on what evidence, and what to do."""
         word = Text(sentences.WORDS[found.severity], _COLOUR[found.severity])
         self._say()
-        self._wrapped(Text(f"{number}. ").append(word).append("  "), found.rule)
+        self._wrapped(Text(f"{number}. "), word.append(f"  {visible(found.rule)}", "none"))
         self._inset(found.claim)
         if costs := sentences.cost(found):
             self._inset("; ".join(costs), style="bold")
@@ -179,18 +184,17 @@ class _Sheet:
         self._say(f"\n{text}", style="bold")
 
     def _say(self, text: str = "", *, style: str = "") -> None:
-        self._wrapped(Text(), text, style=style)
+        self._wrapped(Text(), Text(visible(text), style=style))
 
     def _inset(self, text: str, *, style: str = "", indent: int = INDENT) -> None:
-        self._wrapped(Text(" " * indent), text, style=style)
+        self._wrapped(Text(" " * indent), Text(visible(text), style=style))
 
     def _hang(self, mark: str, text: str, *, indent: int = INDENT) -> None:
         """Print text behind a mark, further lines below the first."""
-        self._wrapped(Text(f"{' ' * indent}{mark} "), text)
+        self._wrapped(Text(f"{' ' * indent}{mark} "), Text(visible(text)))
 
-    def _wrapped(self, start: Text, text: str, *, style: str = "") -> None:
+    def _wrapped(self, start: Text, body: Text) -> None:
         """Print text behind its start; further lines stand below the first."""
-        body = Text(visible(text), style=style)
         room = max(LEAST, self._out.width - len(start))
         for n, line in enumerate(body.wrap(self._out, room, overflow="fold")):
             line.rstrip()

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 VERBS = {
-    "doctor": "check this machine, or a run before it is made: hotloop doctor [char-lm ...]",
+    "doctor": "why is it slow, is it right: hotloop doctor [train.py | char-lm ... | RUN_DIR]",
+    "run": "run a script with techniques put in: hotloop run --with fused-adamw train.py",
     "train": "train a recipe: hotloop train char-lm [key=value ...]",
     "sample": "print text from a trained run: hotloop sample RUN_DIR [--prompt TEXT]",
     "report": "one HTML page of a run, or of two side by side: hotloop report RUN_DIR [RUN_DIR]",

@@ -15,9 +15,10 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.measurement import Measurement
 from hotloop.core.observed import Batches, Evaluation, Loader, Save, Stack, Steps, Sync
 
-__all__ = ["IN_STEP", "SCHEMA", "Case"]
+__all__ = ["IN_STEP", "ONCE", "SCHEMA", "Case"]
 
 SCHEMA = 1
+ONCE = ("start", "import", "data load", "compile", "after training")
 IN_STEP = (
     "data wait",
     "prepare",
@@ -78,13 +79,22 @@ class Case:
         """Return the seconds of a row."""
         return self.wall.get(name, 0.0)
 
+    @property
+    def judged(self) -> float:
+        """Return the seconds that shares refer to.
+
+        Of a run that was stopped early the start is left out: it would look larger than it is.
+        """
+        once = sum(map(self.row, ONCE)) if self.stopped else 0.0
+        return self.seconds - once if self.seconds - once > 0 else self.seconds
+
     def share(self, *rows: str) -> float:
-        """Return the part of the wall time that `rows` took, 0..1."""
-        return sum(map(self.row, rows)) / self.seconds if self.seconds else 0.0
+        """Return the part of `judged` that `rows` took, 0..1."""
+        return self.part(sum(map(self.row, rows)))
 
     def part(self, seconds: float) -> float:
-        """Return `seconds` as a part of the wall time, 0..1."""
-        return seconds / self.seconds if self.seconds else 0.0
+        """Return `seconds` as a part of `judged`, 0..1."""
+        return seconds / self.judged if self.judged else 0.0
 
     def per_step(self, seconds: float) -> float | None:
         """Return seconds of the whole run as seconds of one optimizer step."""
@@ -92,8 +102,8 @@ class Case:
 
     def ceiling_without(self, seconds: float) -> float | None:
         """Return how many times faster the run is at most, were `seconds` of it gone."""
-        left = self.seconds - seconds
-        return self.seconds / left if left > 0 else None
+        left = self.judged - seconds
+        return self.judged / left if left > 0 else None
 
     @property
     def step_time(self) -> Measurement | None:

@@ -82,7 +82,7 @@ def costing(
     `of`: the seconds of the whole run where that is another than what was observed. `said` are
     fields of the Finding; a severity among them takes the place of the one by share.
     """
-    whole = case.seconds if of is None else of
+    whole = case.judged if of is None else of
     share = seconds / whole if whole else 0.0
     if share < least:
         return None

@@ -1,5 +1,6 @@
-"""The one place that reads the environment: once, at import, and never writes it."""
+"""The one place that reads the environment: once, at import; and that changes it, for children."""
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,14 @@ __all__ = ["ENV", "Environment", "inherited"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """What an observed script tells its child processes."""
+
+    folder: Path  # where they leave what they saw
+    limits: Mapping[str, float | bool | None]  # steps, seconds, full: as host.Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """What hotloop takes from the environment."""
 
@@ -19,6 +28,7 @@ class Environment:
     rank: int  # torchrun's RANK; 0 for a single process
     world: int  # torchrun's WORLD_SIZE
     fault: str | None = None  # HOTLOOP_FAULT, for tests: what is to fail
+    parent: Parent | None = None  # HOTLOOP_PARENT: this is a child of an observed script
 
     @classmethod
     def read(cls, values: Mapping[str, str]) -> "Environment":
@@ -62,6 +72,29 @@ def _cache(values: Mapping[str, str]) -> Path:
         return Path.home() / ".cache" / "hotloop"
     except RuntimeError as error:  # a container's user without an entry in /etc/passwd
         raise ConfigError(f"{error} Set HOTLOOP_CACHE to a folder that can be written") from error
+
+
+def _parent(text: str | None) -> Parent | None:
+    if not text:
+        return None
+    try:
+        told = json.loads(text)
+        return Parent(folder=Path(told["folder"]), limits=dict(told["limits"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"HOTLOOP_PARENT is hotloop's own and damaged: unset it ({error})"
+        ) from error
+
+
+def observe_children(folder: Path, limits: Mapping[str, float | bool | None]) -> None:
+    """Have Python processes that this one starts leave in `folder` what they saw.
+
+    The one change of the environment: children inherit it, however they are started.
+    """
+    ahead = str(Path(__file__).parents[1] / "children")
+    old = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = ahead + (os.pathsep + old if old else "")
+    os.environ["HOTLOOP_PARENT"] = json.dumps({"folder": str(folder), "limits": dict(limits)})
 
 
 ENV = Environment.read(os.environ)

@@ -72,6 +72,11 @@ class RunDir:
         """What the doctor found."""
         return self.path / "findings.json"
 
+    @property
+    def children(self) -> Path:
+        """What the child processes of an observed script saw."""
+        return self.path / "children"
+
     def save_observed(self, record: Mapping[str, object], case: object, findings: object) -> None:
         """Write what was seen of a script and what was found; WriteError when that fails.
 

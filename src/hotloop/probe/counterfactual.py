@@ -23,7 +23,6 @@ __all__ = ["Patches", "no_logging", "no_optimizer", "no_writing"]
 _ABSENT = object()
 # Module, class in it ("": its functions), names; those that end in * stand for all that begin so.
 _TALKERS = (
-    ("torch", "", ("save",)),
     ("safetensors.torch", "", ("save_file", "save_model")),
     ("tqdm.std", "tqdm", ("display", "refresh")),
     ("torch.utils.tensorboard.writer", "SummaryWriter", ("add_*", "flush")),
@@ -75,11 +74,14 @@ def no_optimizer(patches: Patches) -> None:
 
 def no_logging(patches: Patches, arrivals: Arrivals) -> None:
     """Silence print, stdout, logging, progress bars, trackers, plots and saving."""
+    import torch
+
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.close(null)
     logging.disable(logging.CRITICAL)
     patches.put(builtins, "print", _nothing)
+    patches.put(torch, "save", _nothing)
     for module, owner, names in _TALKERS:
         arrivals.when(module, functools.partial(_silence, patches, module, owner, names))
 

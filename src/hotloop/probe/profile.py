@@ -8,6 +8,7 @@ project that called each operator, for those of the backward pass the line of th
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections import Counter, defaultdict
@@ -25,17 +26,18 @@ __all__ = ["Profile"]
 _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _TORCH = {"c10::Half": "float16", "c10::BFloat16": "bfloat16", "float": "float32"}
 _TORCH |= {"double": "float64", "long int": "int64", "long": "int64", "int": "int32"}
-_Key = tuple[str, tuple[tuple[int, ...], ...]]  # operator, shapes of its tensors of a dimension
+# An operator and the shapes of its tensors that have a dimension; None: whatever shapes.
+_Key = tuple[str, tuple[tuple[int, ...], ...] | None]
 
 
 class Profile:
     """One profile: `start`, steps, `look_for_lines`, one more step, `operators`."""
 
     def __init__(self) -> None:
-        from torch.profiler import ProfilerActivity, profile, supported_activities
-
-        wanted = {ProfilerActivity.CPU, ProfilerActivity.CUDA} & supported_activities()
-        self._profile = profile(activities=wanted, record_shapes=True)
+        profiler: Any = importlib.import_module("torch.profiler")
+        both = {profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA}
+        activities = both & profiler.supported_activities()
+        self._profile = profiler.profile(activities=activities, record_shapes=True)
         self._places: dict[_Key, Counter[Place]] = defaultdict(Counter)
         self._mode: Any = None
 
@@ -45,20 +47,16 @@ class Profile:
 
     def look_for_lines(self) -> None:
         """Stop timing, and watch where the operators of the next step come from."""
-        import torch
-
         self._profile.stop()
-        torch._C._set_anomaly_enabled(True, False)  # keeps the stack of each forward operator
+        _set_anomaly(True)
         self._mode = _mode(self._places)
         self._mode.__enter__()
 
     def operators(self, *, steps: int, step_time: float, count: int = 10) -> tuple[Operator, ...]:
         """Return the hottest; `step_time` is that of the profiled steps, in seconds."""
-        import torch
-
         if self._mode is not None:
             self._mode.__exit__(None, None, None)
-            torch._C._set_anomaly_enabled(False)
+            _set_anomaly(False)
         events = [event for event in self._profile.events() or () if _is_operator(event)]
         on_card = any(event.self_device_time_total > 0 for event in events)
         groups: dict[tuple[str, str, Place | None], list[Any]] = defaultdict(list)
@@ -71,13 +69,24 @@ class Profile:
         return tuple(sorted(found, key=lambda one: -one.seconds)[:count])
 
     def _place(self, event: Any) -> Place | None:
-        """Return the line of an operator, or of the one that called it."""
-        while event is not None:
-            places = self._places.get((event.name, _shapes(event.input_shapes)))
-            if places:
+        """Return the line of an operator, or of the one that called it.
+
+        The profiler does not know the shapes of lists of tensors: then the name must do.
+        """
+        callers = [event]
+        while (parent := callers[-1].cpu_parent) is not None:
+            callers.append(parent)
+        exact = ((caller.name, _shapes(caller.input_shapes)) for caller in callers)
+        for key in (*exact, *((caller.name, None) for caller in callers)):
+            if places := self._places.get(key):
                 return places.most_common(1)[0][0]
-            event = event.cpu_parent
         return None
+
+
+def _set_anomaly(on: bool) -> None:
+    """Keep the stack of each forward operator for its backward; without looking for NaN."""
+    core: Any = importlib.import_module("torch._C")
+    core.set_anomaly_enabled(on, False)
 
 
 def _operator(
@@ -134,7 +143,9 @@ def _dtype(event: Any) -> str | None:
 def _mode(places: dict[_Key, Counter[Place]]) -> Any:
     """Return a dispatch mode that notes from which line each operator is called."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
+
+    core: Any = importlib.import_module("torch._C")
+    base: Any = importlib.import_module("torch.utils._python_dispatch").TorchDispatchMode
 
     def shapes(values: Iterable[Any]) -> list[Any]:
         return [
@@ -146,14 +157,15 @@ def _mode(places: dict[_Key, Counter[Place]]) -> Any:
             for value in values
         ]
 
-    class Lines(TorchDispatchMode):
+    class Lines(base):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            node = torch._C._current_autograd_node()  # type: ignore[attr-defined]
+            node = core._current_autograd_node()
             place = _of_node(node) if node is not None else here()
             if place is not None:
-                key = func._schema.name, _shapes(shapes([*args, *kwargs.values()]))
-                places[key][place] += 1
+                name = func._schema.name
+                places[name, _shapes(shapes([*args, *kwargs.values()]))][place] += 1
+                places[name, None][place] += 1
             return func(*args, **kwargs)
 
     return Lines()

@@ -57,7 +57,7 @@ def _loaders(case: Case, here: str) -> Html:
         )
         for each in case.loaders
     ]
-    return table(titles, rows, caption="What makes batches.", kind="list")
+    return table(titles, rows, caption="What makes batches.", kind="list places")
 
 
 def _size(loader: Loader) -> str:
@@ -91,7 +91,7 @@ def _models(case: Case, here: str) -> Html:
         )
         for each in case.models
     ]
-    return table(titles, rows, caption="Models that were called.", kind="list apart")
+    return table(titles, rows, caption="Models that were called.", kind="list apart places")
 
 
 def _parameters(model: Model) -> str:
@@ -123,7 +123,7 @@ def _optimizers(case: Case, here: str) -> Html:
         )
         for each in case.optimizers
     ]
-    return table(titles, rows, caption="Optimizers.", kind="list apart")
+    return table(titles, rows, caption="Optimizers.", kind="list apart places")
 
 
 def _groups(optimizer: Optimizer) -> str:
@@ -158,7 +158,7 @@ def _schedulers(case: Case, here: str) -> Html:
         )
         for each in case.schedulers
     ]
-    return table(titles, rows, caption="Learning-rate schedulers.", kind="list apart")
+    return table(titles, rows, caption="Learning-rate schedulers.", kind="list apart places")
 
 
 def _place(place: Place | None, here: str) -> object:

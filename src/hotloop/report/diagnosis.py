@@ -109,24 +109,30 @@ def _about(case: Case) -> dict[str, object]:
 
 
 def _wall(case: Case) -> Html:
-    """Return the bar and every row of the wall time."""
-    rows, whole = sentences.rows(case), case.seconds
+    """Return the bar of what shares refer to, and every row of the wall time."""
+    rows, once = sentences.rows(case), sentences.once(case)
     if not rows:
         return missing("Nothing was observed.")
     lines: list[Sequence[object]] = [
         (
             join([key(row), row]),
             f"{seconds:,.2f}",
-            f"{case.part(seconds):.1%}",
+            "once" if row in once else f"{case.part(seconds):.1%}",
             _each(case, row, seconds),
         )
         for row, seconds in rows.items()
     ]
-    lines.append((tag("strong", "all"), tag("strong", f"{whole:,.2f}"), "100.0%", ""))
+    lines.append((tag("strong", "all"), tag("strong", f"{case.seconds:,.2f}"), "", ""))
     titles = ("row", "seconds", "share", "what is in it")
     caption = "Every second belongs to one row; hotloop's own time is in none."
+    if once:
+        caption += (
+            " The run was stopped early: bar and shares leave out what it does only once, which "
+            "would look larger than it is."
+        )
+    shown = {row: seconds for row, seconds in rows.items() if row not in once}
     return _panel(
-        wall_bar(rows, whole=whole, id="wall", title="Wall time by row"),
+        wall_bar(shown, whole=case.judged, id="wall", title="Wall time by row"),
         table(titles, lines, caption=caption, kind="wall"),
     )
 

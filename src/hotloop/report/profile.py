@@ -50,7 +50,7 @@ def operators(case: Case) -> Html:
         return missing("Not measured: hotloop doctor --profile does it, in a short run of its own.")
     titles = ("operator", "cost", "calls", "shapes", "place")
     return table(
-        titles, map(tuple, _operator_rows(case, shown)), kind="list",
+        titles, map(tuple, _operator_rows(case, shown)), kind="list places",
         caption="Self time and calls in a profiled step, of which it is the share.",
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hotloop.core.case import ONCE
 from hotloop.core.observed import ROWS
 from hotloop.core.units import duration, moment
 from hotloop.report.excerpt import visible
@@ -30,6 +31,7 @@ __all__ = [
     "folder_of",
     "name",
     "observed",
+    "once",
     "pace",
     "reading",
     "rows",
@@ -136,6 +138,13 @@ def rows(case: Case) -> dict[str, float]:
     order = {row: place for place, row in enumerate(ROWS)}
     found = sorted(case.wall, key=lambda row: order.get(row, len(order)))
     return {row: case.wall[row] for row in found if case.wall[row] > 0}
+
+
+def once(case: Case) -> dict[str, float]:
+    """Return the rows that shares leave out: of a run stopped early, what it does only once."""
+    if case.judged == case.seconds:
+        return {}
+    return {row: seconds for row, seconds in rows(case).items() if row in ONCE}
 
 
 def observed(case: Case) -> str:

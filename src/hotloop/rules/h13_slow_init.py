@@ -48,7 +48,7 @@ def judge(case: Case) -> Finding | None:
     return costing(
         case,
         seconds,
-        least=min(LEAST, seconds / of) if seconds >= LONG else LEAST,
+        least=0.0 if seconds >= LONG else LEAST,
         of=of,
         rule=RULE.label,
         claim=f"the first step comes after {duration(seconds)}, {seconds / of:.0%} of the run, "

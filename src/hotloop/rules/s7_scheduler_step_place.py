@@ -62,7 +62,8 @@ def judge(case: Case) -> Finding | None:
 
 def _finding(case: Case, fault: Fault, schedule: Scheduler | None = None) -> Finding:
     rates = [rate for optimizer in case.optimizers for _, rate in optimizer.rates]
-    seen = {"optimizer steps": f"{case.steps.count} of {case.planned_steps or 'unknown'}"}
+    whole = f" of {case.planned_steps}" if case.planned_steps else ""
+    seen = {"optimizer steps": f"{case.steps.count}{whole}"}
     if rates:
         seen["learning rate"] = f"{rates[0]:.3g} at first, {rates[-1]:.3g} at last"
     if schedule is not None:
@@ -129,9 +130,9 @@ def _unit(
     each_step = _same(schedule.steps, schedule.optimizer_steps)
     if micro >= OFF and each_step and _same(total, calls * micro):
         return f"it counts micro batches, but {micro:g} of them make one step", "critical"
-    if micro >= OFF and _same(schedule.steps, schedule.optimizer_steps * micro):
-        if _same(total, planned):
-            return f"it is stepped at every micro batch, {micro:g} times a step", "critical"
+    each_micro = _same(schedule.steps, schedule.optimizer_steps * micro)
+    if micro >= OFF and each_micro and _same(total, planned):
+        return f"it is stepped at every micro batch, {micro:g} times a step", "critical"
     if calls < total / FAR and any(_same(total, planned * n) for n in (1.0, micro)):
         return "it counts steps, but is stepped once an epoch", "critical"
     if each_step and calls > total * FAR:

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 
 from hotloop.core import idioms
 from hotloop.core.finding import Finding, Place, Remedy, Severity
-from hotloop.core.syntax import parse
+from hotloop.core.syntax import Module, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Code, Module
+    from hotloop.core.syntax import Code
 
 __all__ = ["RULE"]
 
@@ -44,7 +44,7 @@ BY_NAME = {"seed_everything", "set_seed", "seed_all", "fix_seed", "set_random_se
 PUT_BACK = ("fork_rng", "set_rng_state", "setstate", "set_state")
 OFTEN = 0.5  # seeds per step
 
-Found = tuple[Module, ast.Call, Severity, str] if TYPE_CHECKING else tuple
+Found = tuple[Module, ast.Call, Severity, str]
 
 
 def judge(case: Case) -> Finding | None:

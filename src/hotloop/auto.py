@@ -1,0 +1,99 @@
+"""Observes the process that imports it: `import hotloop.auto` in a notebook or at a script's top.
+
+In a notebook, `hotloop.auto.report()` says what was seen so far; a script tells it on stderr when
+it ends. Children of an observed script come here through children/sitecustomize.py.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.core.env import ENV
+from hotloop.core.files import write_json
+from hotloop.host import Host, Limits
+from hotloop.launch import Target
+
+if TYPE_CHECKING:
+    from hotloop.core.finding import Diagnosis
+
+__all__ = ["in_child", "report"]
+
+TOGETHER = 200  # optimizer steps after which every rank of a group stops: none may wait for another
+
+_host: Host | None = None
+
+
+def in_child() -> None:
+    """Observe this child of an observed script, and leave what was seen where the parent looks."""
+    global _host
+    if _host is not None or ENV.parent is None:
+        return
+    limits = ENV.parent.limits
+    steps, full = limits.get("steps"), bool(limits.get("full"))
+    if ENV.world > 1:
+        of = Limits(steps=None if full else int(steps or TOGETHER), seconds=None, full=full)
+    else:
+        seconds = limits.get("seconds")
+        of = Limits(
+            steps=int(steps) if steps else None,
+            seconds=float(seconds) if seconds else None,
+            full=full,
+        )
+    _host = Host(of)
+    atexit.register(_leave, _host, ENV.parent.folder)
+    _host.start()
+
+
+def _leave(host: Host, folder: Path) -> None:
+    """Write the case of this process, unless it did not train (a loader's worker)."""
+    from hotloop.casebook import case_of
+
+    host.finish()
+    if host.doors.updates or host.roots:
+        case = case_of(host, Target(name=sys.argv[0] or "child", is_module=False))
+        write_json(folder / f"case-{ENV.rank}-{os.getpid()}.json", case.to_json())
+
+
+def report() -> Diagnosis:
+    """Say on stderr what was seen so far, and return it. Observing goes on.
+
+    Raises UsageError when `hotloop.auto` was imported in a process that is observed otherwise.
+    """
+    from hotloop.casebook import case_of
+    from hotloop.cli.diagnosis import show
+    from hotloop.cli.script import console
+    from hotloop.core.errors import UsageError
+    from hotloop.diagnose import diagnose
+
+    if _host is None:
+        raise UsageError("this process is observed by hotloop doctor or run, which reports itself")
+    case = case_of(_host, Target(name=_name(), is_module=False))
+    diagnosis = diagnose(case)
+    show(case, diagnosis, console(), folder=None, page=None)
+    return diagnosis
+
+
+def _name() -> str:
+    return "notebook" if "IPython" in sys.modules else sys.argv[0]
+
+
+def _begin() -> None:
+    global _host
+    if ENV.parent is None and _host is None:
+        _host = Host(Limits(full=True))
+        _host.start()
+        if "IPython" not in sys.modules:
+            atexit.register(_say, _host)
+
+
+def _say(host: Host) -> None:
+    host.finish()
+    if host.doors.updates:
+        report()
+
+
+_begin()

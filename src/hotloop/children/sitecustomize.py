@@ -1,0 +1,41 @@
+"""Lets child processes of an observed script be observed: Python runs this file when it starts.
+
+It stands first on PYTHONPATH of the children. It imports nothing of hotloop until the child imports
+torch, and it runs the sitecustomize that it hides.
+"""
+
+import importlib.util
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_HERE = str(Path(__file__).parent)
+
+
+class _Waiting:
+    """Sees the first import of torch; finds nothing itself."""
+
+    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+        """Start hotloop in this process just before torch is imported."""
+        if name == "torch":
+            sys.meta_path.remove(self)
+            try:
+                import hotloop.auto
+            except ImportError:  # another environment: there is nothing to observe with
+                return
+            hotloop.auto.in_child()
+        return
+
+
+def _chain() -> None:
+    """Run the sitecustomize that this one hides."""
+    rest = [path for path in sys.path if path != _HERE]
+    spec = PathFinder.find_spec("sitecustomize", rest)
+    if spec is not None and spec.loader is not None:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+sys.meta_path.insert(0, _Waiting())
+_chain()

@@ -1,0 +1,25 @@
+"""Golden cases of G4 dim_align."""
+
+from dataclasses import replace
+
+from tests.golden.cases import healthy, on_card
+
+from hotloop.core.around import Operator
+from hotloop.core.built import Model
+
+gpt = Model(name="GPT", device="cuda:0", compute="bfloat16", trainable=1, output=(8, 1024, 50257))
+mm = Operator(
+    name="aten::addmm", shapes="[[512, 1000], [1000, 1001]]", seconds=0.003, share=0.3, calls=1
+)
+aligned = replace(gpt, output=(8, 1024, 50304))
+POSITIVE = [
+    on_card(models=(gpt,)),
+    on_card(models=(aligned,), profiled=True, operators=(mm,)),
+]
+NEGATIVE = [
+    on_card(models=(aligned,)),
+    on_card(models=(replace(gpt, compute="float32"),)),
+    on_card(models=(replace(gpt, output=(8, 10)),)),
+    on_card(models=(aligned,), profiled=True, operators=(replace(mm, share=0.01),)),
+    healthy(models=(replace(gpt, device="cpu"),)),
+]

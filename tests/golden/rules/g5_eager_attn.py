@@ -1,0 +1,36 @@
+"""Golden cases of G5 eager_attn."""
+
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy, stack
+
+from hotloop.core.built import Attention, Model
+
+EAGER = """
+class Attention(nn.Module):
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        scores = q @ k.transpose(-2, -1) / 8.0
+        scores = scores.masked_fill(self.mask, float("-inf"))
+        return self.out(F.softmax(scores, dim=-1) @ v)
+"""
+model = Model(name="GPT", trainable=1, attention=(Attention(kind="eager", calls=4.0),))
+HF = ("/usr/lib/python3/dist-packages/transformers/integrations/x.py", 9, "eager_attention_forward")
+POSITIVE = [
+    healthy(
+        sources={SCRIPT: EAGER}, stacks=(stack("forward", 1.0, (SCRIPT, 6, "Attention.forward")),)
+    ),
+    healthy(models=(model,), stacks=(stack("forward", 1.5, HF),)),
+]
+NEGATIVE = [
+    healthy(  # the projections before it
+        sources={SCRIPT: EAGER}, stacks=(stack("forward", 1.0, (SCRIPT, 4, "Attention.forward")),)
+    ),
+    healthy(
+        sources={SCRIPT: EAGER}, stacks=(stack("forward", 0.1, (SCRIPT, 6, "Attention.forward")),)
+    ),
+    healthy(
+        models=(replace(model, attention=(Attention(kind="sdpa"),)),),
+        stacks=(stack("forward", 1.5, (SCRIPT, 6, "Attention.forward")),),
+    ),
+]
