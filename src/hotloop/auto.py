@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
-from hotloop.core.files import write_json
+from hotloop.core.files import make_folder, write_json
 from hotloop.host import Host, Limits
 from hotloop.launch import Target
 
@@ -55,6 +55,7 @@ def _leave(host: Host, folder: Path) -> None:
     host.finish()
     if host.doors.updates or host.roots:
         case = case_of(host, Target(name=sys.argv[0] or "child", is_module=False))
+        make_folder(folder)
         write_json(folder / f"case-{ENV.rank}-{os.getpid()}.json", case.to_json())
 
 

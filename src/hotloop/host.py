@@ -23,7 +23,9 @@ from hotloop.probe.arrivals import Arrivals
 from hotloop.probe.doors import Doors
 from hotloop.probe.frames import here
 from hotloop.probe.sampler import Sampler
+from hotloop.probe.surroundings import Surroundings
 from hotloop.probe.tape import BITS, Code, Tape
+from hotloop.probe.tracked import Configs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +90,12 @@ class Host:
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
         self.batches: dict[int, list[Any]] = defaultdict(list)
         self.stopped: str | None = None
-        self.watchers: list[Any] = []  # further listeners: probes of models and batches, techniques
+        self.surroundings = Surroundings()
+        self.configs = Configs()
+        self.watchers: list[Any] = [
+            self.configs,
+            self.surroundings,
+        ]  # further listeners: probes of models and batches, techniques
         self._first: float | None = None  # seconds, when training began
         self._raised = 0
         self._refresh = LEARNED  # updates after which the facts are taken again
@@ -102,6 +109,9 @@ class Host:
         self.arrivals.when("torch", self._torch_came)
         self.arrivals.when("torch._dynamo.callback", self._dynamo_came)
         self.arrivals.when("safetensors.torch", self._safetensors_came)
+        if self.limits.probing:
+            self.configs.wait(self.arrivals, self.doors)
+        self.surroundings.start(output=self.limits.probing, files=self.limits.probing)
         self.sampler.start()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
@@ -113,6 +123,7 @@ class Host:
             self._over = True
             self.tape.note(Code.END)
             self.sampler.stop()
+            self.surroundings.stop()
             self.arrivals.stop()
             self.doors.take_down()
 
@@ -127,6 +138,9 @@ class Host:
         if ENV.fault == "doors":
             self.doors.tape.mark = _broken
         self.doors.guarded(self.doors.put_up)
+        if self.watchers:
+            self.doors.guarded(self._tell, "torch_came")
+        self.doors.guarded(self.surroundings.arrived, self.doors)
         self.tape.note(Code.OWN_END) if ENV.fault is None else None
 
     def _dynamo_came(self) -> None:
@@ -147,6 +161,10 @@ class Host:
         """Remember a DataLoader and where it was built."""
         self.loaders.append(Built(weakref.ref(loader), here()))
         self._tell("built_loader", loader)
+
+    def asked(self, loader: Any) -> None:
+        """Pass on that an iterator of a loader is asked for."""
+        self._tell("asked", loader)
 
     def iterating(self, loader: Any, iterator: Any) -> int:
         """Number a loader when it is first used; look for new outermost modules."""
@@ -174,6 +192,10 @@ class Host:
         built.number = number
         self._tell("root", number, module)
         return number
+
+    def arriving(self, module: Any) -> None:
+        """Pass on that an outermost module runs with gradients for the first time."""
+        self._tell("arriving", module)
 
     def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Pass a forward pass on to the probes."""
@@ -244,7 +266,7 @@ class Host:
         self.doors.look = self.limits.probing and (done < LEARNED or not self.doors.look)
         if done >= LEARNED:
             self.doors.learned()
-        self.doors.wake = done + (1 if self.doors.look else self._stride(done, now))
+        self.doors.wake = self._next_wake(done, now)
         self.tape.pack()
         if self.tape.full:
             self.doors.failed(RuntimeError("the tape is full"))
@@ -270,18 +292,27 @@ class Host:
 
     # How long.
 
-    def _stride(self, done: int, now: float) -> int:
-        """Return how many updates fit in EVERY seconds."""
+    def _next_wake(self, done: int, now: float) -> int:
+        """Return after how many updates to look again: at once, or in about EVERY seconds."""
+        if self.doors.look:
+            return done + 1
         rate = done / max(now - (self._first or now), 1e-3)
-        return max(1, min(1000, int(rate * EVERY)))
+        wake = done + max(1, min(1000, int(rate * EVERY)))
+        asked = (self.limits.steps or 0) * self._each  # exact: ranks of a group stop together
+        return min(wake, asked) if asked > done else wake
+
+    @property
+    def _each(self) -> int:
+        """The optimizers that are in use."""
+        return max(1, sum(built.number is not None for built in self.optimizers))
 
     def _enough(self, done: int, now: float) -> str | None:
         limits = self.limits
         if limits.full:
             return None
-        each = max(1, sum(built.number is not None for built in self.optimizers))
         if limits.steps is not None:
-            return f"{limits.steps} steps were asked for" if done >= limits.steps * each else None
+            enough = done >= limits.steps * self._each
+            return f"{limits.steps} steps were asked for" if enough else None
         if self._is_stable() and self.saves and self._evaluated:
             return "steady, and one evaluation and one save were seen"
         return self._late(now)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
+import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,9 +68,13 @@ def observe(
     prepare(host)
 
     def finished(error: BaseException | None) -> int | None:
-        host.finish()
-        case = _busiest(case_of(host, target), RunDir(folder).children)
-        tell(_kept(case, diagnose(case), folder, target, page))
+        try:
+            host.finish()
+            case = _busiest(case_of(host, target), RunDir(folder).children)
+            tell(_kept(case, diagnose(case), folder, target, page))
+        except Exception:  # noqa: BLE001 - a bug of ours must not change how the script ends
+            print("hotloop: its own report failed; the script was not touched:", file=sys.stderr)
+            traceback.print_exc()
         return 0 if isinstance(error, Stopped) else None
 
     limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}

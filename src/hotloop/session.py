@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
 
-__all__ = ["Batch", "Job", "MicroStep", "Samples", "Session"]
+__all__ = ["Batch", "Feed", "Job", "MicroStep", "Samples", "Session"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hotloop import launch
 from hotloop.core import codec, files
@@ -32,6 +32,7 @@ Kind = Literal["baseline", "compute", "no logging", "no optimizer", "loader alon
 PROFILED: Final = 4  # steps: enough to average over, few enough to keep all their events
 _LEARN: Final = 3  # steps after which the training's loaders are known
 _MANUAL: Final = 4  # backward passes for each step asked for, until a step is one of them
+_NO_LOADER: Final = "no DataLoader was read in training; hand-made batches cannot be replayed"
 # `python -c` puts the working folder first on the path: away while ours are imported, then back.
 _START: Final = (
     "import sys; p = sys.path; first = [] if sys.flags.safe_path else [p.pop(0)]; "
@@ -157,7 +158,9 @@ class _ShortRun:
 
     def _report(self, why: str | None) -> Report:
         clock = self._steps if self._steps.marks > 1 else self._backwards
-        times = clock.times()[self._request.warm :]
+        times = clock.times()[self._request.warm :][: self._request.steps]
+        if self._request.kind in ("no optimizer", "profile") and not self._steps.marks:
+            return Report(why=why or "no optimizer was stepped")
         if self._request.kind == "profile":
             return self._profiled(why, clock.times())
         if self._request.kind == "loader alone":
@@ -165,8 +168,9 @@ class _ShortRun:
         if len(times) < self._request.steps:
             why = why or f"{self._request.seconds:g} s were over"
             why = f"{why} after {len(times)} timed steps of {self._request.steps}"
-        if self._request.kind == "compute" and not cast("Loaders", self._loaders).replayed:
-            return Report(why=why or "no DataLoader was read: hand-made batches are not replayed")
+        if self._loaders and not self._loaders.replayed:
+            few = "too few batches were read" if self._loaders.training else _NO_LOADER
+            return Report(why=why or few)
         return Report(step_time=tuple(times), why=why)
 
     def _alone(self, why: str | None) -> Report:
@@ -174,7 +178,7 @@ class _ShortRun:
 
         training = self._loaders.training if self._loaders else []
         if not training:
-            return Report(why=why or "no DataLoader was read")
+            return Report(why=why or _NO_LOADER)
         per_step = [0.0] * self._request.steps
         for loader, batches in training:
             times = alone(loader, self._request.steps, self._request.warm)

@@ -5,7 +5,7 @@ import pytest
 from tests.golden.cases import healthy, wall
 from tests.golden.slow_run import CASE, FINE, SLOW, TOKENIZE, WRONG
 
-from hotloop.core.finding import Finding
+from hotloop.core.finding import Finding, Remedy
 from hotloop.core.measurement import Measurement
 from hotloop.core.observed import Steps
 from hotloop.report.sentences import (
@@ -17,6 +17,7 @@ from hotloop.report.sentences import (
     once,
     pace,
     reading,
+    remedies,
     rows,
     verdict,
 )
@@ -105,3 +106,10 @@ def test_what_a_stopped_run_does_once_is_in_no_share():
     assert list(once(CASE)) == ["start", "import", "data load"]
     assert sum(rows(CASE).values()) - sum(once(CASE).values()) == pytest.approx(CASE.judged)
     assert once(healthy()) == {}
+
+
+def test_a_command_is_told_once_for_each_technique():
+    several = [Remedy(text=text, technique="tf32") for text in "ab"] + [Remedy(text="c")]
+    told = list(remedies(CASE, replace(TOKENIZE, remedies=several), "train.py"))
+    assert [typed for _, typed in told] == ["hotloop run --with tf32 train.py", None, None]
+    assert told[2][0] == "c (configuration line)"

@@ -56,7 +56,7 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--steps", type=int, default=160)
     ap.add_argument("--batch", type=int, default=3)
-    ap.add_argument("--length", type=int, default=512)
+    ap.add_argument("--length", type=int, default=384)
     ap.add_argument("--lr", type=float, default=2e-3)
     ap.add_argument("--out", type=Path, default=Path("out"))
     args = ap.parse_args()

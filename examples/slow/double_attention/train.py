@@ -28,12 +28,14 @@ class SelfAttention(nn.Module):
         h = self.norm(x)
         return self.mha(h, h, h, need_weights=False)[0]
 
-    def weights(self, x):
+    def entropy(self, x):
+        """How sharp each head is, in nats: low means that it looks at few places."""
         h = self.norm(x)
-        return self.mha(h, h, h, average_attn_weights=False)[1]
+        weights = self.mha(h, h, h, average_attn_weights=False)[1]
+        return -(weights * weights.clamp_min(1e-9).log()).sum(-1).mean(dim=(0, 2))
 
     def forward(self, x):
-        return x + self.attend(x), self.weights(x)
+        return x + self.attend(x), self.entropy(x)
 
 
 class EchoNet(nn.Module):
@@ -49,19 +51,19 @@ class EchoNet(nn.Module):
 
     def forward(self, x):
         h = self.inp(x[:, None]).transpose(1, 2) + self.pos
-        h, map1 = self.attn1(h)
+        h, e1 = self.attn1(h)
         h = h + self.conv(h.transpose(1, 2)).transpose(1, 2)
-        h, map2 = self.attn2(h)
+        h, e2 = self.attn2(h)
         energy = self.mix(x[:, None]).square().mean(2).log1p()
         logits = self.head(torch.cat([h.mean(1), energy], dim=1))
-        return logits, (map1, map2)
+        return logits, torch.stack([e1, e2])
 
 
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--steps", type=int, default=160)
     ap.add_argument("--batch", type=int, default=3)
-    ap.add_argument("--length", type=int, default=512)
+    ap.add_argument("--length", type=int, default=384)
     ap.add_argument("--lr", type=float, default=2e-3)
     ap.add_argument("--out", type=Path, default=Path("out"))
     args = ap.parse_args()
@@ -77,7 +79,7 @@ def main():
     seen, hits, losses = 0, 0, []
     for step in range(1, args.steps + 1):
         x, y = batch_of_signals(args.batch, args.length, gen)
-        logits, attention_maps = model(x)
+        logits, head_entropy = model(x)
         loss = criterion(logits, y)
         optimizer.zero_grad()
         loss.backward()

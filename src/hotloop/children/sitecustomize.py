@@ -17,14 +17,17 @@ class _Waiting:
 
     def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
         """Start hotloop in this process just before torch is imported."""
-        if name == "torch":
-            sys.meta_path.remove(self)
-            try:
-                import hotloop.auto
-            except ImportError:  # another environment: there is nothing to observe with
-                return
-            hotloop.auto.in_child()
-        return
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        try:
+            import hotloop.auto
+        except ImportError:  # another environment: there is nothing to observe with
+            return None
+        hotloop.auto.in_child()
+        # importlib's walk through the finders is past the one that was just added.
+        specs = (finder.find_spec(name, path, target) for finder in list(sys.meta_path))
+        return next((spec for spec in specs if spec is not None), None)
 
 
 def _chain() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hotloop.cli.bar import Segment
     from hotloop.core.case import Case
-    from hotloop.core.finding import Diagnosis, Finding, Remedy
+    from hotloop.core.finding import Diagnosis, Finding
 
 __all__ = ["show"]
 
@@ -124,8 +124,11 @@ class _Sheet:
             self._hang("-", f"{visible(name)}: {sentences.reading(seen)}")
         for cause in found.because:
             self._hang("-", f"because of {cause}")
-        for remedy in found.remedies:
-            self._remedy(remedy)
+        script = where(Place(file=self._case.script), self._here)
+        for text, typed in sentences.remedies(self._case, found, script):
+            self._hang("->", text)
+            if typed is not None:
+                self._to_copy("      $ ", typed)
 
     def operators(self) -> None:
         """Print the hottest operators of the profile."""
@@ -173,12 +176,6 @@ class _Sheet:
         self._inset(where(place, self._here), style="cyan")
         if (line := quoted(self._case, place)) is not None:
             self._hang("|", line, indent=5)
-
-    def _remedy(self, remedy: Remedy) -> None:
-        self._hang("->", f"{remedy.text} ({remedy.effort})")
-        if remedy.technique is not None:
-            script = where(Place(file=self._case.script), self._here)
-            self._to_copy("      $ ", sentences.command(self._case, remedy.technique, script))
 
     def _title(self, text: str) -> None:
         self._say(f"\n{text}", style="bold")

@@ -11,7 +11,7 @@ import ast
 import difflib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import yaml  # type: ignore[import-untyped]  # only its event parser, which builds no objects
 
@@ -63,11 +63,12 @@ def settings(config: Config) -> tuple[Setting, ...]:
 
 def asked(case: Case, names: Iterable[str]) -> list[Setting]:
     """Return what code and read configuration ask for under one of these names."""
-    wanted = set(names)
+    wanted, known = set(names), _names(case)
     found = [Setting(key=k, value=v, place=None) for k, v in case.requested.items()]
     nobody = set(unread(case))
     for config in case.configs:
-        found += [setting for setting in settings(config) if setting not in nobody]
+        last = {s.key: s for s in settings(config) if config.read or s.name in known}
+        found += [setting for setting in last.values() if setting not in nobody]
     return [setting for setting in found if setting.name in wanted and setting.value is not None]
 
 
@@ -92,7 +93,7 @@ def unread(case: Case) -> list[Setting]:
 
 
 def near(case: Case, setting: Setting) -> str | None:
-    """Return the key that the code reads, that no file has and that `setting` may be meant to be."""
+    """Return the key that the code reads, no file has and `setting` may be meant to be."""
     there = {s.name for config in case.configs for s in settings(config)}
     read = {key.rpartition(".")[2] for config in case.configs for key in config.read or ()}
     known = (read | set(_keys(case))) - there
@@ -153,7 +154,7 @@ def _untracked(found: Sequence[Setting], read: set[str]) -> Iterator[Setting]:
 
 
 def _names(case: Case) -> set[str]:
-    """Return all names the code reads: variables, attributes and strings that are no dict's keys."""
+    """Return all names the code reads: variables, attributes, strings that are no dict's keys."""
     found: set[str] = set()
     for module in parse(case.sources).modules:
         written = {id(k) for n in ast.walk(module.tree) if isinstance(n, ast.Dict) for k in n.keys}
@@ -177,11 +178,15 @@ def _keys(case: Case) -> Iterator[str]:
             elif isinstance(node, ast.Call):
                 at = {"get": 0, "pop": 0, "getattr": 1}.get(dotted(node.func).rpartition(".")[2])
                 given = node.args[at] if at is not None and at < len(node.args) else None
-            elif isinstance(node, ast.Attribute):
-                if dotted(node.value).rpartition(".")[2] in _HOLDERS:
-                    yield node.attr
+            elif _holds(node):
+                yield node.attr
             if isinstance(given, ast.Constant) and isinstance(given.value, str):
                 yield given.value
+
+
+def _holds(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    """Whether it is an attribute of what is commonly a configuration's name."""
+    return isinstance(node, ast.Attribute) and dotted(node.value).rpartition(".")[2] in _HOLDERS
 
 
 def _handed_on(case: Case) -> set[str]:

@@ -2,13 +2,13 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hotloop.core.errors import ConfigError
 
-__all__ = ["ENV", "Environment", "inherited"]
+__all__ = ["ENV", "Environment", "inherited", "named"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,7 @@ class Environment:
             rank=rank,
             world=world,
             fault=values.get("HOTLOOP_FAULT") or None,
+            parent=_parent(values.get("HOTLOOP_PARENT")),
         )
 
 
@@ -95,6 +96,11 @@ def observe_children(folder: Path, limits: Mapping[str, float | bool | None]) ->
     old = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = ahead + (os.pathsep + old if old else "")
     os.environ["HOTLOOP_PARENT"] = json.dumps({"folder": str(folder), "limits": dict(limits)})
+
+
+def named(names: Iterable[str]) -> dict[str, str]:
+    """Return those of `names` that are set in the environment now: what libraries go by."""
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 ENV = Environment.read(os.environ)

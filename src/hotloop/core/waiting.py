@@ -90,6 +90,8 @@ def workers_for(case: Case, loader: Loader) -> int:
     As many as make a batch within the rest of a step, and one; a core is left to the loop.
     """
     spare = math.floor(case.hardware.cores or 1) - 1
+    if loader.iterable and not loader.worker_info:  # a second one would read the same (rule D25)
+        spare = min(spare, 1)
     if not loader.waits or not case.steps.wall:
         return max(0, min(spare, 2))
     batch = statistics.median(loader.waits) * max(1, loader.workers)

@@ -25,4 +25,6 @@ class Cadence:
         self._lately.append(key)
         self._first_seen.setdefault(key, len(self._first_seen))
         times = Counter(self._lately)
-        return key == min(times, key=lambda other: (times[other], -self._first_seen[other]))
+        rare = min(times.values()) + 1  # the window may cut a cycle
+        last = max((k for k in times if times[k] <= rare), key=lambda k: self._first_seen[k])
+        return key == last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from types import CodeType
 from typing import Any
 
 from hotloop.core.built import Group, Model, Optimizer, Scaler, Scheduler
@@ -17,7 +18,7 @@ __all__ = ["loader", "model", "nbytes", "optimizer", "own_code", "scaler", "sche
 def own_code(thing: Any) -> Place | None:
     """Return where a function or class is written, if that is the project's own code."""
     code = getattr(getattr(inspect.unwrap(thing), "__func__", thing), "__code__", None)
-    if code is not None:
+    if isinstance(code, CodeType):
         own = is_own(code.co_filename)
         return Place(file=code.co_filename, line=code.co_firstlineno) if own else None
     if not inspect.isclass(thing):

@@ -31,6 +31,9 @@ class Listener(Protocol):
     def built_loader(self, loader: Any) -> None:
         """A DataLoader was built; its options may still be changed in place."""
 
+    def asked(self, loader: Any) -> None:
+        """An iterator of the loader is asked for; none is built yet."""
+
     def iterating(self, loader: Any, iterator: Any) -> int:
         """Return the loader's number; an iterator for it was built."""
 
@@ -39,6 +42,9 @@ class Listener(Protocol):
 
     def root(self, module: Any) -> int:
         """Return the module's number; it is the outermost one, called for the first time."""
+
+    def arriving(self, module: Any) -> None:
+        """An outermost module is about to run with gradients for the first time."""
 
     def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """An outermost module was called (while looking)."""
@@ -79,6 +85,11 @@ class Doors:
         self.fault: BaseException | None = None
         self.inside = False  # an outermost module is running
         self.learning = True  # every module's call is seen, to find the outermost ones
+        # What techniques put in; empty or None costs a truth test.
+        self.around: dict[int, Callable[..., Any]] = {}  # id of an outermost module -> its caller
+        self.through: Callable[..., Any] | None = None  # runs the backward passes
+        self.arrivals = False  # tell of each outermost module's first call with gradients
+        self._arrived: set[int] = set()
         self._replaced: list[tuple[Any, str, Any]] = []
         self._hooks: list[Any] = []
         self._numbers: dict[int, int] = {}  # id of optimizers and outermost modules -> number
@@ -132,6 +143,8 @@ class Doors:
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
+        self.around.clear()
+        self.through, self.arrivals = None, False
 
     def put_up(self) -> None:
         """Put up all doors; torch has been imported."""
@@ -148,6 +161,12 @@ class Doors:
             answer = self.guarded(ask, thing)
             number = self._numbers[id(thing)] = _LAST if answer is None else min(answer, _LAST)
         return number
+
+    def arrive(self, module: Any) -> None:
+        """Tell once that an outermost module runs with gradients."""
+        if id(module) not in self._arrived:
+            self._arrived.add(id(module))
+            self.guarded(self.listener.arriving, module)
 
     def learn(self) -> None:
         """See every module's call again, because an unknown outermost one may come."""
@@ -218,6 +237,14 @@ def _loaders(doors: Doors) -> None:
     old_next = doors.replace(base, "__next__", functools.wraps(base.__next__)(next_batch))
     _after_init(doors, dataloader.DataLoader, doors.listener.built_loader)
 
+    def iterate(self: Any) -> Any:
+        if _me() == tape.thread:
+            doors.guarded(doors.listener.asked, self)
+        return old_iterate(self)
+
+    plain = dataloader.DataLoader.__iter__
+    old_iterate = doors.replace(dataloader.DataLoader, "__iter__", functools.wraps(plain)(iterate))
+
 
 def _after_init(doors: Doors, cls: Any, tell: Callable[[Any], None]) -> None:
     """Tell of each new instance, once, when the outermost constructor is done."""
@@ -242,7 +269,11 @@ def _modules(doors: Doors) -> None:
     def outermost(old: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
         try:
             number = doors.number_of(module, listener.root)
-            kind = (2 if module.training else 6) if with_grad() else 4
+            grad = with_grad()
+            kind = (2 if module.training else 6) if grad else 4
+            if doors.arrivals and grad:
+                doors.arrive(module)
+            call = doors.around.get(id(module)) if doors.around else None
             if doors.learning:
                 _door_of_its_own(doors, type(module), call_of_class)
             opening = number << 5 | kind
@@ -252,7 +283,10 @@ def _modules(doors: Doors) -> None:
             return old(module, *args, **kwargs)
         doors.inside = True
         try:
-            output = old(module, *args, **kwargs)
+            if call is None:
+                output = old(module, *args, **kwargs)
+            else:
+                output = call(old, module, args, kwargs)
         finally:
             doors.inside = False
             mark(_clock() << BITS | opening | 1)
@@ -308,13 +342,16 @@ def _backward(doors: Doors) -> None:
             if doors.look:
                 doors.guarded(doors.listener.loss, tensors)
             try:
+                if doors.through is not None and old is plain:
+                    return doors.through(old, tensors, args, kwargs)
                 return old(tensors, *args, **kwargs)
             finally:
                 mark(_clock() << BITS | 9)
 
         return backward
 
-    doors.replace(torch.autograd, "backward", door(torch.autograd.backward))
+    plain = torch.autograd.backward
+    doors.replace(torch.autograd, "backward", door(plain))
     doors.replace(torch.autograd, "grad", door(torch.autograd.grad))
 
 

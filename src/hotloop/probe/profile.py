@@ -26,6 +26,7 @@ __all__ = ["Profile"]
 _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _TORCH = {"c10::Half": "float16", "c10::BFloat16": "bfloat16", "float": "float32"}
 _TORCH |= {"double": "float64", "long int": "int64", "long": "int64", "int": "int32"}
+_COMPILED = ("Torch-Compiled Region", "CompiledFunction", "triton_", "graph_")  # torch.compile's
 # An operator and the shapes of its tensors that have a dimension; None: whatever shapes.
 _Key = tuple[str, tuple[tuple[int, ...], ...] | None]
 
@@ -69,15 +70,16 @@ class Profile:
         return tuple(sorted(found, key=lambda one: -one.seconds)[:count])
 
     def _place(self, event: Any) -> Place | None:
-        """Return the line of an operator, or of the one that called it.
+        """Return the line of an operator, of one that called it, or of one it called.
 
         The profiler does not know the shapes of lists of tensors: then the name must do.
         """
         callers = [event]
         while (parent := callers[-1].cpu_parent) is not None:
             callers.append(parent)
-        exact = ((caller.name, _shapes(caller.input_shapes)) for caller in callers)
-        for key in (*exact, *((caller.name, None) for caller in callers)):
+        near = [*callers, *event.cpu_children]
+        exact = ((one.name, _shapes(one.input_shapes)) for one in near)
+        for key in (*exact, *((one.name, None) for one in near)):
             if places := self._places.get(key):
                 return places.most_common(1)[0][0]
         return None
@@ -114,8 +116,9 @@ def _operator(
 
 
 def _is_operator(event: Any) -> bool:
-    """Whether an event is an operator of a step, not a span with a name or a kernel of one."""
-    return "CPU" in str(event.device_type) and event.scope == 0 and not event.is_user_annotation
+    """Whether an event is an operator of the host's side, not a named span or a kernel of one."""
+    is_named = "::" in event.name or event.name.startswith(_COMPILED)
+    return is_named and event.scope == 0 and "CPU" in str(event.device_type)
 
 
 def _shapes(shapes: Iterable[Any]) -> tuple[tuple[int, ...], ...]:

@@ -30,7 +30,7 @@ class Loaders:
     def __init__(self, patches: Patches, *, replay: bool = False) -> None:
         from torch.utils.data import dataloader
 
-        self._sources: weakref.WeakKeyDictionary[Any, _Source] = weakref.WeakKeyDictionary()
+        self._sources: list[tuple[weakref.ref[Any], _Source]] = []
         self._asked: set[_Source] = set()  # since the last backward
         self._replay = replay
         self._patch(patches, dataloader)
@@ -38,13 +38,17 @@ class Loaders:
     @property
     def training(self) -> list[tuple[Any, float]]:
         """Return the training's loaders and how many batches of each a step took."""
-        found = [(loader, source) for loader, source in self._sources.items() if source.trains]
-        return [(loader, source.batches / max(1, source.steps)) for loader, source in found]
+        living = [(loader(), source) for loader, source in self._sources if source.trains]
+        return [
+            (loader, source.batches / max(1, source.steps))
+            for loader, source in living
+            if loader is not None
+        ]
 
     @property
     def replayed(self) -> int:
         """Return how many batches came from memory."""
-        return sum(source.served for source in self._sources.values())
+        return sum(source.served for _, source in self._sources)
 
     def backward(self) -> None:
         """Note that what was asked for since the last call has been trained on."""
@@ -54,13 +58,24 @@ class Loaders:
 
     def step(self) -> None:
         """Note the end of a training step."""
-        for source in self._sources.values():
+        for _, source in self._sources:
             source.end_step()
 
     def _source(self, loader: Any) -> _Source:
-        if loader not in self._sources:
-            self._sources[loader] = _Source()
-        return self._sources[loader]
+        """Return what is known of a loader, or of the one it follows.
+
+        A script may build its loader anew for each epoch: the old one is gone, the new one like it.
+        """
+        for known, source in self._sources:
+            if known() is loader:
+                return source
+        like = _likeness(loader)
+        for index, (known, source) in enumerate(self._sources):
+            if known() is None and source.like == like:
+                self._sources[index] = weakref.ref(loader), source
+                return source
+        self._sources.append((weakref.ref(loader), _Source(like)))
+        return self._sources[-1][1]
 
     def _patch(self, patches: Patches, dataloader: Any) -> None:
         import torch
@@ -70,15 +85,15 @@ class Loaders:
 
         def __init__(iterator: Any, loader: Any) -> None:  # noqa: N807 - takes its place
             init(iterator, loader)
-            iterator._hotloop_loader = loader
+            iterator._hotloop_loader = loader  # `for batch in DataLoader(…)` keeps it nowhere else
+            iterator._hotloop_source = self._source(loader)
 
         def __next__(iterator: Any) -> Any:  # noqa: N807
-            loader = iterator._hotloop_loader
-            source = self._source(loader)
+            source = iterator._hotloop_source
             if torch.is_grad_enabled():
                 self._asked.add(source)
             if source.is_ready and self._replay:
-                batch = source.serve(loader, iterator._num_yielded)
+                batch = source.serve(iterator._hotloop_loader, iterator._num_yielded)
                 iterator._num_yielded += 1
                 return batch
             try:
@@ -103,8 +118,8 @@ class Loaders:
 class _Source:
     """What is known of one loader, and the batches kept of it."""
 
-    def __init__(self) -> None:
-        self.trains = False
+    def __init__(self, like: object) -> None:
+        self.like, self.trains = like, False
         self.batches = self.steps = self.served = 0
         self._since_step = 0
         self._slots: list[_Slot] = []
@@ -213,11 +228,17 @@ def _cloned(tensor: torch.Tensor) -> torch.Tensor:
     return new.pin_memory() if tensor.is_pinned() else new
 
 
-def _length(loader: Any) -> float:
+def _length(sized: Any) -> float:
     try:
-        return len(loader)
+        return len(sized)
     except TypeError:
         return float("inf")
+
+
+def _likeness(loader: Any) -> tuple[object, ...]:
+    data, collate = loader.dataset, loader.collate_fn
+    named = getattr(collate, "__qualname__", type(collate))
+    return type(data), _length(data), loader.batch_size, type(loader.sampler), named
 
 
 def alone(loader: Any, count: int, warm: int) -> list[float]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from hotloop.report.excerpt import excerpt, visible, where
 from hotloop.report.markup import Html, code, join, missing, tag
 from hotloop.report.sections import facts
-from hotloop.report.sentences import WORDS, command, cost, folder_of, name, reading
+from hotloop.report.sentences import WORDS, cost, folder_of, name, reading, remedies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.core.case import Case
-    from hotloop.core.finding import Finding, Place, Remedy, Severity
+    from hotloop.core.finding import Finding, Place, Severity
 
 __all__ = ["LOOKS", "findings", "not_worth_it"]
 
@@ -60,7 +60,7 @@ def _finding(case: Case, found: Finding) -> Html:
         *(_place(case, place, here) for place in found.places[:MOST_PLACES]),
         _more([where(place, here) for place in found.places[MOST_PLACES:]]),
         _evidence(found),
-        _remedies(case, found.remedies),
+        _remedies(case, found),
         class_="panel",
     )
 
@@ -100,14 +100,11 @@ def _evidence(found: Finding) -> Html:
     return tag("div", facts(rows), class_="below") if rows else Html()
 
 
-def _remedies(case: Case, remedies: Sequence[Remedy]) -> Html:
-    if not remedies:
+def _remedies(case: Case, found: Finding) -> Html:
+    if not found.remedies:
         return Html()
-    return tag("ul", *(_remedy(case, each) for each in remedies), class_="remedies")
-
-
-def _remedy(case: Case, remedy: Remedy) -> Html:
-    typed: object = ""
-    if remedy.technique is not None:
-        typed = tag("pre", command(case, remedy.technique, name(case)), class_="excerpt typed")
-    return tag("li", remedy.text, " ", tag("span", f"({remedy.effort})", class_="soft"), typed)
+    lines = (
+        tag("li", text, tag("pre", typed, class_="excerpt") if typed else "")
+        for text, typed in remedies(case, found, name(case))
+    )
+    return tag("ul", *lines, class_="remedies")

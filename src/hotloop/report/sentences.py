@@ -15,7 +15,7 @@ from hotloop.core.units import duration, moment
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from hotloop.core.case import Case
     from hotloop.core.finding import Diagnosis, Finding, Severity
@@ -34,6 +34,7 @@ __all__ = [
     "once",
     "pace",
     "reading",
+    "remedies",
     "rows",
     "speed",
     "verdict",
@@ -201,6 +202,16 @@ def cost(finding: Finding) -> list[str]:
     if finding.effort is not None:
         said.append(f"effort: {finding.effort}")
     return said
+
+
+def remedies(case: Case, finding: Finding, script: str) -> Iterator[tuple[str, str | None]]:
+    """Return what to do, and what to type for it where a technique does it: once for each."""
+    told: set[str] = set()
+    for remedy in finding.remedies:
+        id = remedy.technique
+        typed = None if id is None or id in told else command(case, id, script)
+        told |= {id} if id is not None else set()
+        yield f"{remedy.text} ({remedy.effort})", typed
 
 
 def command(case: Case, technique: str, script: str) -> str:

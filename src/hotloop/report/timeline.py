@@ -90,7 +90,7 @@ def _span(span: Evaluation | Save, look: str) -> tuple[float, float, str, str]:
 
 def _in_words(case: Case, before: float, after: float) -> str:
     said = [f"The run: {duration(before)} before the first step, then training"]
-    said[0] += f", {duration(after)} after the last step" if after > 0 else ""
+    said[0] += f", {duration(after)} after the last step" if after >= 0.005 else ""
     for what, spans in (("evaluation", case.evaluations), ("save", case.saves)):
         seconds = [span.seconds for span in spans]
         if not seconds:

@@ -1,9 +1,8 @@
-"""Worker processes cost more than they save, or would.
+"""Worker processes hand over samples that the loop could cut from memory itself.
 
 Looks at: the wait for data, the number of workers, and whether the data lie in memory.
-Says so when: workers hand over samples that lie in memory and the loop waits 5 % or more for them.
-    A note, when nobody reads ahead and the wait is 2 to 5 %: workers are not worth it.
-Stays silent when: a sample costs 20 us or more to read, or the wait is below 2 %.
+Says so when: there are workers, the data lie in memory and the loop waits 5 % or more for them.
+Stays silent when: a sample costs 20 us or more to read.
 Remedy: num_workers=0, and whole batches cut at once.
 Numbers: bitwise the same where reading draws no random numbers.
 Seen: golden case only.
@@ -16,13 +15,14 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Finding, Remedy
-from hotloop.core.waiting import MATTERS, costs, feeding, item_seconds, place_of
+from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
+from hotloop.core.waiting import costs, feeding, item_seconds, place_of, waits_for_data
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
-    from hotloop.core.observed import Loader
+    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
@@ -30,14 +30,12 @@ CHEAP = 20e-6  # seconds per sample
 
 
 def judge(case: Case) -> Finding | None:
-    """Tell workers that read memory from workers that would save next to nothing."""
-    loader, wait = feeding(case), case.share("data wait")
-    if loader is None or loader.kind != "DataLoader" or loader.iterable:
+    """Look for workers that read memory."""
+    loader = feeding(case)
+    if loader is None or not loader.workers or loader.iterable or not waits_for_data(case):
         return None
-    if not loader.workers:
-        return _not_worth_it(case, loader) if ABSTAIN <= wait < MATTERS else None
     item = item_seconds(loader)
-    if wait < MATTERS or not loader.in_memory or (item is not None and item >= CHEAP):
+    if not loader.in_memory or (item is not None and item >= CHEAP):
         return None
     return costs(
         case,
@@ -45,9 +43,7 @@ def judge(case: Case) -> Finding | None:
         f"{loader.workers} processes hand over samples that lie in memory already",
         case.row("data wait"),
         places=place_of(loader),
-        evidence={"a batch": f"{statistics.median(loader.waits) * 1e3:.2f} ms"}
-        if loader.waits
-        else {},
+        evidence={"a batch": moment(statistics.median(loader.waits))} if loader.waits else {},
         remedies=[
             Remedy(text="num_workers=0"),
             Remedy(text="cut whole batches: __getitems__ in the data set", effort="code edit"),
@@ -55,23 +51,10 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _not_worth_it(case: Case, loader: Loader) -> Finding:
-    factor = case.ceiling_without(case.row("data wait")) or 1.0
-    return Finding(
-        rule=RULE.label,
-        claim=f"loader processes would not help: without any wait for data it is {factor:.2f}x",
-        severity="note",
-        share=case.share("data wait"),
-        ceiling=factor,
-        places=place_of(loader),
-        remedies=[Remedy(text="leave num_workers=0")],
-    )
-
-
 RULE = Rule(
     id="D3",
     name="workers_harmful",
-    title="Worker processes that do not help",
+    title="Worker processes that cost more than they save",
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.LOADER),

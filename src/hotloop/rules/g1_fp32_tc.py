@@ -1,8 +1,8 @@
 """Matrix products run in full float32, and the card's tensor cores stand still.
 
 Looks at: the dtype of the products, the TF32 switch, the card's capability, and the profile.
-Says so when: the card has TF32 (capability 8.0), it is off, the model computes in float32; and, with
-    --profile, products are 20 % of the step.
+Says so when: the card has TF32 (capability 8.0), it is off and the model computes in float32; and,
+    with --profile, products are 20 % of the step.
 Stays silent when: autocast or TF32 is on, the card is older, or products take little time.
 Remedy: autocast to bfloat16, or TF32.
 Numbers: rounding; TF32 keeps 10 bits of mantissa in the inputs of products, bfloat16 7.
@@ -45,18 +45,12 @@ def judge(case: Case) -> Finding | None:
     full = [m for m in case.models if m.role == "train" and m.compute in (None, "float32")]
     if hardware.why_no_tf32() or precision in (None, "tf32") or not full or case.process.autocast:
         return None
-    card = hardware.card
-    faster = (
-        card.flops["bf16"] / card.flops["fp32"]
-        if card and {"bf16", "fp32"} <= card.flops.keys()
-        else None
-    )
+    peaks = hardware.card.flops if hardware.card else {}
+    faster = peaks["bf16"] / peaks["fp32"] if {"bf16", "fp32"} <= peaks.keys() else None
     said: dict[str, Any] = {
         "rule": RULE.label,
         "claim": "matrix products run in full float32: the tensor cores stand still",
-        "evidence": {"peaks": f"bf16 {faster:.1f} times float32 ({card.source})"}
-        if card and faster
-        else {},
+        "evidence": {"peaks": f"bf16 {faster:.1f} times float32"} if faster else {},
         "remedies": REMEDIES,
     }
     if not case.profiled:

@@ -1,9 +1,9 @@
 """A resumed run goes on with less than it had.
 
 Looks at: the code that resumes: what it loads, what was saved in the middle of an epoch.
-Says so when: the weights are loaded and the state of the optimizer, of the schedule or of the scaler
-    is not, nor is the place in the run; or a checkpoint saved within an epoch is resumed with the
-    next epoch, so that the rest of its data is left out.
+Says so when: the weights are loaded and the state of the optimizer, of the schedule or of a scaler
+    in use is not, nor is the place in the run; or a checkpoint saved within an epoch is resumed
+    with the next epoch, so that the rest of its data is left out.
 Stays silent when: the script does not resume, a framework does, or all of it is loaded.
 Remedy: save and load optimizer, schedule, scaler, epoch and step beside the weights.
 Numbers: the resumed run becomes the one that was not interrupted.
@@ -36,9 +36,10 @@ WITHIN = re.compile(r"step|batch|iter|skip|islice|offset", re.IGNORECASE)
 # What a script makes, by the words of its code, and the word of the object that is loaded.
 PARTS = {
     "optimizer": (re.compile(r"optim"), re.compile(r"opt", re.IGNORECASE)),
-    "schedule": (re.compile(r"lr_scheduler|_schedule_with_warmup"), re.compile(r"sched")),
+    "schedule": (re.compile(r"LR\(|LROnPlateau\(|WarmRestarts\(|_schedule\w*\("), re.compile("sched")),
     "scaler": (re.compile(r"GradScaler"), re.compile(r"scaler")),
 }
+GRAVE = {"optimizer", "schedule"}
 STATELESS = re.compile(r"last_epoch|LambdaLR")  # a schedule that is told where it stands
 
 
@@ -54,10 +55,12 @@ def judge(case: Case) -> Finding | None:
         if not loads:
             continue
         text = "\n".join(ast.unparse(part) for part in _resuming(code, module))
-        lost = _lost(code, text)
+        lost = _lost(code, scaled=any(scaler.enabled for scaler in case.scalers))
+        if any(loop.module is module for loop in code.loops) and not POSITION.search(text):
+            lost.append("the place in the run")
         middle = _leaves_out(code, text)
         if lost or middle:
-            severity: Severity = "warn" if middle or set(lost) & PARTS.keys() else "note"
+            severity: Severity = "warn" if middle or set(lost) & GRAVE else "note"
             left = "leaves out the rest of the epoch it was saved in"
             said = f"starts without the state of: {', '.join(lost)}"
             return Finding(
@@ -89,7 +92,7 @@ def _resuming(code: Code, module: Module) -> list[ast.AST]:
     return found + [f for name in named for _, f in code.functions.get(name, ()) if f not in found]
 
 
-def _lost(code: Code, text: str) -> list[str]:
+def _lost(code: Code, *, scaled: bool) -> list[str]:
     """Return what is made and loaded nowhere in the project."""
     whole = "\n".join(module.text for module in code.modules)
     receivers = [
@@ -105,13 +108,15 @@ def _lost(code: Code, text: str) -> list[str]:
         for part, (made, loaded) in PARTS.items()
         if made.search(whole) and not any(loaded.search(each) for each in receivers)
     ]
-    if STATELESS.search(whole) and "schedule" in lost:
-        lost.remove("schedule")
-    return lost + ([] if POSITION.search(text) else ["the place in the run"])
+    idle = {"schedule"} if STATELESS.search(whole) else set()
+    idle |= set() if scaled else {"scaler"}
+    return [part for part in lost if part not in idle] + (
+        [] if POSITION.search(text) else ["the place in the run"]
+    )
 
 
 def _is_looped(module: Module) -> bool:
-    return any(
+    return "load_state_dict" in module.text and any(
         any(calls(part, "load_state_dict"))
         for node in ast.walk(module.tree)
         if isinstance(node, ast.For | ast.comprehension | ast.DictComp | ast.ListComp)

@@ -2,8 +2,8 @@
 
 Looks at: calls of scikit-learn's metrics, of torch.nn.functional's losses and of torch's loss
     modules, with both arguments named for what they are.
-Says so when: a scikit-learn metric, which takes the truth first, gets a prediction first and a truth
-    second; or a torch loss, which takes the prediction first, gets them the other way round.
+Says so when: a scikit-learn metric, which takes the truth first, gets a prediction first and a
+    truth second; or a torch loss, which takes the prediction first, gets them the other way round.
 Stays silent when: the metric is symmetric (accuracy, mean squared error), arguments are given by
     keyword, or the names do not tell both.
 Remedy: swap them, or name them: precision_score(y_true=..., y_pred=...).
@@ -120,16 +120,19 @@ def _losses(module: Module) -> set[str]:
 
 def _side(node: ast.expr) -> Side | None:
     """Return what an argument is by its name, methods and indices stripped; None if unclear."""
-    while isinstance(node, ast.Call | ast.Subscript) or (
-        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Call | ast.Subscript)
-    ):
-        if isinstance(node, ast.Call):
-            if not isinstance(node.func, ast.Attribute):
+    name = ""
+    while not name:
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner)):  # y_pred.cpu() is y_pred
+                node = inner
+            case ast.Subscript(slice=ast.Constant(value=str(key))):  # batch["labels"]
+                name = key
+            case ast.Subscript(value=inner):
+                node = inner
+            case ast.Attribute(attr=last) | ast.Name(id=last):
+                name = last
+            case _:
                 return None
-            node = node.func.value  # y_pred.cpu() is y_pred
-        else:
-            node = node.value
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
     words = set(re.findall(r"[a-z]+", name.lower()))
     if bool(words & PREDICTION) == bool(words & TRUTH):
         return None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from hotloop import techniques
-from hotloop.core.errors import PlanError
 from hotloop.session import Session
-from hotloop.techniques.base import Host, Stage
+from hotloop.techniques.base import Stage
+from hotloop.training.asking import TYPED, check, find, without_effect
 from hotloop.training.effect import Effect, Word
 from hotloop.training.graphs import MicroStep, Recording, record_cuda
 from hotloop.training.signals import Dropped
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
-    from hotloop.core.plan import Plan, Use, Value
+    from hotloop.core.plan import Plan, Use
     from hotloop.session import Batch, Job
     from hotloop.techniques.base import Technique
 
@@ -37,39 +37,7 @@ __all__ = [
     "within",
 ]
 
-TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
 _LONGEST = 300  # characters of a compiler's message in a row of the table
-
-
-def check(
-    plan: Plan,
-    hardware: Hardware,
-    origins: Mapping[str, str],
-    *,
-    known: Sequence[Technique] = techniques.ALL,
-) -> None:
-    """Raise PlanError for techniques that are unknown or contradictory, and for wrong choices.
-
-    Also for what was typed and cannot work on this hardware: before anything is written.
-    """
-    ids = {use.id for use in plan.techniques}
-    for use in plan.techniques:
-        technique = _find(use.id, known)
-        if clash := sorted(technique.excludes & ids):
-            raise PlanError(f"{use.id} and {', '.join(clash)} exclude each other; drop one")
-        if Host.ENGINE not in technique.hosts:
-            raise PlanError(f"{use.id} is for scripts (hotloop run), not for hotloop train")
-        for name, value in use.choice:
-            allowed = technique.choices.get(name)
-            if allowed is None:
-                choices = ", ".join(technique.choices) or "none"
-                raise PlanError(f"{use.id} has no choice {name!r}; its choices: {choices}")
-            if not _fits(value, allowed):
-                listed = ", ".join(map(str, allowed))
-                raise PlanError(f"{use.id}: {name}={value!r} is not one of {listed}")
-        why = technique.blocked(hardware, plan)
-        if why is not None and origins.get(use.id) in TYPED:
-            raise _without_effect(use, why)
 
 
 def settle(plan: Plan, hardware: Hardware) -> Plan:
@@ -79,26 +47,6 @@ def settle(plan: Plan, hardware: Hardware) -> Plan:
         if technique.settle and technique.blocked(hardware, plan) is None:
             plan = plan.plus(use.id, **technique.settle(**dict(use.choice)))
     return plan
-
-
-def _find(id: str, known: Sequence[Technique]) -> Technique:
-    return next((technique for technique in known if technique.id == id), None) or techniques.get(
-        id
-    )
-
-
-def _fits(value: Value, allowed: Sequence[Value]) -> bool:
-    """Whether a choice is one of those allowed, or a count where these are counts.
-
-    By type as well: True and 1.0 equal 1 in Python, and neither is a number of threads.
-    """
-    listed = any(type(value) is type(option) and value == option for option in allowed)
-    counts = all(type(option) is int for option in allowed)
-    return listed or (counts and type(value) is int and value >= 0)
-
-
-def _without_effect(use: Use, why: str) -> PlanError:
-    return PlanError(f"{use} has no effect here: {why}. Leave it out, or ask for another one")
 
 
 def prepare(
@@ -117,7 +65,7 @@ def prepare(
     """
     check(plan, hardware, origins, known=known)
     torch.manual_seed(job.seed)
-    order = [(_find(use.id, known), use) for use in plan.techniques]
+    order = [(find(use.id, known), use) for use in plan.techniques]
     order.sort(key=lambda pair: (pair[0].stage, pair[0].id))
     session = _start(job, plan, hardware)
     effects: list[Effect] = []
@@ -158,7 +106,7 @@ def _start(job: Job, plan: Plan, hardware: Hardware) -> Session:
 def _apply(session: Session, technique: Technique, use: Use, plan: Plan, origin: str) -> Effect:
     def row(word: Word, how: str) -> Effect:
         if word != "in effect" and origin in TYPED:
-            raise _without_effect(use, how)
+            raise without_effect(use, how)
         return Effect(technique=str(use), origin=origin, word=word, how=how)
 
     if (why := technique.blocked(session.hardware, plan)) is not None:

@@ -3,6 +3,8 @@
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import PLAIN, correct
 
+from hotloop.core.built import Scaler
+
 WEIGHTS_ONLY = """
 import torch
 model = build()
@@ -71,9 +73,11 @@ model.load_state_dict(torch.load("best.pt"))
 """
 SKIPS = MIDDLE.replace('kept["epoch"] + 1', 'kept["epoch"] + 1; skip = kept["step"]')
 POSITIVE = [
-    healthy(sources={SCRIPT: text}) for text in (WEIGHTS_ONLY, NO_SCHEDULE, BY_FUNCTION, MIDDLE)
+    *(healthy(sources={SCRIPT: text}) for text in (WEIGHTS_ONLY, NO_SCHEDULE, MIDDLE)),
+    healthy(sources={SCRIPT: BY_FUNCTION}, scalers=(Scaler(scaled=9, steps=9),)),
 ]
 NEGATIVE = [
+    healthy(sources={SCRIPT: BY_FUNCTION}, scalers=(Scaler(enabled=False),)),
     *(healthy(sources={SCRIPT: text}) for text in (LOOPED, FINE_TUNING, SKIPS)),
     healthy(sources={SCRIPT: WEIGHTS_ONLY}, framework="lightning"),
     *correct(),

@@ -21,6 +21,7 @@ POSITIVE = [
     line("print(metrics.recall_score(preds.cpu().numpy(), labels.cpu().numpy()))"),
     line("loss = F.kl_div(targets, model_logits, reduction='batchmean')"),
     line("loss = criterion(labels.float(), logits.squeeze(1))"),
+    line("loss = F.cross_entropy(batch['labels'], outputs[0])"),
     line("matrix = confusion_matrix(all_predictions[0], batch['x'].labels)"),
 ]
 NEGATIVE = [

@@ -1,0 +1,242 @@
+"""What stands around the training: switches, threads, garbage, files, output, other processes.
+
+Everything here is read once or counted; nothing is changed. What the script prints goes on as it
+was; lines that speak of settings are kept beside.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from hotloop.core.around import Config
+from hotloop.core.env import ENV, named
+from hotloop.probe.frames import here
+from hotloop.probe.threads import load, others
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Place
+    from hotloop.probe.doors import Doors
+
+__all__ = ["Surroundings"]
+
+NAMES = (
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_VISIBLE_DEVICES",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TOKENIZERS_PARALLELISM",
+    "TORCH_LOGS",
+)
+_SPEAKS = re.compile(
+    r"warning|trainable|param|lora|frozen|freez|fallback|falling back|synthetic|dummy|not found|"
+    r"failed|precision|fp16|bf16|amp|compil|flash|attention|throughput|/s\b|speed|faster|reduc|MFU",
+    re.IGNORECASE,
+)
+MOST_LINES, MOST_FILES = 200, 500
+_CONFIGS = (".yaml", ".yml", ".json", ".toml")
+_LONGEST = 256 << 10
+
+
+class Surroundings:
+    """Watches the process. `start` before the script, `add_to` after it."""
+
+    def __init__(self) -> None:
+        self._gc_began = 0
+        self._pauses: list[tuple[int, float]] = []  # (generation, seconds)
+        self._lines: list[str] = []
+        self._opened: dict[str, Place | None] = {}
+        self._threads: list[Place] = []
+        self._load = load()
+        self._switches = psutil.Process().num_ctx_switches().involuntary
+        self._began = time.perf_counter()
+        self._throttled = _throttled()
+        self._looking = True
+        self._late_graphs: int | None = None
+        self._stepping = False
+        self._found: dict[str, Any] = {}
+
+    def start(self, *, output: bool, files: bool) -> None:
+        """Count the collector's pauses; look at lines of output and at opened files if asked to."""
+        gc.callbacks.append(self._collected)
+        if output:
+            for stream in (sys.stdout, sys.stderr):
+                self._tee(stream)
+        if files:
+            sys.addaudithook(self._audit)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._looking = False
+        if self._collected in gc.callbacks:
+            gc.callbacks.remove(self._collected)
+        for stream in (sys.stdout, sys.stderr):
+            getattr(stream, "__dict__", {}).pop("write", None)
+
+    def arrived(self, doors: Doors) -> None:
+        """Note who sets numbers of threads; torch is there."""
+        import torch
+
+        for name in ("set_num_threads", "set_num_interop_threads"):
+            doors.replace(torch, name, self._noting(doors, getattr(torch, name)))
+
+    def stepped(self, done: int) -> None:
+        """Forget the collector's pauses before the first step; count graphs after 20."""
+        if not self._stepping:
+            self._stepping = True
+            self._pauses.clear()
+        if done >= 20 and self._late_graphs is None:
+            self._late_graphs = _graphs()[0]
+
+    def _noting(self, doors: Doors, old: Callable[[int], None]) -> Callable[[int], None]:
+        def set_threads(number: int) -> None:
+            place = doors.guarded(here)
+            if place is not None:
+                self._threads.append(place)
+            old(number)
+
+        return set_threads
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._gc_began = time.perf_counter_ns()
+        elif self._gc_began:
+            seconds = (time.perf_counter_ns() - self._gc_began) / 1e9
+            self._pauses.append((info["generation"], seconds))
+
+    def _tee(self, stream: Any) -> None:
+        try:
+            write = stream.write
+            stream.write = self._writing(write)
+        except AttributeError:  # a stream that is none of Python's: its lines are not looked at
+            return
+
+    def _writing(self, write: Callable[[str], int]) -> Callable[[str], int]:
+        def writing(text: str) -> int:
+            if self._looking and len(self._lines) < MOST_LINES and _SPEAKS.search(text):
+                self._lines += [line[:400] for line in text.splitlines() if _SPEAKS.search(line)]
+            return write(text)
+
+        return writing
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if event != "open" or not self._looking or len(self._opened) >= MOST_FILES:
+            return
+        path, mode = args[0], args[1]
+        if not isinstance(path, str) or (isinstance(mode, str) and "r" not in mode):
+            return
+        if path not in self._opened and not path.endswith((".py", ".pyc", ".so")):
+            place = here()
+            if place is not None:
+                self._opened[os.path.abspath(path)] = place
+
+    def _throttling(self) -> float | None:
+        before, now = self._throttled, _throttled()
+        if before is None or now is None or now[0] == before[0]:
+            return None
+        return (now[1] - before[1]) / (now[0] - before[0])
+
+    def add_to(self, case: Case) -> Case:
+        """Add the process, and configuration files that no tracked loader read."""
+        now, seconds = load(), time.perf_counter() - self._began
+        graphs, breaks, reasons = _graphs()
+        known = {config.path for config in case.configs}
+        opened = {path: place for path, place in self._opened.items() if os.path.isfile(path)}
+        configs = [
+            found
+            for path, place in opened.items()
+            if path.endswith(_CONFIGS) and path not in known and (found := _config(path, place))
+        ]
+        involuntary = psutil.Process().num_ctx_switches().involuntary - self._switches
+        process = replace(
+            case.process,
+            **_torch(),
+            thread_places=tuple(dict.fromkeys(self._threads)),
+            environment=named(NAMES),
+            gc_seconds=sum(seconds for _, seconds in self._pauses),
+            gc_full=sum(generation == 2 for generation, _ in self._pauses),
+            gc_longest=max((seconds for _, seconds in self._pauses), default=0.0),
+            involuntary_switches=involuntary / seconds if seconds else None,
+            throttled=self._throttling(),
+            other_cores=others(self._load, now) if now.at > self._load.at + 0.2 else None,
+            graphs=graphs,
+            graph_breaks=breaks,
+            break_reasons=reasons,
+            late_graphs=max(0, graphs - self._late_graphs) if self._late_graphs is not None else 0,
+            compile_seconds=case.row("compile"),
+            shm_used=_shm_used(),
+            children=len(psutil.Process().children(recursive=True)),
+            world=ENV.world,
+            warnings=tuple(line for line in self._lines if "Warning" in line),
+            output=tuple(self._lines[:MOST_LINES]),
+            opened=tuple(opened)[:MOST_FILES],
+            failed=tuple(path for path in self._opened if not os.path.exists(path)),
+        )
+        return replace(case, process=process, configs=(*case.configs, *configs))
+
+
+def _config(path: str, place: Place | None) -> Config | None:
+    if os.path.getsize(path) > _LONGEST:
+        return None  # data
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return Config(path=path, text=file.read(), place=place)
+
+
+def _graphs() -> tuple[int, int, tuple[str, ...]]:
+    """Return Dynamo's graphs, its breaks and their reasons; it is not imported for that."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is None:
+        return 0, 0, ()
+    counters = utils.counters  # the counts behind TORCH_LOGS
+    breaks = counters["graph_break"]
+    return counters["stats"]["unique_graphs"], sum(breaks.values()), tuple(map(str, breaks))[:10]
+
+
+def _torch() -> dict[str, Any]:
+    """Return torch's threads and switches, where torch was imported."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    backends = torch.backends
+    switches = {
+        "anomaly_detection": torch.is_anomaly_enabled(),
+        "cuda.matmul.fp32_precision": getattr(backends.cuda.matmul, "fp32_precision", "unknown"),
+        "cudnn.benchmark": backends.cudnn.benchmark,
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "profiler": torch.autograd._profiler_enabled(),
+    }
+    return {
+        "threads": torch.get_num_threads(),
+        "interop": torch.get_num_interop_threads(),
+        "switches": {name: str(value) for name, value in switches.items()},
+    }
+
+
+def _throttled() -> tuple[int, int] | None:
+    """Return the periods of the cgroup and how many of them it was throttled in."""
+    try:
+        with open("/sys/fs/cgroup/cpu.stat", encoding="ascii") as file:
+            found = dict(line.split() for line in file)
+        return int(found["nr_periods"]), int(found["nr_throttled"])
+    except (OSError, KeyError, ValueError):  # no cgroup of version 2 here
+        return None
+
+
+def _shm_used() -> float | None:
+    try:
+        return float(psutil.disk_usage("/dev/shm").percent) / 100
+    except OSError:
+        return None

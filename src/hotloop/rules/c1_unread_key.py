@@ -1,0 +1,55 @@
+"""A key of a configuration file is read by nobody, so changing it changes nothing.
+
+Looks at: the YAML, JSON and TOML files the project's code opened, and the keys it read of them;
+    where reading was not tracked, the names that stand in the code.
+Says so when: a key was not read.
+Stays silent when: its section is handed to a library whole, the key is a name or a note, or the
+    file is mostly not read by key. A misspelt key is C3's.
+Remedy: read it, or take it out.
+Numbers: nothing, or training, where the key was meant.
+Seen: golden case only.
+Source: two of the five projects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.configs import near, unread
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """List the keys that were not read."""
+    found = [setting for setting in unread(case) if near(case, setting) is None]
+    if not found:
+        return None
+    keys = ", ".join(f'"{setting.key}"' for setting in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return Finding(
+        rule=RULE.label,
+        claim=f"nobody reads {keys}{more} of the configuration",
+        severity="warn",
+        places=[setting.place for setting in found if setting.place],
+        evidence={s.key: s.value if s.value is not None else "a section" for s in found[:10]},
+        remedies=[
+            Remedy(text=f"take {keys}{more} out of the file, or read it in the code"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="C1",
+    name="unread_key",
+    title="A configuration key that nobody reads",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CONFIG, Needs.CODE),
+    kind="correctness",
+)

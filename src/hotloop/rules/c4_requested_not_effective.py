@@ -1,0 +1,62 @@
+"""Something that the code or the configuration asks for is not in effect in the process.
+
+Looks at: settings of known names (workers, batch size, accumulation, dtype, compile, fused,
+    attention, checkpointing, pinning, packing) against what loaders, models and steps were.
+Says so when: the two disagree.
+Stays silent when: what is in effect is unknown, or nobody reads the key (C1).
+Remedy: look where the value is lost; or take the setting out.
+Numbers: nothing by itself.
+Seen: golden case only.
+Source: four of the five projects (attention, compile, packing or workers asked for in vain).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.configs import asked
+from hotloop.core.effects import NAMES, in_effect
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Read each setting back."""
+    found = [
+        (setting, seen)
+        for topic, names in NAMES.items()
+        for setting in asked(case, names)
+        if (seen := in_effect(case, topic, setting.value or "")) is not None
+    ]
+    if not found:
+        return None
+    setting, seen = found[0]
+    return Finding(
+        rule=RULE.label,
+        claim=f"{setting.key}={setting.value} is asked for and not in effect: {seen}",
+        severity="warn",
+        places=[setting.place for setting, _ in found if setting.place],
+        evidence={setting.key: f"{setting.value} asked; {seen}" for setting, seen in found},
+        remedies=[
+            Remedy(
+                text=f'follow "{setting.name}" from where it is read to where it should be used',
+                effort="code edit",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="C4",
+    name="requested_not_effective",
+    title="A setting that was asked for is not in effect",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    kind="correctness",
+)

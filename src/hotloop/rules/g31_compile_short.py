@@ -1,0 +1,57 @@
+"""What is left of the run is too short for torch.compile to pay back.
+
+Looks at: how many steps the run has, and how long one takes.
+Says so when: 45 % of the time of all steps, the most that others gained, is less than 11 s, the
+    least that compiling took.
+Stays silent when: the length of the run is unknown, it is compiled already, or the card waits for
+    the host (compiling can give more then).
+Remedy: leave it uncompiled.
+Numbers: none.
+Seen: golden cases only.
+Source: page of compile: 11-24 s on two cores, gains of 14-45 % by others on sm86 to sm120.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import duration, moment
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+
+__all__ = ["RULE"]
+
+GAIN, COLD = 0.45, 11.0  # of the step time; seconds
+STARVED = 0.80  # of the steps, H1's
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the most it can save with the least it costs."""
+    step, steps = case.step_time, case.planned_steps
+    compiled = case.process.graphs or any(model.compiled for model in case.models)
+    if step is None or not steps or compiled or (case.steps.starved or 0.0) >= STARVED:
+        return None
+    gain = GAIN * steps * step.median
+    if gain >= COLD:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"compiling would not pay back: it can save {duration(gain)} of {steps:,} steps of "
+        f"{moment(step.median)}, and takes {COLD:.0f} s or more",
+        severity="note",
+        remedies=[Remedy(text="leave torch.compile out of runs this short", technique="compile")],
+    )
+
+
+RULE = Rule(
+    id="G31",
+    name="compile_short",
+    title="Too few steps to compile for",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    kind="not worth it",
+)

@@ -1,0 +1,59 @@
+"""Exchanging gradients takes a noticeable part of each step.
+
+Looks at: the time of communication that no computation hides, per process.
+Says so when: its median over the processes is 10 % of the step time (critical from 20 %).
+Stays silent when: it is less, or there is one process.
+Remedy: no_sync under accumulation, larger micro batches, gradients in bfloat16, fewer processes.
+Numbers: rounding; a larger batch is another training run.
+Seen: golden cases only.
+Source: 10 % of the TensorBoard profiler plugin, 20 % of gpuprof.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from hotloop.core.costing import costing, in_steps
+from hotloop.core.finding import WARN, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare communication with the step."""
+    ranks = case.process.ranks
+    exchange, step = ranks.get("communication"), ranks.get("step")
+    if not exchange or not step:
+        return None
+    share = median(exchange) / median(step)
+    if share < WARN:
+        return None
+    return costing(
+        case,
+        in_steps(case, min(1.0, share)),
+        rule=RULE.label,
+        claim=f"waiting for other processes takes {share:.0%} of a step",
+        evidence={"processes": str(case.process.world)},
+        remedies=[
+            Remedy(text="accumulate under model.no_sync(), so that gradients travel less often"),
+            Remedy(text="a larger micro batch"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="M3",
+    name="communication",
+    title="Steps wait for gradients from other processes",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.RANKS),
+    weight=1,
+    numerics="rounding",
+)

@@ -1,0 +1,93 @@
+"""Trainable parameters that never get a gradient, as of adapters that are never called.
+
+Looks at: the trainable parameters without a gradient after ten steps, and the modules that no
+    forward pass called.
+Says so when: adapters are among them, or 1 % of the trainable parameters; fewer are a note.
+Stays silent when: all got a gradient. A module that is not called and whose weights are used (tied
+    weights, the output projection of nn.MultiheadAttention) is no such case.
+Remedy: call them in forward, or do not build them.
+Numbers: the run changes when they are called; leaving them out is bitwise the same for what is
+    trained, but for weight decay and the initial random numbers.
+Seen: examples/slow/adapters_never_called.
+Source: hotloop, from the five projects (adapters built, counted, printed, and never called).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy, Severity
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.built import Model
+    from hotloop.core.case import Case
+
+__all__ = ["RULE"]
+
+STEPS = 10  # that a layer left out at random, or an expert, should be in
+MANY = 0.01  # of the trainable parameters
+ADAPTER = re.compile(r"lora|adapter|prompt|prefix|ia3|dora", re.IGNORECASE)
+NAMED = 3
+
+
+def judge(case: Case) -> Finding | None:
+    """Name the modules that hold the dead parameters."""
+    if case.steps.count < STEPS:
+        return None
+    for model in case.models:
+        if model.role != "train" or not model.dead:
+            continue
+        uncalled = [m for m in model.unused if any(d.startswith(f"{m}.") for d in model.dead)]
+        named = _outermost(uncalled or [dead.rpartition(".")[0] or dead for dead in model.dead])
+        share = model.dead_parameters / model.trainable if model.trainable else 1.0
+        place = (model.unused_place if uncalled else None) or model.place
+        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        return Finding(
+            rule=RULE.label,
+            claim=(
+                f"{', '.join(named[:NAMED])}{more} "
+                + ("are never called: " if uncalled else "never get a gradient: ")
+                + f"{model.dead_parameters:,} of {model.trainable:,} trainable parameters "
+                f"({share:.1%}) are not trained"
+            ),
+            severity=_severity(model, share),
+            places=[place] if place else [],
+            evidence={
+                "parameters without a gradient": ", ".join(model.dead[:NAMED]),
+                "steps": f"{case.steps.count}",
+            },
+            remedies=[
+                Remedy(text="call them in forward, or do not build them", effort="code edit")
+            ],
+        )
+    return None
+
+
+def _outermost(names: Sequence[str]) -> list[str]:
+    """Return the names below none of the others, each once."""
+    kept = dict.fromkeys(names)
+    return [name for name in kept if not any(name.startswith(f"{other}.") for other in kept)]
+
+
+def _severity(model: Model, share: float) -> Severity:
+    if any(map(ADAPTER.search, model.dead)):
+        return "critical"
+    return "warn" if share >= MANY else "note"
+
+
+RULE = Rule(
+    id="P2",
+    name="dead_parameters",
+    title="Parameters that are never trained",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL),
+    under="P1",
+    weight=2,
+    numerics="training",
+    kind="correctness",
+)

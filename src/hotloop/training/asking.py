@@ -1,0 +1,86 @@
+"""Whether a plan can be asked for at all: known before anything runs, and without torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop import techniques
+from hotloop.core.errors import PlanError
+from hotloop.techniques.base import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan, Use, Value
+    from hotloop.techniques.base import Technique
+
+__all__ = ["TYPED", "check", "check_words", "find", "without_effect"]
+
+TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
+_ELSEWHERE = {
+    Host.ENGINE: "is for scripts (hotloop run), not for hotloop train",
+    Host.SCRIPT: "is for hotloop train: it changes the engine's own loop, and a script has its own",
+}
+
+
+def check(
+    plan: Plan,
+    hardware: Hardware,
+    origins: Mapping[str, str],
+    *,
+    known: Sequence[Technique] = techniques.ALL,
+    host: Host = Host.ENGINE,
+) -> None:
+    """Raise PlanError for techniques that are unknown or contradictory, and for wrong choices.
+
+    Also for what was typed and cannot work on this hardware: before anything is written.
+    """
+    check_words(plan, known=known, host=host)
+    for use in plan.techniques:
+        why = find(use.id, known).blocked(hardware, plan)
+        if why is not None and origins.get(use.id) in TYPED:
+            raise without_effect(use, why)
+
+
+def check_words(
+    plan: Plan, *, known: Sequence[Technique] = techniques.ALL, host: Host = Host.ENGINE
+) -> None:
+    """Raise PlanError for what is wrong on every machine."""
+    ids = {use.id for use in plan.techniques}
+    for use in plan.techniques:
+        technique = find(use.id, known)
+        if clash := sorted(technique.excludes & ids):
+            raise PlanError(f"{use.id} and {', '.join(clash)} exclude each other; drop one")
+        if host not in technique.hosts:
+            raise PlanError(f"{use.id} {_ELSEWHERE[host]}")
+        for name, value in use.choice:
+            allowed = technique.choices.get(name)
+            if allowed is None:
+                choices = ", ".join(technique.choices) or "none"
+                raise PlanError(f"{use.id} has no choice {name!r}; its choices: {choices}")
+            if not _fits(value, allowed):
+                listed = ", ".join(map(str, allowed))
+                raise PlanError(f"{use.id}: {name}={value!r} is not one of {listed}")
+
+
+def find(id: str, known: Sequence[Technique] = techniques.ALL) -> Technique:
+    """Return the technique called `id`; PlanError lists the ones there are."""
+    return next((technique for technique in known if technique.id == id), None) or techniques.get(
+        id
+    )
+
+
+def without_effect(use: Use, why: str) -> PlanError:
+    """Return the error of a request that would do nothing."""
+    return PlanError(f"{use} has no effect here: {why}. Leave it out, or ask for another one")
+
+
+def _fits(value: Value, allowed: Sequence[Value]) -> bool:
+    """Whether a choice is one of those allowed, or a count where these are counts.
+
+    By type as well: True and 1.0 equal 1 in Python, and neither is a number of threads.
+    """
+    listed = any(type(value) is type(option) and value == option for option in allowed)
+    counts = all(type(option) is int for option in allowed)
+    return listed or (counts and type(value) is int and value >= 0)

@@ -1,0 +1,101 @@
+import pytest
+from tests.golden.cases import SCRIPT, healthy
+
+from hotloop.core.around import Config
+from hotloop.core.case import Case
+from hotloop.core.configs import Setting, asked, near, settings, unread
+from hotloop.core.finding import Place
+
+HERE = Place(file=SCRIPT, line=1)
+YAML = """\
+lr: 0.001
+data:
+  path: x
+  workers: 4  # two of them are busy
+rows:
+  - {name: a, weight: 1}
+  - {name: b, weight: 2}
+lr: 0.1
+"""
+
+
+def keys(found: list[Setting] | tuple[Setting, ...]) -> list[str]:
+    return [setting.key for setting in found]
+
+
+def case(text: str, code: str = "", read: tuple[str, ...] | None = None) -> Case:
+    config = Config(path="c.yaml", text=text, read=read, place=HERE)
+    return healthy(configs=(config,), sources={SCRIPT: code})
+
+
+def test_keys_come_dotted_with_line_and_value():
+    found = settings(Config(path="c.yaml", text=YAML))
+    assert keys(found)[:4] == ["lr", "data", "data.path", "data.workers"]
+    assert [s.place.line for s in found[:4] if s.place] == [1, 2, 3, 4]
+    assert [s.value for s in found[:4]] == ["0.001", None, "x", "4"]
+
+
+def test_only_a_key_of_the_same_section_stands_twice():
+    twice = [s for s in settings(Config(path="c.yaml", text=YAML)) if s.first]
+    assert keys(twice) == ["lr"]
+    assert (twice[0].value, twice[0].first_value) == ("0.1", "0.001")
+    assert twice[0].first == Place(file="c.yaml", line=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.json", '{\n\t"a": {\n\t\t"b": 1\n\t}\n}'),
+        ("c.toml", "# settings\n[a]\nb = 1  # one\n"),
+        ("c.yml", "%YAML 1.1\n---\na: &x !!map\n  b: 1\n"),
+    ],
+)
+def test_json_toml_and_all_of_yaml_are_read(name: str, text: str):
+    found = settings(Config(path=name, text=text))
+    assert keys(found) == ["a", "a.b"]
+    assert found[1].value == "1"
+    assert found[1].place is not None
+    assert found[1].place.line in (3, 4)
+
+
+@pytest.mark.parametrize("text", ["a: [1", "\x00", "[" * 9999, "", "- 1\n- 2\n"])
+def test_what_is_no_configuration_has_no_settings(text: str):
+    assert settings(Config(path="c.yaml", text=text)) == ()
+
+
+def test_tracked_reading_tells_what_nobody_reads():
+    text = "a: 1\nb: {c: 1, d: 2}\ne: {f: 1}\ng: {h: 1}\n"
+    assert keys(unread(case(text, read=("a", "b", "b.c", "g")))) == ["b.d", "e"]
+
+
+def test_without_tracking_a_name_in_the_code_is_a_reading():
+    text = "lr: 1\nwarmup: 2\ndecay: 3\nseed: 4\n"
+    code = "DEFAULTS = {'warmup': 0}\nstep(cfg['lr'], cfg.decay, getattr(cfg, 'seed'))"
+    assert keys(unread(case(text, code))) == ["warmup"]
+
+
+def test_a_section_that_a_library_is_given_is_read():
+    text = "lr: 1\nn: 2\noptim:\n  betas: 3\n  fancy: 4\n"
+    code = "f(cfg['lr'], cfg['n'])\nAdamW(**cfg['optim'])"
+    assert unread(case(text, code)) == []
+    own = "f(cfg['lr'], cfg['n'], cfg['betas'])\nclass Net: ...\nNet(**cfg['optim'])"
+    assert keys(unread(case(text, own))) == ["optim.fancy"]
+
+
+def test_a_file_that_is_not_read_by_key_is_no_configuration():
+    assert unread(case("cat: 0\ndog: 1\nlr: 2\n", "f(cfg['lr'])")) == []
+
+
+def test_a_near_key_is_one_the_code_reads_and_no_file_has():
+    misspelt = case("lr: 1\nwarmup_step: 2\n", "f(cfg['lr'], cfg.get('warmup_steps', 0))")
+    (setting,) = unread(misspelt)
+    assert near(misspelt, setting) == "warmup_steps"
+    both = case("lr: 1\nwarmup_step: 2\nwarmup_steps: 3\n", "f(cfg['lr'], cfg['warmup_steps'])")
+    assert near(both, unread(both)[0]) is None
+
+
+def test_the_last_of_two_keys_is_asked_for_and_unread_ones_are_not():
+    found = asked(case("lr: 1\nlr: 2\nbatch: 3\n", "f(cfg['lr'])"), ["lr", "batch"])
+    assert [setting.value for setting in found] == ["2"]
+    requested = healthy(requested={"model.dtype": "bfloat16"})
+    assert keys(asked(requested, ["dtype"])) == ["model.dtype"]

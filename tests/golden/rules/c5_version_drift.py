@@ -1,0 +1,20 @@
+"""Golden cases of C5 version_drift."""
+
+from tests.golden.cases import SCRIPT, healthy
+
+from hotloop.core.around import Process
+
+SAID = ("`use_cache=True` is incompatible with checkpointing and will be ignored.",)
+SCALER = "from torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"
+POSITIVE = [
+    healthy(process=Process(warnings=SAID), sources={SCRIPT: "pass"}),
+    healthy(sources={SCRIPT: SCALER}),
+    healthy(sources={SCRIPT: "optimizer.zero_grad(set_to_none=True)"}),
+]
+NEGATIVE = [
+    healthy(sources={SCRIPT: "scaler = torch.amp.GradScaler('cuda')\noptimizer.zero_grad()"}),
+    healthy(
+        process=Process(warnings=("lr_scheduler.step() before optimizer.step()",)),
+        sources={SCRIPT: "optimizer.zero_grad(set_to_none=False)"},
+    ),
+]

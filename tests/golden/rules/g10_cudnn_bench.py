@@ -1,0 +1,32 @@
+"""Golden cases of G10 cudnn_bench."""
+
+from dataclasses import replace
+
+from tests.golden.cases import on_card
+
+from hotloop.core.around import Operator, Process
+from hotloop.core.built import Model
+from hotloop.core.observed import Batches
+
+net = Model(name="ResNet", device="cuda:0", trainable=1, convolutions=20)
+off = Process(switches={"cudnn.benchmark": "False"})
+on = Process(switches={"cudnn.benchmark": "True"})
+one, many = (Batches(sampled=20, variety=1),), (Batches(sampled=20, variety=15),)
+conv = Operator(name="aten::cudnn_convolution", shapes="", seconds=0.005, share=0.5, calls=20)
+POSITIVE = [
+    on_card(models=(net,), process=off, batches=one),
+    on_card(models=(net,), process=off, batches=one, profiled=True, operators=(conv,)),
+    on_card(models=(net,), process=on, batches=many),
+]
+NEGATIVE = [
+    on_card(models=(net,), process=on, batches=one),
+    on_card(models=(net,), process=off, batches=many),
+    on_card(process=off, batches=one),  # no convolution
+    on_card(
+        models=(net,),
+        process=off,
+        batches=one,
+        profiled=True,
+        operators=(replace(conv, share=0.1),),
+    ),
+]

@@ -1,0 +1,21 @@
+"""Golden cases of G12 elementwise."""
+
+from tests.golden.cases import on_card
+
+from hotloop.core.around import Operator
+
+
+def operators(small: float) -> tuple[Operator, ...]:
+    return (
+        Operator(
+            name="aten::gelu", shapes="", seconds=0.002, share=small / 2, calls=12, device="cuda"
+        ),
+        Operator(
+            name="aten::add_", shapes="", seconds=0.002, share=small / 2, calls=48, device="cuda"
+        ),
+        Operator(name="aten::mm", shapes="", seconds=0.004, share=0.4, calls=48, device="cuda"),
+    )
+
+
+POSITIVE = [on_card(profiled=True, operators=operators(0.5))]
+NEGATIVE = [on_card(profiled=True, operators=operators(0.3)), on_card(operators=operators(0.5))]

@@ -1,0 +1,23 @@
+"""Golden cases of G17 sysmem_spill."""
+
+from dataclasses import replace
+
+from tests.golden.cases import CARD, on_card
+
+GIB = float(1 << 30)
+WSL = replace(CARD, versions={"platform": "Linux-5.15.153.1-microsoft-standard-WSL2-x86_64"})
+full = {
+    "gpu_utilisation": (0.08, 0.07, 0.09),
+    "gpu_memory_bytes": (23.5 * GIB,) * 3,
+    "gpu_power_w": (90.0,) * 3,
+    "gpu_power_limit_w": (350.0,) * 3,
+}
+POSITIVE = [
+    on_card(hardware=WSL, readings=full),
+    on_card(readings={"gpu_utilisation": (0.1,), "reserved_bytes": (35 * GIB,)}),
+]
+NEGATIVE = [
+    on_card(readings=full),  # Linux does not spill
+    on_card(hardware=WSL, readings={**full, "gpu_utilisation": (0.95,)}),
+    on_card(hardware=WSL, readings={**full, "gpu_memory_bytes": (12 * GIB,)}),
+]

@@ -1,0 +1,21 @@
+"""Golden cases of G18 headroom."""
+
+from dataclasses import replace
+
+from tests.golden.cases import healthy, on_card
+
+from hotloop.core.around import Process
+
+GIB = float(1 << 30)
+roomy = Process(allocator={"peak": 8 * GIB})
+many = replace(healthy().steps, backwards=4.0)
+POSITIVE = [
+    on_card(process=roomy, steps=many),
+    on_card(process=roomy, steps=replace(healthy().steps, starved=0.9)),
+]
+NEGATIVE = [
+    on_card(process=roomy),
+    on_card(process=Process(allocator={"peak": 16 * GIB}), steps=many),
+    on_card(process=Process(allocator={"peak": 13 * GIB}), steps=many),  # twice does not fit
+    on_card(steps=many),
+]

@@ -1,0 +1,18 @@
+"""Golden cases of G28 big_logits."""
+
+from dataclasses import replace
+
+from tests.golden.cases import on_card
+
+from hotloop.core.around import Process
+from hotloop.core.built import Model
+
+GIB = float(1 << 30)
+peak = Process(allocator={"peak": 20 * GIB})
+gemma = Model(name="Gemma", device="cuda:0", trainable=1, output=(4, 1024, 262_144))
+POSITIVE = [on_card(models=(gemma,), process=peak)]
+NEGATIVE = [
+    on_card(models=(replace(gemma, output=(4, 1024, 1000)),), process=peak),
+    on_card(models=(replace(gemma, output=(1, 64, 50_304)),), process=peak),
+    on_card(models=(gemma,)),
+]

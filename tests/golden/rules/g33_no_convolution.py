@@ -1,0 +1,14 @@
+"""Golden cases of G33 no_convolution."""
+
+from tests.golden.cases import on_card
+
+from hotloop.core.around import Process
+from hotloop.core.built import Model
+
+on = Process(switches={"cudnn.benchmark": "True"})
+net = Model(name="ResNet", device="cuda:0", trainable=1, convolutions=20)
+POSITIVE = [on_card(process=on)]
+NEGATIVE = [
+    on_card(process=on, models=(net,)),
+    on_card(process=Process(switches={"cudnn.benchmark": "False"})),
+]

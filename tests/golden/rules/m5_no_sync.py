@@ -1,0 +1,32 @@
+"""Golden cases of M5 no_sync."""
+
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy
+
+from hotloop.core.around import Process
+from hotloop.core.built import Model
+
+LOOP = """
+for number, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y) / 4
+    loss.backward()
+    if number % 4 == 3:
+        optimizer.step()
+"""
+SYNC = """
+for number, (x, y) in enumerate(loader):
+    with model.no_sync() if number % 4 < 3 else nullcontext():
+        criterion(model(x), y).backward()
+"""
+two = {
+    "process": Process(world=2, backend="gloo"),
+    "models": (Model(name="Net", trainable=1, wrapped="DistributedDataParallel"),),
+}
+four = replace(healthy().steps, backwards=4.0)
+POSITIVE = [healthy(**two, steps=four, sources={SCRIPT: LOOP})]
+NEGATIVE = [
+    healthy(**two, steps=four, sources={SCRIPT: SYNC}),
+    healthy(**two, sources={SCRIPT: LOOP}),
+    healthy(**two, steps=four, sources={SCRIPT: LOOP}, framework="transformers"),
+]

@@ -1,0 +1,39 @@
+"""Golden cases of P6 no_op_change."""
+
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy
+from tests.golden.correct import correct
+
+from hotloop.core.built import Attention, Model
+
+NET = Model(name="Llama", parameters=100_000, trainable=100_000)
+CAUSAL = replace(NET, attention=(Attention(kind="sdpa", calls=4.0, causal=True),))
+OPEN = replace(NET, attention=(Attention(kind="sdpa", calls=4.0, causal=False),))
+PATCHED = """
+def make_bidirectional(model):
+    for layer in model.layers:
+        layer.self_attn.is_causal = False
+"""
+SETTING = "config.is_decoder = False\n"
+LSTM = "encoder = torch.nn.LSTM(8, 8, bidirectional=True)\n"
+SWITCHED_OFF = "model = build(bidirectional=False)\n"
+
+
+def asking(text: str, model: Model = CAUSAL, **changes):
+    return healthy(models=(model,), sources={SCRIPT: text}, **changes)
+
+
+POSITIVE = [
+    asking(PATCHED),
+    asking(SETTING),
+    asking("", requested={"model.bidirectional": "true"}),
+]
+NEGATIVE = [
+    asking(PATCHED, OPEN),
+    asking(PATCHED, NET),
+    asking(LSTM),
+    asking(SWITCHED_OFF),
+    asking("", requested={"model.bidirectional": "False"}),
+    *correct(models=(CAUSAL,)),
+]

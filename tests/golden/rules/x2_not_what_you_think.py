@@ -1,0 +1,27 @@
+"""Golden cases of X2 not_what_you_think."""
+
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy
+
+from hotloop.core.observed import Batches
+
+TOKENS = Batches(
+    label="labels",
+    shapes={"input_ids": (8, 128), "labels": (8, 128)},
+    widths=(128,),
+    padding=0.4,
+    ignored=0.0,
+)
+POSITIVE = [
+    healthy(batches=(Batches(label="y", labels={"0": 256}, decoded="to be"),)),
+    healthy(batches=(replace(TOKENS, ignored=0.999),)),
+    healthy(batches=(TOKENS,)),
+]
+NEGATIVE = [
+    healthy(batches=(Batches(label="y", labels={"0": 100, "1": 156}),)),
+    healthy(batches=(Batches(label="y", labels={"0": 8}),)),
+    healthy(batches=(replace(TOKENS, ignored=0.4),)),
+    healthy(batches=(TOKENS,), sources={SCRIPT: "loss = cross_entropy(x, y, ignore_index=0)"}),
+    healthy(batches=(replace(TOKENS, shapes={"labels": (8,)}),)),
+]

@@ -1,0 +1,20 @@
+"""Golden cases of X4 fallback_data."""
+
+from tests.golden.cases import SCRIPT, healthy
+
+from hotloop.core.around import Process
+
+TRIED = "try:\n    x = torch.load(path)\nexcept OSError:\n    x = torch.randn(100, 8)\n"
+TESTED = "if path.exists():\n    x = read(path)\nelse:\n    x = torch.randint(9, (4, 4))\n"
+MISSING = Process(failed=("data/train.bin",))
+SAID = "data/train.bin not found, using synthetic data"
+POSITIVE = [
+    healthy(process=MISSING, sources={SCRIPT: TRIED}),
+    healthy(process=MISSING, sources={SCRIPT: TESTED}),
+    healthy(process=Process(output=("step 1", SAID)), sources={SCRIPT: "pass"}),
+]
+NEGATIVE = [
+    healthy(sources={SCRIPT: TRIED}),  # the file was there
+    healthy(process=MISSING, sources={SCRIPT: "x = torch.randn(100, 8)"}),
+    healthy(process=Process(output=("using 2 workers",)), sources={SCRIPT: TESTED}),
+]
