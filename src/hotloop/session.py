@@ -1,9 +1,9 @@
-"""Job, what a recipe wants trained, and Session, the one mutable object that techniques change."""
+"""Job, what a recipe wants trained, and the sessions: the mutable objects that techniques change."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
 
-__all__ = ["Batch", "Feed", "Job", "MicroStep", "Samples", "Session"]
+__all__ = ["Batch", "Feed", "Job", "MicroStep", "Samples", "ScriptSession", "Session", "Subject"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +74,32 @@ class Job:
     facts: Mapping[str, str] = field(default_factory=dict)  # lines of the table before step 1
 
 
-@dataclass(slots=True)
-class Session:
-    """A job on a device. Techniques change its fields in place, in stage order."""
+@dataclass(slots=True, kw_only=True)
+class Subject:
+    """What both hosts give a technique. It changes these fields, or what they hold, in place."""
 
-    job: Job
     hardware: Hardware
     device: torch.device
     model: nn.Module
+    forward: Callable[..., Any]  # may be wrapped; a wrapper passes on whatever it is given
+    optimizer: torch.optim.Optimizer | None = None
+    scaler: torch.amp.GradScaler | None = None
+    wrapped: list[str] = field(default_factory=list)  # names of what wraps `forward`, inner first
+    undo: dict[str, Callable[[], None]] = field(default_factory=dict)  # technique id -> back out
+
+    def describe(self) -> str:
+        """Return the chain around the forward pass, outermost first."""
+        return " > ".join([*reversed(self.wrapped), type(self.model).__name__])
+
+
+@dataclass(slots=True, kw_only=True)
+class Session(Subject):
+    """A job on a device, in the engine. The optimizer is built after the MODEL stage."""
+
+    job: Job
     micro_batch: int
     accumulation: int
     forward: Callable[[Mapping[str, Tensor]], Tensor]  # device tensors -> mean loss; may be wrapped
-    optimizer: torch.optim.Optimizer | None = None  # built after the MODEL stage
-    scaler: torch.amp.GradScaler | None = None
     lag_reads: bool = False  # read losses at the log interval instead of at every step
     background_saves: bool = False  # write checkpoints from a copy, in a thread
     workers: int = 0  # processes that make batches; 0: the loop's own
@@ -94,9 +107,26 @@ class Session:
     prefetch: bool = False  # copy the next window to the card while this one is computed
     graphs: bool = False  # record forward and backward at the first call
     replay: MicroStep | None = None  # the recording
-    wrapped: list[str] = field(default_factory=list)  # names of what wraps `forward`, inner first
-    undo: dict[str, Callable[[], None]] = field(default_factory=dict)  # technique id -> back out
 
-    def describe(self) -> str:
-        """Return the chain around the forward pass, outermost first."""
-        return " > ".join([*reversed(self.wrapped), type(self.model).__name__])
+
+class Feed(Protocol):
+    """What a loader technique does to each new iterator of a DataLoader."""
+
+    def asked(self, loader: Any) -> None:
+        """An iterator is asked for; an old one may have to go first."""
+
+    def built(self, iterator: Any) -> None:
+        """Change the iterator in place, before it reads anything."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ScriptSession(Subject):
+    """One object of a running script that has reached its stage: a loader, a model, an optimizer.
+
+    The objects stay the script's. What is not at hand is None, or a module without anything in it.
+    """
+
+    loader: Any = None  # a DataLoader that is about to be iterated
+    feeds: dict[str, Feed] = field(default_factory=dict)  # technique id -> for each new iterator
+    backward: Callable[[Callable[[Any], None], Any], None] | None = None  # (run it, loss)
+    refused: str | None = None  # why the technique that was applied last changed nothing

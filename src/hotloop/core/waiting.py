@@ -26,6 +26,7 @@ __all__ = [
     "place_of",
     "quantile",
     "rare",
+    "read_ahead",
     "reader",
     "stacks_of",
     "steady",
@@ -140,6 +141,15 @@ def keep_samples(loader: Loader | None) -> list[Remedy]:
             text="hotloop run --with sample-cache keeps each sample it has read", effort="option"
         )
     ]
+
+
+def read_ahead() -> Remedy:
+    """Return the remedy that reads in worker processes."""
+    return Remedy(
+        text="hotloop run --with loader-workers reads ahead in processes",
+        effort="option",
+        technique="loader-workers",
+    )
 
 
 def costs(

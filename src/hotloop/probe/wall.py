@@ -157,7 +157,7 @@ class _Walk:
     """Where the walk stands."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[int, str]] = []  # (code, row), innermost last
+        self.open: list[tuple[int, str, int]] = []  # (code, row, number), innermost last
         self.step: dict[str, float] = defaultdict(float)
         self.before: tuple[int, str] | None = None  # last mark that a gap goes by: code, kind
         self.evaluation: list[int] | None = None  # indices of its marks
@@ -175,11 +175,14 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
         if code != Code.END and code % 2 == 0:
             row = _row(code, kinds[at])
             outer = state.open[-1][1] if state.open else ""
-            state.open.append((code, outer if outer in _OVERRULES else row))
+            if code == Code.UPDATE:  # one that raised was never closed
+                _close(state.open, code, number)
+                outer = state.open[-1][1] if state.open else ""
+            state.open.append((code, outer if outer in _OVERRULES else row, number))
             if code in _CALLS:
                 found.roots[number, kinds[at]] += 1
         else:
-            _close(state.open, code - 1)
+            _close(state.open, code - 1, number)
         if code & ~1 not in _CLEAR:
             state.before = (code, kinds[at])
         if kinds[at] == "evaluate":
@@ -194,10 +197,10 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
         found.stretches.append(_stretch(marks, stretch, marks[-1][0], found))
 
 
-def _close(open_: list[tuple[int, str]], code: int) -> None:
+def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
     """Close the innermost span of a code; those opened in it were left by an exception."""
     for depth in range(len(open_) - 1, -1, -1):
-        if open_[depth][0] == code:
+        if open_[depth][0] == code and open_[depth][2] == number:
             del open_[depth:]
             return
 

@@ -6,7 +6,7 @@ Says so when: it is 5 % of the wall time or more; 10 % is a warning, 20 % critic
 Stays silent when: worker processes or the card hide the reading.
 Remedy: the rules below D1 name the cause; without one, worker processes are the first thing to try.
 Numbers: nothing by itself.
-Seen: golden case only.
+Seen: examples/slow/slow_getitem, examples/slow/overthreaded_cpu.
 Source: TensorBoard's profiler plugin and TraceML for the row, hotloop for the thresholds.
 """
 
@@ -15,7 +15,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
-from hotloop.core.waiting import costs, feeding, lines, place_of, stacks_of, waits_for_data
+from hotloop.core.waiting import (
+    costs,
+    feeding,
+    lines,
+    place_of,
+    read_ahead,
+    stacks_of,
+    waits_for_data,
+)
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -48,11 +56,7 @@ def judge(case: Case) -> Finding | None:
                 effort="code edit",
             )
             if by_hand
-            else Remedy(
-                text="hotloop run --with loader-workers reads ahead in processes",
-                effort="option",
-                technique="loader-workers",
-            ),
+            else read_ahead(),
         ],
     )
 

@@ -5,7 +5,7 @@ Says so when: rule D1 speaks, num_workers is 0 and a sample takes more than 50 u
 Stays silent when: samples cost less than handing them over from a process, or no core is free.
 Remedy: num_workers; the first guess hides the wait behind the rest of a step, then measure it.
 Numbers: bitwise the same where reading draws no random numbers; else the random stream changes.
-Seen: golden case only.
+Seen: examples/slow/slow_getitem.
 Source: hotloop: 50 us is about what a sample costs to hand over (RULES, 439k samples/s without and
     109k with 2 workers, 2 cores, torch 2.13).
 """
@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 from hotloop.core.case import IN_STEP
 from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.core.waiting import costs, feeding, item_seconds, place_of, waits_for_data, workers_for
+from hotloop.core.waiting import (
+    costs,
+    feeding,
+    item_seconds,
+    place_of,
+    read_ahead,
+    waits_for_data,
+    workers_for,
+)
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -51,11 +59,7 @@ def judge(case: Case) -> Finding | None:
             "cores": f"{case.hardware.cores or 1:g}",
         },
         remedies=[
-            Remedy(
-                text=f"hotloop run --with loader-workers, {workers} of them to begin with",
-                effort="option",
-                technique="loader-workers",
-            ),
+            read_ahead(),
             Remedy(text=f"DataLoader(..., num_workers={workers}, persistent_workers=True); {same}"),
         ],
     )

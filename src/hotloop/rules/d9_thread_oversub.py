@@ -6,7 +6,7 @@ Says so when: there are more than 1.5 threads per core. Critical where the CPU t
 Stays silent when: the cores are unknown.
 Remedy: as many threads as cores, divided by the processes.
 Numbers: rounding: sums are split over the threads in another way.
-Seen: golden case only.
+Seen: examples/slow/overthreaded_cpu.
 Source: TECHNIQUES: one spin-waiting thread too many cost 30x on 2 cores (torch 2.13); 1.5 is ours.
 """
 

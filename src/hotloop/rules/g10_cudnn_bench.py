@@ -1,4 +1,4 @@
-"""cuDNN chooses algorithms of convolutions unmeasured though shapes never change, or measures anew for
+"""cuDNN picks algorithms of convolutions unmeasured though shapes never change, or measures anew for
 each of many shapes.
 
 Looks at: cudnn.benchmark, the convolutions, and the shapes of sampled batches; the profile.

@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Place, Remedy
-from hotloop.core.syntax import calls, parse
+from hotloop.core.syntax import calls, dotted, parse, running
 from hotloop.core.units import bytes_
 from hotloop.rules.base import Needs, Rule
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Loop
+    from hotloop.core.syntax import Code
 
 __all__ = ["RULE"]
 
@@ -36,7 +36,7 @@ FEWEST = 3  # readings in each third
 
 def judge(case: Case) -> Finding | None:
     """Look at the code, and at the memory of tensors."""
-    kept = [at for loop in parse(case.sources).inner_loops for at in keeps(loop)]
+    kept = keeps(parse(case.sources))
     grown = growth(case.readings.get("allocated_bytes", ()))
     if not kept and grown < NOTE:
         return None
@@ -65,27 +65,28 @@ def growth(readings: Sequence[float]) -> float:
     return parts[2] - parts[0] if parts[0] < parts[1] < parts[2] else 0.0
 
 
-def keeps(loop: Loop) -> list[Place]:
+def keeps(code: Code) -> list[Place]:
     """Return where a name that had its backward pass is added up or appended as it is."""
+    nodes = list(running(code, evaluation=False))
     losses = {
-        call.func.value.id
-        for call in calls(loop.nodes(), "backward")
-        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name)
+        dotted(call.func).removesuffix(".backward")
+        for call in calls((node for _, node in nodes), "backward")
     }
-    found: list[ast.AST] = [
-        node
-        for node in loop.nodes()
-        if isinstance(node, ast.AugAssign)
-        and isinstance(node.value, ast.Name)
-        and node.value.id in losses
-        and not (isinstance(node.target, ast.Name) and node.target.id in losses)
+    return [
+        module.place(node)
+        for module, node in nodes
+        if (
+            isinstance(node, ast.AugAssign)
+            and dotted(node.value) in losses
+            and dotted(node.target) not in losses
+        )
+        or (
+            isinstance(node, ast.Call)
+            and dotted(node.func).endswith(".append")
+            and node.args
+            and dotted(node.args[0]) in losses
+        )
     ]
-    found += [
-        call
-        for call in calls(loop.nodes(), "append")
-        if call.args and isinstance(call.args[0], ast.Name) and call.args[0].id in losses
-    ]
-    return list(dict.fromkeys(loop.module.place(node) for node in found))
 
 
 RULE = Rule(

@@ -1,7 +1,8 @@
 """The output over a large vocabulary takes a large part of the card's memory.
 
 Looks at: the shape of the model's output, and the peak of memory.
-Says so when: the output, of 8,192 classes or more, with its gradient in float32 is 20 % of the peak.
+Says so when: the output, of 8,192 classes or more, and its gradient in float32 are 20 % of the
+    peak.
 Stays silent when: the vocabulary is small, or the peak unknown.
 Remedy: a loss that makes the logits in pieces (fused linear cross-entropy), or only for positions
     that carry loss. It saves memory, not time.

@@ -1,8 +1,8 @@
 """One process is slower than the others, which wait for it at each step.
 
 Looks at: the time of each process's own work in a step, row by row.
-Says so when: the slowest takes 10 % longer than the median (critical from 20 %) and one row explains
-    80 % of the difference.
+Says so when: the slowest takes 10 % longer than the median (critical from 20 %), and one row
+    explains 80 % of the difference.
 Stays silent when: all are alike, or no row explains it.
 Remedy: look at the named row on the named process: its data, its card, its cores.
 Numbers: none by looking.

@@ -12,7 +12,6 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.Distrib
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
@@ -37,7 +36,7 @@ def judge(case: Case) -> Finding | None:
     places = [
         loop.module.place(call)
         for loop in code.inner_loops
-        for call in calls(iter(loop.node.body and list(ast.walk(loop.node))), "backward")
+        for call in calls(loop.node, "backward")
     ]
     return Finding(
         rule=RULE.label,

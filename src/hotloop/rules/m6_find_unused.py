@@ -1,4 +1,4 @@
-"""DistributedDataParallel walks the whole graph at each step to find unused parameters: there are none.
+"""DistributedDataParallel walks the graph at each step to find unused parameters: there are none.
 
 Looks at: find_unused_parameters=True in the code, torch's own warning, and parameters that never
     got a gradient.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -97,7 +97,7 @@ def _policy(context: object, operator: Any, *args: Any, **kwargs: Any) -> Any:
     return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-def apply(session: Session, *, mode: str = "full") -> int:
+def apply(session: Subject, *, mode: str = "full") -> int:
     """Change the model; return how many of its modules changed."""
     back = change(session.model, mode=mode)
 
@@ -110,7 +110,7 @@ def apply(session: Session, *, mode: str = "full") -> int:
     return len(back)
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Count the blocks whose forward is the one that recomputes."""
     from hotloop.probe.blocks import repeated_blocks
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -37,7 +37,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return hardware.why_no_bf16()
 
 
-def apply(session: Session) -> int:
+def apply(session: Subject) -> int:
     """Wrap the forward pass."""
     import torch
 
@@ -52,7 +52,7 @@ def apply(session: Session) -> int:
     return 1
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Look for the wrapper around the forward pass."""
     return f"forward: {session.describe()}" if ID in session.wrapped else None
 

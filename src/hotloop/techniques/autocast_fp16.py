@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -36,7 +36,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return hardware.why_no_fp16()
 
 
-def apply(session: Session) -> int:
+def apply(session: Subject) -> int:
     """Wrap the forward pass and give the session a scaler."""
     import torch
 
@@ -52,7 +52,7 @@ def apply(session: Session) -> int:
     return 2
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Look for the wrapper and the scaler."""
     if ID not in session.wrapped or session.scaler is None or not session.scaler.is_enabled():
         return None

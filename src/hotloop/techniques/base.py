@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
-    from hotloop.session import Session
 
 __all__ = ["HEADINGS", "Host", "Numerics", "Stage", "Technique", "anywhere"]
 
@@ -60,8 +59,10 @@ class Technique:
     page: str
     stage: Stage
     numerics: Numerics
-    apply: Callable[..., int]  # (session, **choice) -> how many things changed; 0: no effect
-    read_back: Callable[[Session], str | None]  # what is in effect now, or None if it is not
+    # (session, **choice) -> how many things changed; 0: no effect. The session is a Session or a
+    # ScriptSession, by the hosts it is for; a Subject is what both have.
+    apply: Callable[..., int]
+    read_back: Callable[[Any], str | None]  # what is in effect now, or None if it is not
     nothing: str  # why `apply` may find nothing to change, said when it does
     blocked: Callable[[Hardware, Plan], str | None] = anywhere  # why it can't run here, or None
     choices: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # first is default

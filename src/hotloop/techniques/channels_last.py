@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
 ID = "channels-last"
 
 
-def _weights(session: Session) -> list[Tensor]:
+def _weights(session: Subject) -> list[Tensor]:
     from torch import nn
 
     kinds = (nn.Conv2d, nn.ConvTranspose2d)
     return [m.weight for m in session.model.modules() if isinstance(m, kinds)]
 
 
-def apply(session: Session) -> int:
+def apply(session: Subject) -> int:
     """Turn the weights and wrap the forward pass; return how many weights there are."""
     import torch
 
@@ -68,7 +68,7 @@ def apply(session: Session) -> int:
     return len(weights)
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Count the weights that lie so, once the forward pass was wrapped."""
     import torch
 

@@ -27,7 +27,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["MODES", "TECHNIQUE"]
 
@@ -63,7 +63,7 @@ def _blocks(model: Any) -> list[Any]:
     return repeated_blocks(model) or [model]
 
 
-def apply(session: Session, *, mode: str = "default", backend: str = "inductor") -> int:
+def apply(session: Subject, *, mode: str = "default", backend: str = "inductor") -> int:
     """Mark the blocks; the work is done by the first forward and backward pass."""
     import torch
     from torch._dynamo.utils import counters
@@ -84,7 +84,7 @@ def apply(session: Session, *, mode: str = "default", backend: str = "inductor")
     return len(blocks)
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Count the blocks, and the graphs and breaks of Dynamo: none before the first call."""
     from torch._dynamo.utils import counters  # the counts behind TORCH_LOGS
 

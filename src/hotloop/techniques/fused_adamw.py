@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
 
-def apply(session: Session) -> int:
+def apply(session: Subject) -> int:
     """Turn the flag on in every group that has it off."""
     from torch.optim import Adam
 
@@ -35,7 +35,7 @@ def apply(session: Session) -> int:
     return len(off)
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Read the flags of the parameter groups."""
     groups = session.optimizer.param_groups if session.optimizer else []
     fused = sum(bool(group.get("fused")) for group in groups)

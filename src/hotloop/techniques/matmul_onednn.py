@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
     from hotloop.probe.products import Products
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -56,14 +56,14 @@ def settle(*, rate: str = "measured") -> Mapping[str, Value]:
     return {"rate": "higher" if compare_products().rate >= LEAST_RATE else "lower"}
 
 
-def apply(session: Session, *, rate: str = "measured") -> int:
+def apply(session: Subject, *, rate: str = "measured") -> int:
     """Set the switch of this process if the products are as exact as before, and faster."""
     from hotloop.probe.products import compare_products
 
     return switch(session, compare_products(), rate=rate)
 
 
-def switch(session: Session, products: Products, *, rate: str = "measured") -> int:
+def switch(session: Subject, products: Products, *, rate: str = "measured") -> int:
     """Do as `apply`, by these figures."""
     import torch
 
@@ -76,7 +76,7 @@ def switch(session: Session, products: Products, *, rate: str = "measured") -> i
     return 1
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Ask torch, and give the figures of the comparison."""
     import torch
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["BACKENDS", "TECHNIQUE"]
 
@@ -56,7 +56,7 @@ def on_model(model: nn.Module, *, backend: str = "auto") -> None:
             module.attention = backend
 
 
-def apply(session: Session, *, backend: str = "auto") -> int:
+def apply(session: Subject, *, backend: str = "auto") -> int:
     """Set the back end of every attention module; return how many took it."""
     from hotloop.probe.attention import attention_modules, first_that_runs
 
@@ -78,7 +78,7 @@ def apply(session: Session, *, backend: str = "auto") -> int:
     return len(modules)
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Run one attention module on random numbers and name the kernel that ran."""
     from hotloop.probe.attention import attention_modules, kernel_of
 

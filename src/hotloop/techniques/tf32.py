@@ -18,7 +18,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -29,7 +29,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return hardware.why_no_tf32()
 
 
-def apply(session: Session) -> int:
+def apply(session: Subject) -> int:
     """Set the switch of this process."""
     import torch
 
@@ -41,7 +41,7 @@ def apply(session: Session) -> int:
     return 1
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Ask torch."""
     import torch
 

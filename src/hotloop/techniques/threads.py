@@ -21,7 +21,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -36,7 +36,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return None
 
 
-def apply(session: Session, *, count: int = 0) -> int:
+def apply(session: Subject, *, count: int = 0) -> int:
     """Set the count; report nothing changed when it was right."""
     import torch
 
@@ -49,7 +49,7 @@ def apply(session: Session, *, count: int = 0) -> int:
     return 1
 
 
-def read_back(session: Session) -> str | None:
+def read_back(session: Subject) -> str | None:
     """Ask torch how many there are, once the count was set."""
     import torch
 

@@ -10,7 +10,18 @@ POSITIVE = [
             stack("data wait", 40.0, RE, (SCRIPT, 12, "Texts.__getitem__")),
             stack("data wait", 10.0, (SCRIPT, 14, "Texts.__getitem__")),
         ),
-    )
+    ),
+    healthy(  # a tokenizer of the project's own
+        wall=wall(data_wait=50.0),
+        stacks=(
+            stack(
+                "data wait",
+                45.0,
+                (SCRIPT, 79, "BPETokenizer.encode"),
+                (SCRIPT, 97, "Texts.__getitem__"),
+            ),
+        ),
+    ),
 ]
 NEGATIVE = [
     healthy(  # most of the wait is elsewhere

@@ -17,9 +17,7 @@ POSITIVE = [
     on_card(sources={SCRIPT: LOOP}, readings={"allocated_bytes": rising}),
 ]
 NEGATIVE = [
-    healthy(
-        sources={SCRIPT: LOOP.replace("+= loss", "+= loss.item()").replace("(loss)\n", "()\n")}
-    ),
+    healthy(sources={SCRIPT: LOOP.replace("loss\n", "loss.item()\n").replace("(loss)", "(0)")}),
     healthy(  # one loss of several parts
         sources={
             SCRIPT: "for x in loader:\n    loss = a(x)\n    part = b(x)\n    loss += part\n"
