@@ -211,7 +211,7 @@ def test_an_error_in_progress_passes_through_and_the_tree_is_dead(tmp_path: Path
 
 
 def test_a_slow_progress_does_not_hold_up_the_limits():
-    outcome = python(HANG, seconds=0.5, progress=lambda _: time.sleep(0.5))
+    outcome = python(HANG, seconds=0.3, progress=lambda _: time.sleep(0.3))
     assert outcome.status == "timeout"
     assert outcome.seconds < 2
 

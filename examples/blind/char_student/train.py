@@ -88,7 +88,7 @@ def main():
     data = torch.tensor([stoi[c] for c in text])
     train, val = data[:-10000], data[-10000:]
 
-    teacher = CharLM(len(chars), args.context, dim=128, layers=3, heads=4)
+    teacher = CharLM(len(chars), args.context, dim=128, layers=4, heads=4)
     train_teacher(teacher, train, args.teacher_steps, args.batch_size, args.context)
     teacher.eval()
 

@@ -7,11 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.script import add_script, console, target_of
+from hotloop.cli.script import add_script, console, keep_copies, target_of
+from hotloop.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hotloop.core.plan import Plan
+    from hotloop.host import Host
+    from hotloop.intervene import Intervention
+    from hotloop.launch import Target
     from hotloop.observe import Observed
 
 __all__ = ["run"]
@@ -20,11 +25,23 @@ __all__ = ["run"]
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop run",
-        description="Runs a training script as python would, to its end. Exit code, stdout and "
-        "files are the script's.",
+        description="Runs a training script as python would, to its end, with techniques put in "
+        "from outside. Exit code, stdout and files are the script's; no line of it changes. What "
+        "came of each technique stands on stderr in the end.",
     )
     add = parser.add_argument
+    add(
+        "--with",
+        dest="added",
+        action="append",
+        default=[],
+        metavar="ID[:choice=value],...",
+        help="techniques; hotloop techniques lists them",
+    )
+    add("--plan", type=Path, metavar="FILE", help="techniques from a plan file or a run folder")
+    add("--suggest", action="store_true", help="print the script with them as a diff; run nothing")
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/<script>-<time>")
+    add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("-q", "--quiet", action="store_true", help="say nothing but what is wrong")
     add_script(parser)
     return parser
@@ -34,15 +51,55 @@ def run(args: Sequence[str]) -> int:
     """Run the verb; leaves with the script's exit code."""
     options = _parser().parse_args(args)
     target = target_of(options)
-    from hotloop.cli.diagnosis import show
+    from hotloop.asked import asked_plan
+
+    plan, origins = asked_plan(options.added, options.plan)
+    if options.suggest:
+        return _suggest(target, plan)
     from hotloop.host import Limits
+    from hotloop.intervene import Intervention
     from hotloop.observe import observe, place_for
 
-    def tell(found: Observed) -> None:
-        if not options.quiet:
-            show(found.case, found.diagnosis, console(), folder=found.folder, page=found.page)
-        if found.problem is not None:
-            print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
+    put_in = Intervention(plan, origins) if plan.techniques else None
 
-    observe(target, Limits(full=True), folder=place_for(target, options.out), tell=tell)
+    def prepare(host: Host) -> None:
+        if put_in is not None:
+            put_in.join(host)
+
+    def tell(found: Observed) -> None:
+        _tell(found, put_in, options)
+
+    folder = place_for(target, options.out)
+    observe(target, Limits(full=True), folder=folder, tell=tell, prepare=prepare)
+    return 0
+
+
+def _tell(found: Observed, put_in: Intervention | None, options: argparse.Namespace) -> None:
+    """Say what the techniques did and what is next; without techniques, all that was found."""
+    from hotloop.cli.diagnosis import show
+    from hotloop.cli.effects import show_effects, show_next
+
+    if options.quiet:
+        pass
+    elif put_in is None:
+        show(found.case, found.diagnosis, console(), folder=found.folder, page=found.page)
+    else:
+        show_effects(put_in.effects(), console())
+        show_next(found.case, found.diagnosis, console(), folder=found.folder)
+    if found.problem is not None:
+        print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
+    keep_copies(found, options.json, None)
+
+
+def _suggest(target: Target, plan: Plan) -> int:
+    from hotloop.suggest import suggest
+
+    if target.is_module:
+        raise UsageError("--suggest edits a script: name its file instead of -m")
+    if not plan.techniques:
+        raise UsageError("--suggest needs --with or --plan: what is it to put in?")
+    made = suggest(Path(target.name), plan)
+    for said in made.said:
+        print(f"hotloop: {said}", file=sys.stderr)
+    sys.stdout.write(made.diff)
     return 0

@@ -7,7 +7,7 @@ Stays silent when: its section is handed to a library whole, the key is a name o
     file is mostly not read by key. A misspelt key is C3's.
 Remedy: read it, or take it out.
 Numbers: nothing, or training, where the key was meant.
-Seen: golden case only.
+Seen: examples/slow/config_keys.
 Source: two of the five projects.
 """
 

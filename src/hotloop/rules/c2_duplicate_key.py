@@ -5,7 +5,7 @@ Says so when: a key stands twice: critical, but a note where both have the same 
 Stays silent when: the file is not valid, or TOML, which refuses such keys itself.
 Remedy: take one out.
 Numbers: training, where the wrong one counts.
-Seen: golden case only.
+Seen: examples/slow/config_keys.
 Source: two of the five projects; YAML 1.2.2, 3.2.1.1 (keys are unique); RFC 8259, 4.
 """
 

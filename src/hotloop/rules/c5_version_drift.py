@@ -1,13 +1,13 @@
-"""The installed versions ignore what the script asks for, have it as default, or will drop it.
+"""The installed versions ignore something the script asks for, or will drop it.
 
 Looks at: the warnings of torch and its libraries, and calls of known old names in the code.
 Says so when: a warning says that something is ignored or has no effect. A note, where a name is
-    deprecated or an argument is the default already.
-Stays silent when: nothing of it is there.
+    deprecated.
+Stays silent when: nothing of it is there; an argument that is the default already does no harm.
 Remedy: the new name, or nothing at all.
 Numbers: nothing, but where an ignored argument was meant.
 Seen: golden case only.
-Source: the warnings of torch 2.13 itself; zero_grad's default: torch 2.0 release notes.
+Source: the warnings of torch 2.13 itself.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def judge(case: Case) -> Finding | None:
         rule=RULE.label,
         claim=f"a library says that it ignores something: {first[:120].rstrip('.')}"
         if ignored
-        else f"{name} is old in torch {version}",
+        else f"{name} is deprecated in torch {version}",
         severity="warn" if ignored else "note",
         places=list(old),
         evidence={name: f"now {new}" for name, new in old.values()},
@@ -67,17 +67,9 @@ def _old(case: Case) -> dict[Place, tuple[str, str]]:
     found = {}
     for module in parse(case.sources).modules:
         for node in ast.walk(module.tree):
-            if not isinstance(node, ast.Call):
-                continue
-            name = module.name(node)
+            name = module.name(node) if isinstance(node, ast.Call) else ""
             if name in _OLD:
                 found[module.place(node)] = (name, _OLD[name])
-            elif name.endswith(".zero_grad") and any(
-                word.arg == "set_to_none" and ast.unparse(word.value) == "True"
-                for word in node.keywords
-            ):
-                default = "zero_grad(), the default since 2.0"
-                found[module.place(node)] = ("zero_grad(set_to_none=True)", default)
     return found
 
 

@@ -6,7 +6,7 @@ Says so when: rule D1 speaks and half of the wait or more is in the project's __
 Stays silent when: the reading is a library's, or worker processes hide it.
 Remedy: the same result once instead of at each read; then worker processes.
 Numbers: bitwise the same, as long as what is moved draws no random numbers.
-Seen: golden case only.
+Seen: examples/slow/slow_getitem.
 Source: hotloop.
 """
 
@@ -23,6 +23,7 @@ from hotloop.core.waiting import (
     item_seconds,
     keep_samples,
     lines,
+    read_ahead,
     reader,
     stacks_of,
     waits_for_data,
@@ -79,11 +80,8 @@ def _remedies(case: Case, loader: Loader | None) -> list[Remedy]:
                 text="do what is the same for each batch once, before the loop", effort="code edit"
             ),
         ]
-    workers = workers_for(case, loader)
-    if workers and not loader.workers:
-        found.append(
-            Remedy(text=f"num_workers={workers} reads beside the loop", technique="loader-workers")
-        )
+    if not loader.workers and workers_for(case, loader):
+        found.append(read_ahead())
     once = "do it once in __init__, so that __getitem__ only indexes"
     return [*found, Remedy(text=once, effort="code edit")]
 

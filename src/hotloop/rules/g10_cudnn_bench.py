@@ -1,5 +1,5 @@
-"""cuDNN picks algorithms of convolutions unmeasured though shapes never change, or measures anew for
-each of many shapes.
+"""cuDNN picks convolution algorithms unmeasured though shapes never change, or measures them anew
+for each of many shapes.
 
 Looks at: cudnn.benchmark, the convolutions, and the shapes of sampled batches; the profile.
 Says so when: it is off, batches have one shape, and convolutions are 20 % of a step by --profile

@@ -71,7 +71,7 @@ def keeps(code: Code) -> list[Place]:
     losses = {
         dotted(call.func).removesuffix(".backward")
         for call in calls((node for _, node in nodes), "backward")
-    }
+    } - {""}  # (a + b).backward()
     return [
         module.place(node)
         for module, node in nodes

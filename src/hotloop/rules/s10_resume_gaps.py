@@ -36,7 +36,10 @@ WITHIN = re.compile(r"step|batch|iter|skip|islice|offset", re.IGNORECASE)
 # What a script makes, by the words of its code, and the word of the object that is loaded.
 PARTS = {
     "optimizer": (re.compile(r"optim"), re.compile(r"opt", re.IGNORECASE)),
-    "schedule": (re.compile(r"LR\(|LROnPlateau\(|WarmRestarts\(|_schedule\w*\("), re.compile("sched")),
+    "schedule": (
+        re.compile(r"LR\(|LROnPlateau\(|WarmRestarts\(|_schedule\w*\("),
+        re.compile("sched"),
+    ),
     "scaler": (re.compile(r"GradScaler"), re.compile(r"scaler")),
 }
 GRAVE = {"optimizer", "schedule"}
@@ -110,9 +113,7 @@ def _lost(code: Code, *, scaled: bool) -> list[str]:
     ]
     idle = {"schedule"} if STATELESS.search(whole) else set()
     idle |= set() if scaled else {"scaler"}
-    return [part for part in lost if part not in idle] + (
-        [] if POSITION.search(text) else ["the place in the run"]
-    )
+    return [part for part in lost if part not in idle]
 
 
 def _is_looped(module: Module) -> bool:

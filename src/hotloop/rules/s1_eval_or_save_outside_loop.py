@@ -68,12 +68,12 @@ def _misplaced(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
     tree = loop.module.tree
     rest = list(idioms.unnested(idioms.following(tree, loop.node)))
     yield from _every_n(loop, rest)
-    outermost = isinstance(loop.node, ast.For) and not _is_nested(loop)
-    if outermost and not idioms.evaluations(loop.nodes()):
+    if isinstance(loop.node, ast.For) and not _is_nested(loop):
+        found = [*_printed(loop, rest)]
         if idioms.evaluations(rest):
-            yield from _best(loop, rest)
-            yield from _appended(loop, rest)
-        yield from _printed(loop, rest)
+            found = [*_best(loop, rest), *_appended(loop, rest), *found]
+        if found and not idioms.evaluations(loop.nodes()):
+            yield from found
 
 
 def _every_n(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:

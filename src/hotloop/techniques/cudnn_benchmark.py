@@ -59,8 +59,10 @@ def read_back(session: Subject) -> str | None:
     """Ask torch."""
     from torch.backends import cudnn
 
-    found = _convolutions(session)
-    return f"cudnn.benchmark is on for {found} convolutions" if cudnn.benchmark and found else None
+    if not cudnn.benchmark or ID not in session.undo:
+        return None
+    found = _convolutions(session)  # of a script's model none is left when the script is over
+    return f"cudnn.benchmark is on for {found} convolutions" if found else "cudnn.benchmark is on"
 
 
 TECHNIQUE = Technique(

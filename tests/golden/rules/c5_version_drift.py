@@ -9,7 +9,6 @@ SCALER = "from torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"
 POSITIVE = [
     healthy(process=Process(warnings=SAID), sources={SCRIPT: "pass"}),
     healthy(sources={SCRIPT: SCALER}),
-    healthy(sources={SCRIPT: "optimizer.zero_grad(set_to_none=True)"}),
 ]
 NEGATIVE = [
     healthy(sources={SCRIPT: "scaler = torch.amp.GradScaler('cuda')\noptimizer.zero_grad()"}),

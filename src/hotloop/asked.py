@@ -1,0 +1,55 @@
+"""The plan of `hotloop run`: from --with and a plan file, checked before the script runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import PlanError
+from hotloop.core.hardware import Hardware
+from hotloop.core.plan import Plan
+from hotloop.request import parse_use, read_plan
+from hotloop.techniques.base import Host, anywhere
+from hotloop.training.asking import check, check_words, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["asked_plan", "machine"]
+
+
+def asked_plan(
+    added: Sequence[str], plan_file: Path | None, *, look: Callable[[], Hardware] | None = None
+) -> tuple[Plan, Mapping[str, str]]:
+    """Return the plan and who asked for each technique.
+
+    Raises PlanError for what is unknown or contradictory, and for what was typed and cannot work
+    on this machine. `look` is a seam.
+    """
+    uses = [parse_use(text) for texts in added for text in texts.split(",") if text]
+    plan = Plan(micro_batch=1) if plan_file is None else read_plan(plan_file)
+    origins = {use.id: f"plan {plan_file}" for use in plan.techniques}
+    typed = [use.id for use in uses]
+    if twice := sorted({id for id in typed if typed.count(id) > 1}):
+        raise PlanError(f"--with names a technique twice: {', '.join(twice)}")
+    for use in uses:
+        for clash in find(use.id).excludes & set(origins):
+            plan = plan.minus(clash)  # what was typed comes before what a file says
+        plan = plan.plus(use.id, **dict(use.choice))
+        origins[use.id] = "--with"
+    check_words(plan, host=Host.SCRIPT)
+    if any(find(id).blocked is not anywhere for id in typed):
+        check(plan, (look or machine)(), origins, host=Host.SCRIPT)
+    return plan, origins
+
+
+def machine() -> Hardware:
+    """Detect the hardware in another process: here torch is the script's to import, when it will.
+
+    A script may set variables for torch before it imports it.
+    """
+    from hotloop.probe.child import run_python
+
+    raise NotImplementedError(run_python, json, sys)

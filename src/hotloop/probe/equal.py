@@ -1,0 +1,92 @@
+"""Whether two values of somebody's data set are the same, bit for bit, however they are nested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["copied", "equal", "marks"]
+
+_PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_LOOKED_AT = 64  # elements of a list or an array
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether both have the same types, shapes and bits; what cannot be compared is not equal."""
+    import numpy as np
+    import torch
+
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, torch.Tensor):
+        same = a.dtype == b.dtype and a.shape == b.shape and a.device == b.device
+        return same and bool(torch.equal(_bits(a), _bits(b)))
+    if isinstance(a, np.ndarray | np.generic):
+        same = a.dtype == b.dtype and a.shape == b.shape
+        return same and (a.tobytes() == b.tobytes() if a.dtype != object else False)
+    if isinstance(a, Mapping):
+        return list(a) == list(b) and all(equal(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, _PLAIN):
+        return bool(a == b) or (a != a and b != b)
+    if hasattr(a, "tobytes") and hasattr(a, "size"):  # a PIL image
+        return bool(a.size == b.size and a.tobytes() == b.tobytes())
+    return False
+
+
+def _bits(tensor: Any) -> Any:
+    """Return a tensor whose equality is that of bits: NaN is equal to itself."""
+    import torch
+
+    if tensor.is_floating_point() and tensor.element_size() in (2, 4, 8):
+        kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+        return tensor.detach().contiguous().view(kind)
+    return tensor
+
+
+def copied(value: Any) -> Any:
+    """Return a copy that shares no memory; LookupError for a kind that is not known."""
+    import numpy as np
+    import torch
+
+    if isinstance(value, _PLAIN):
+        return value
+    if type(value) is torch.Tensor and not value.requires_grad:
+        return value.clone(memory_format=torch.preserve_format)
+    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "tobytes"):
+        return value.copy()
+    if type(value) is dict:
+        return {key: copied(each) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(copied, value))
+    raise LookupError(f"a {type(value).__name__} in a sample cannot be copied safely")
+
+
+def marks(value: Any, *, depth: int = 3) -> Any:
+    """Return what changes when a data set is changed in place: identities and sampled contents."""
+    import numpy as np
+    import torch
+
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, torch.Tensor):
+        return id(value), value._version, value.data_ptr()
+    if isinstance(value, np.ndarray):
+        step = max(1, value.size // _LOOKED_AT)
+        seen = value.flat[::step] if value.dtype != object else ()
+        return id(value), value.shape, bytes(memoryview(np.asarray(seen)).tobytes())
+    if isinstance(value, list | tuple):
+        step = max(1, len(value) // _LOOKED_AT)
+        return id(value), len(value), tuple(map(_shallow, value[::step]))
+    if isinstance(value, Mapping):
+        keys = list(value)[:: max(1, len(value) // _LOOKED_AT)]
+        return id(value), len(value), tuple((str(key), _shallow(value[key])) for key in keys)
+    if depth and hasattr(value, "__dict__") and not isinstance(value, type):
+        inner = vars(value).items()
+        return id(value), tuple((name, marks(each, depth=depth - 1)) for name, each in inner)
+    return id(value)
+
+
+def _shallow(value: Any) -> Any:
+    return value if isinstance(value, _PLAIN) else id(value)
