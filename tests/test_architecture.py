@@ -25,6 +25,7 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"diagnose", "launch"},  # torch-free
     {"shortrun"},  # run by Python itself in child processes
     {"host", "ceilings"},
+    {"intervene", "scriptplan", "suggest"},
     {"casebook"},
     {"observe"},
     {"children"},  # run by Python itself in child processes
@@ -43,7 +44,7 @@ TORCH_FREE = sorted(
     or path.name.endswith(("_config.py", "_presets.py"))
     or path.name
     in {"store.py", "registry.py", "request.py", "library.py", "auto.py", "__init__.py"}
-    | {"diagnose.py", "ceilings.py", "shortrun.py", "child.py", "warden.py"}
+    | {"intervene.py", "scriptplan.py", "suggest.py", "asking.py", "diagnose.py", "ceilings.py", "shortrun.py", "child.py", "warden.py"}
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LOOP = 400, 60, 80  # lines
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

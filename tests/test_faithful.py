@@ -18,8 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from hotloop.cli.main import VERBS
-
 SCRIPTS = Path(__file__).parents[1] / "examples" / "faithful"
 HOTLOOP = (sys.executable, "-m", "hotloop", "run")
 LIMIT = 240  # seconds; `children`, twice at once on two busy cores, took 74 s (2026-11)
@@ -74,7 +72,6 @@ CASES = (
     Case(script="spawn_workers"),
     Case(script="fork_workers", quick=True),
     Case(script="whoami", args=("a b", "--steps=3", ""), quick=True),
-    Case(script="whoami", args=("--depth",)),
     Case(script="pack/train", args=("results", "-m"), module=True),
     Case(script="children"),
     Case(script="stop_signal", args=("--handler",), code=143),
@@ -164,7 +161,6 @@ def assert_same(plain: Outcome, other: Outcome) -> None:
 PLAIN = ((sys.executable,), None)
 
 
-@pytest.mark.skipif("run" not in VERBS, reason="hotloop run is not built yet")
 @pytest.mark.parametrize(
     "case",
     [

@@ -136,12 +136,12 @@ class Host:
     def _torch_came(self) -> None:
         self.tape.note(Code.OWN)
         if ENV.fault == "doors":
-            self.doors.tape.mark = _broken
+            self.tape.mark = _broken  # what the doors are about to bind
         self.doors.guarded(self.doors.put_up)
         if self.watchers:
             self.doors.guarded(self._tell, "torch_came")
         self.doors.guarded(self.surroundings.arrived, self.doors)
-        self.tape.note(Code.OWN_END) if ENV.fault is None else None
+        self.tape.note(Code.OWN_END)
 
     def _dynamo_came(self) -> None:
         callback = sys.modules["torch._dynamo.callback"]
@@ -149,7 +149,7 @@ class Host:
         callback.on_compile_end(lambda *_: self.tape.note(Code.COMPILE_END))
 
     def _safetensors_came(self) -> None:
-        from hotloop.probe.doors import saving
+        from hotloop.probe.door_steps import saving
 
         module = sys.modules["safetensors.torch"]
         for name in ("save_file", "save_model"):
@@ -204,6 +204,10 @@ class Host:
     def inside(self, module: Any, args: Any, kwargs: Any) -> None:
         """Pass an inner call on to the probes."""
         self._tell("inside", module, args, kwargs)
+
+    def left(self, module: Any, output: Any) -> None:
+        """Pass its end on to the probes."""
+        self._tell("left", module, output)
 
     def loss(self, tensors: Any) -> None:
         """Keep the loss; on a card it is read when the run is over."""

@@ -92,28 +92,27 @@ def run(target: Target, *, finished: Callable[[BaseException | None], int | None
     sys.modules["__main__"] = module
     try:
         exec(code, module.__dict__)
-    except BaseException as error:  # noqa: BLE001 - raised again, or told as Python would
+    except BaseException as error:
         _unlike_ours(error)
-        _leave(error, finished)
-    else:
-        _leave(None, finished)
+        raise _leaving(error, finished) from None
+    raise _leaving(None, finished)
 
 
-def _leave(
+def _leaving(
     error: BaseException | None, finished: Callable[[BaseException | None], int | None]
-) -> None:
-    """Say what Python would say of `error`, tell `finished`, and raise what exits likewise."""
+) -> Left:
+    """Say what Python would say of `error`, tell `finished`, and return what exits likewise."""
     if error is not None and not isinstance(error, SystemExit):
         _report(error)
     other = finished(error)
     if other is not None:
-        raise Left(other)
+        return Left(other)
     if isinstance(error, KeyboardInterrupt):
         _DIES.append(signal.SIGINT)
-        raise Left(130) from None
+        return Left(130)
     if isinstance(error, SystemExit):
-        raise Left(error.code) from None
-    raise Left(0 if error is None else 1) from None
+        return Left(error.code)
+    return Left(0 if error is None else 1)
 
 
 _DIES: list[signal.Signals] = []

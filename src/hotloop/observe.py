@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop import __version__
 from hotloop.casebook import case_of
 from hotloop.core.case import Case
-from hotloop.core.env import observe_children
+from hotloop.core.env import forget_children, observe_children
 from hotloop.core.errors import DataError, HotloopError
 from hotloop.core.files import read_json, write_file
 from hotloop.core.rundir import OBSERVED, RunDir
@@ -59,10 +59,12 @@ def observe(
     tell: Callable[[Observed], None],
     page: Callable[[Case, Diagnosis], str] | None = None,
     prepare: Callable[[Host], None] = lambda host: None,
+    further: Callable[[Case], Case] = lambda case: case,
 ) -> None:
     """Run the script and leave as it would (`launch.run`); `tell` gets the result before that.
 
-    A script that was stopped early leaves with 0. `prepare` may add watchers to the host.
+    A script that was stopped early leaves with 0. `prepare` may add watchers to the host, `further`
+    what was measured afterwards to the case.
     """
     host = Host(limits)
     prepare(host)
@@ -70,7 +72,8 @@ def observe(
     def finished(error: BaseException | None) -> int | None:
         try:
             host.finish()
-            case = _busiest(case_of(host, target), RunDir(folder).children)
+            forget_children()
+            case = further(_busiest(case_of(host, target), RunDir(folder).children))
             tell(_kept(case, diagnose(case), folder, target, page))
         except Exception:  # noqa: BLE001 - a bug of ours must not change how the script ends
             print("hotloop: its own report failed; the script was not touched:", file=sys.stderr)

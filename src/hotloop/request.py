@@ -26,6 +26,7 @@ __all__ = [
     "fresh_request",
     "parse_use",
     "plan_of",
+    "read_plan",
     "refuse_other_data",
     "saved_request",
 ]
@@ -98,7 +99,7 @@ def fresh_request(
         origins=resolved.origins,
         rows=resolved.rows(),
         renamed=resolved.renamed,
-        plan=None if plan_file is None else _read_plan(plan_file),
+        plan=None if plan_file is None else read_plan(plan_file),
         plan_file=plan_file,
         added=uses,
         removed=tuple(removed),
@@ -107,7 +108,8 @@ def fresh_request(
     )
 
 
-def _read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> Plan:
+    """Read a plan file, or the plan of a run folder; PlanError says what is wrong with it."""
     try:
         return RunDir.open(path).plan() if path.is_dir() else Plan.from_json(read_json(path))
     except (DataError, PlanError, UsageError) as error:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.cli.asked import ORDER, add_options, recipes, request_of, split
 from hotloop.cli.screen import Screen
-from hotloop.cli.script import add_script, console, is_script, keep_copies, limits_of, target_of
+from hotloop.cli.script import (
+    Lines,
+    add_script,
+    console,
+    is_script,
+    keep_copies,
+    limits_of,
+    target_of,
+)
 from hotloop.cli.verdict import Report
 from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
@@ -22,8 +31,9 @@ from hotloop.recipes.registry import RECIPES
 from hotloop.training.signals import Dropped, Signals
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from hotloop.core.case import Case
     from hotloop.observe import Observed
 
 __all__ = ["run"]
@@ -83,6 +93,13 @@ def _script_parser() -> argparse.ArgumentParser:
     add("--steps", type=int, metavar="N", help="stop after N optimizer steps")
     add("--time", type=float, metavar="S", help="stop after S seconds of training (default: 120)")
     add("--full", action="store_true", help="let the script run to its end")
+    add(
+        "--ceilings",
+        action="store_true",
+        help="then run it shortly up to six times more, with one cost taken out each time: what "
+        "mending that cost can give at most; these runs write what the script writes",
+    )
+    add("--profile", action="store_true", help="then run it shortly under torch.profiler")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("--html", type=Path, metavar="PATH", help="write the page there as well")
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/<script>-<time>")
@@ -103,8 +120,46 @@ def _script(args: Sequence[str]) -> int:
             print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
         keep_copies(found, options.json, options.html)
 
-    observe(target, limits, folder=place_for(target, options.out), tell=tell, page=page)
+    observe(
+        target,
+        limits,
+        folder=place_for(target, options.out),
+        tell=tell,
+        page=page,
+        further=_further(options, target.command),
+    )
     return 0
+
+
+def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Case], Case]:
+    """Return what runs the script again, as --ceilings and --profile ask for."""
+    cwd = Path.cwd()  # the script may leave it
+
+    def further(case: Case) -> Case:
+        from hotloop import ceilings
+
+        lines = Lines()
+        try:
+            if options.profile:
+                found = ceilings.profile(command, cwd=cwd, progress=lines.beat)
+                why = (f"operators: {found.why_not}",) if found.why_not else ()
+                case = replace(
+                    case,
+                    profiled=not found.why_not,
+                    operators=found.operators,
+                    not_checked=(*case.not_checked, *why),
+                )
+            if options.ceilings:
+                seen = ceilings.measure(command, cwd=cwd, progress=lines.beat)
+                case = replace(case, ceilings=seen)
+        except KeyboardInterrupt:
+            left = "ceilings and operators: stopped by Ctrl-C"
+            case = replace(case, not_checked=(*case.not_checked, left))
+        finally:
+            lines.clear()
+        return case
+
+    return further
 
 
 def _recorded(options: argparse.Namespace) -> int:

@@ -51,7 +51,7 @@ def run(args: Sequence[str]) -> int:
     """Run the verb; leaves with the script's exit code."""
     options = _parser().parse_args(args)
     target = target_of(options)
-    from hotloop.asked import asked_plan
+    from hotloop.scriptplan import asked_plan
 
     plan, origins = asked_plan(options.added, options.plan)
     if options.suggest:

@@ -12,6 +12,7 @@ from rich.console import Console
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
 from hotloop.core.files import write_file, write_json
+from hotloop.core.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from hotloop.host import Limits
     from hotloop.launch import Target
     from hotloop.observe import Observed
+    from hotloop.probe.child import Beat
 
-__all__ = ["add_script", "console", "is_script", "keep_copies", "limits_of", "target_of"]
+__all__ = ["Lines", "add_script", "console", "is_script", "keep_copies", "limits_of", "target_of"]
 
 _WIDTH = 100  # columns of a report that goes to a file
 _VALUES = {
@@ -86,6 +88,23 @@ def console(*, stdout: bool = False) -> Console:
     stream = sys.stdout if stdout else sys.stderr
     wide = None if stream.isatty() else _WIDTH
     return Console(file=stream, no_color=ENV.no_color, highlight=False, width=wide)
+
+
+class Lines:
+    """One line on stderr that says what runs now; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._shows = sys.stderr.isatty()
+
+    def beat(self, name: str, beat: Beat) -> None:
+        """Show a sign of life of a child run."""
+        if self._shows:
+            print(f"\r\033[K{name}: {duration(beat.seconds)}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shows:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def keep_copies(found: Observed, json: Path | None, html: Path | None) -> None:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 from hotloop.core.errors import ConfigError
 
-__all__ = ["ENV", "Environment", "inherited", "named"]
+__all__ = [
+    "ENV",
+    "Environment",
+    "Parent",
+    "forget_children",
+    "inherited",
+    "named",
+    "observe_children",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +112,16 @@ def named(names: Iterable[str]) -> dict[str, str]:
 
 
 ENV = Environment.read(os.environ)
+
+
+def forget_children() -> None:
+    """Take back what `observe_children` did: later children are none of the script's."""
+    ahead = str(Path(__file__).parents[1] / "children")
+    rest = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path != ahead]
+    os.environ.pop("HOTLOOP_PARENT", None)
+    os.environ.pop("PYTHONPATH", None)
+    if any(rest):
+        os.environ["PYTHONPATH"] = os.pathsep.join(rest)
 
 
 def inherited(**more: str) -> dict[str, str]:

@@ -29,12 +29,12 @@ __all__ = [
     "optimizer_steps",
     "own",
     "saves",
-    "scheduler_steps",
     "unnested",
 ]
 
 _EVALUATE = {"eval", "evaluate", "evaluation", "valid", "validate", "validation", "val", "test"}
 _BUILD = {"loader", "dataloader", "dataset", "data", "split", "set", "transform", "batch", "path"}
+_SCHEDULE = re.compile(r"sched|warmup|plateau|profil")
 _SAVED = {"checkpoint", "ckpt", "model", "state", "pretrained", "weights", "best", "file"}
 
 
@@ -147,23 +147,8 @@ def modulus(test: ast.AST) -> str:
 
 def optimizer_steps(nodes: Iterable[ast.AST]) -> list[ast.Call]:
     """Return the calls of an optimizer's step among `nodes`, a scaler's included."""
-    return [call for call in _steps(nodes) if not _is_schedule(call)]
-
-
-def scheduler_steps(nodes: Iterable[ast.AST]) -> list[ast.Call]:
-    """Return the calls of a scheduler's step among `nodes`."""
-    return [call for call in _steps(nodes) if _is_schedule(call)]
-
-
-def _steps(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    for call in calls(iter(nodes), "step"):
-        if isinstance(call.func, ast.Attribute):
-            yield call
-
-
-def _is_schedule(call: ast.Call) -> bool:
-    name = dotted(call.func).lower()
-    return "sched" in name or "warmup" in name or "plateau" in name
+    steps = (call for call in calls(iter(nodes), "step") if isinstance(call.func, ast.Attribute))
+    return [call for call in steps if not _SCHEDULE.search(dotted(call.func).lower())]
 
 
 def is_every_n(node: ast.AST) -> bool:

@@ -44,6 +44,7 @@ class Code(enum.IntEnum):
     ITERATE = 18  # a loader starts an epoch: its processes, its order
     ITERATE_END = 19
     END = 20  # the script is over; a point
+    EXHAUSTED = 21  # closes NEXT where BATCH does not: the loader had no batch left
 
 
 class Tape:
@@ -61,7 +62,7 @@ class Tape:
         """Append a mark (of now, unless `at` ns); for the doors that are passed seldom."""
         if threading.get_ident() == self.thread:
             now = time.perf_counter_ns() if at is None else at
-            self.mark(now << BITS | min(number, NUMBERS - 1) << 5 | code)
+            self.marks.append(now << BITS | min(number, NUMBERS - 1) << 5 | code)
 
     @property
     def full(self) -> bool:

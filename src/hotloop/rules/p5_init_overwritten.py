@@ -64,6 +64,8 @@ class Applied:
 def judge(case: Case) -> Finding | None:
     """Look for a value that a later `apply` sets again."""
     code = parse(case.sources)
+    if not any(".apply(" in module.text for module in code.modules):
+        return None
     classes = {
         node.name: (module, node)
         for module in code.modules
@@ -137,7 +139,7 @@ def _subject(call: ast.Call) -> str:
 
 
 def _applied(code: Code, classes: Mapping[str, tuple[Module, ast.ClassDef]]) -> Iterator[Applied]:
-    for module in code.modules:
+    for module in (module for module in code.modules if ".apply(" in module.text):
         above = idioms.ancestors(module.tree)
         for call in ast.walk(module.tree):
             if not (isinstance(call, ast.Call) and idioms.last_name(call) == "apply"):

@@ -52,12 +52,11 @@ def judge(case: Case) -> Finding | None:
     if case.framework not in ("plain", "fabric") or not code.loops:
         return None
     for module in code.modules:
-        loads = [
-            node for part in _resuming(code, module) for node in calls(part, "load_state_dict")
-        ]
+        resuming = _resuming(code, module) if RESUME.search(module.text) else []
+        loads = [node for part in resuming for node in calls(part, "load_state_dict")]
         if not loads:
             continue
-        text = "\n".join(ast.unparse(part) for part in _resuming(code, module))
+        text = "\n".join(map(ast.unparse, resuming))
         lost = _lost(code, scaled=any(scaler.enabled for scaler in case.scalers))
         if any(loop.module is module for loop in code.loops) and not POSITION.search(text):
             lost.append("the place in the run")
@@ -101,6 +100,7 @@ def _lost(code: Code, *, scaled: bool) -> list[str]:
     receivers = [
         ast.unparse(call.func)
         for module in code.modules
+        if "load_state_dict" in module.text
         for call in calls(module.tree, "load_state_dict")
     ]
     # Loaded in a loop over all of them: "for part in parts: part.load_state_dict(...)".

@@ -1,6 +1,8 @@
 """bf16 autocast: matrix products and attention in bfloat16, weights and optimizer in float32.
 
-What: runs the forward pass under torch.autocast; reductions and the loss stay in float32.
+What: runs the forward pass under torch.autocast; reductions and the loss stay in float32. In a
+    script it surrounds each call of the outermost module, also when it evaluates, and what the
+    module returns is turned into float32, so that a loss outside of it is computed as before.
 Helps when: matrix products take most of the step and the processor has bf16 matrix units (CUDA
     capability 8.0 and up, CPUs with AVX512_BF16 or AMX).
 Does not help when: the step is bound by kernel launches or by waiting for data.
@@ -13,20 +15,17 @@ Source: https://docs.pytorch.org/docs/stable/amp.html
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import Tensor
-
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
     from hotloop.session import Subject
 
-__all__ = ["TECHNIQUE"]
+__all__ = ["TECHNIQUE", "why_not_autocast"]
 
 ID = "autocast-bf16"
 
@@ -41,15 +40,35 @@ def apply(session: Subject) -> int:
     """Wrap the forward pass."""
     import torch
 
+    from hotloop.probe.nested import in_float32
+
     inner, device = session.forward, session.device.type
+    if isinstance(session, ScriptSession):
+        session.refused = why_not_autocast(session)
+        if session.refused is not None:
+            return 0
 
-    def in_bf16(tensors: Mapping[str, Tensor]) -> Tensor:
+    def in_bf16(*args: Any, **kwargs: Any) -> Any:
         with torch.autocast(device, torch.bfloat16):
-            return inner(tensors)
+            return inner(*args, **kwargs)
 
-    session.forward = in_bf16
+    def with_float32_outputs(*args: Any, **kwargs: Any) -> Any:
+        return in_float32(in_bf16(*args, **kwargs))
+
+    script = isinstance(session, ScriptSession)
+    session.forward = with_float32_outputs if script else in_bf16
     session.wrapped.append(ID)
     return 1
+
+
+def why_not_autocast(session: ScriptSession) -> str | None:
+    """Return why a script's model must not run under autocast, or None."""
+    import torch
+
+    if torch.is_autocast_enabled(session.device.type):
+        return "the script calls its model under autocast itself"
+    low = {t.dtype for t in session.model.parameters()} & {torch.bfloat16, torch.float16}
+    return f"the model's weights are {low.pop()}, not float32" if low else None
 
 
 def read_back(session: Subject) -> str | None:

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import PlanError
+from hotloop.core.errors import DeviceError, PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.request import parse_use, read_plan
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["asked_plan", "machine"]
+
+_LIMIT = 120.0  # seconds; importing torch takes some on a busy machine
+_DETECT = """
+import json
+from hotloop.probe.machine import detect
+print(json.dumps(detect().to_json()))
+"""
 
 
 def asked_plan(
@@ -46,10 +53,16 @@ def asked_plan(
 
 
 def machine() -> Hardware:
-    """Detect the hardware in another process: here torch is the script's to import, when it will.
+    """Detect the hardware in another process; DeviceError when that fails.
 
-    A script may set variables for torch before it imports it.
+    Here torch is the script's to import: it may set variables for it first.
     """
-    from hotloop.probe.child import run_python
+    from hotloop.probe import child
 
-    raise NotImplementedError(run_python, json, sys)
+    ended = child.run((sys.executable, "-c", _DETECT), limits=child.Limits(seconds=_LIMIT))
+    if not ended.ok:
+        raise DeviceError(
+            f"the hardware could not be looked at, so --with cannot be checked: {ended.reason}\n"
+            f"{ended.stderr[-500:]}"
+        )
+    return Hardware.from_json(json.loads(ended.stdout.splitlines()[-1]))

@@ -1,0 +1,92 @@
+"""The door of the modules: sees each call of an outermost module, and at first of every module."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from hotloop.probe.doors import ABSENT
+from hotloop.probe.tape import BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.probe.doors import Doors
+
+__all__ = ["modules"]
+
+_clock, _me = time.perf_counter_ns, threading.get_ident
+AT_MOST = 4  # classes of outermost modules with a door of their own
+
+
+def modules(doors: Doors) -> None:
+    """Put up the door."""
+    import torch
+    from torch.compiler import is_compiling
+
+    tape, mark, listener = doors.tape, doors.tape.mark, doors.listener
+    module_class, with_grad = torch.nn.Module, torch.is_grad_enabled
+    plain = module_class.__call__
+
+    def outermost(old: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            number = doors.number_of(module, listener.root)
+            grad = with_grad()
+            kind = (2 if module.training else 6) if grad else 4
+            if doors.arrivals and grad:
+                doors.arrive(module)
+            call = doors.around.get(id(module)) if doors.around else None
+            if doors.learning:
+                _door_of_its_own(doors, type(module), call_of_class)
+            opening = number << 5 | kind
+            mark(_clock() << BITS | opening)
+        except Exception as error:  # noqa: BLE001 - kept, and told in the report
+            doors.failed(error)
+            return old(module, *args, **kwargs)
+        doors.inside = True
+        try:
+            if call is None:
+                output = old(module, *args, **kwargs)
+            else:
+                output = call(old, module, args, kwargs)
+        finally:
+            doors.inside = False
+            mark(_clock() << BITS | opening | 1)
+        if doors.look:
+            doors.guarded(listener.passed, number, module, args, kwargs, output)
+        return output
+
+    def looked_at(module: Any, args: Any, kwargs: Any) -> Any:
+        doors.guarded(listener.inside, module, args, kwargs)
+        output = plain(module, *args, **kwargs)
+        doors.guarded(listener.left, module, output)
+        return output
+
+    def any_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or _me() != tape.thread:
+            return plain(self, *args, **kwargs)
+        if doors.inside:
+            if doors.look:
+                return looked_at(self, args, kwargs)
+            return plain(self, *args, **kwargs)
+        return outermost(plain, self, args, kwargs)
+
+    def call_of_class(cls: type, own: Any) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            old = module_class.__call__ if own is ABSENT else own
+            if is_compiling() or doors.inside or doors.learning or _me() != tape.thread:
+                return old(self, *args, **kwargs)
+            return outermost(old, self, args, kwargs)
+
+        return call
+
+    doors._calls = any_call, plain
+    doors.replace(module_class, "__call__", any_call)
+
+
+def _door_of_its_own(doors: Doors, cls: type, make: Callable[[type, Any], Any]) -> None:
+    if cls not in doors._classes and len(doors._classes) <= AT_MOST:
+        own = cls.__dict__.get("__call__", ABSENT)
+        doors._classes.add(cls)
+        doors.replace(cls, "__call__", make(cls, own))

@@ -1,0 +1,194 @@
+"""The doors of loaders, backward passes, optimizers and saves."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from hotloop.probe.doors import LAST
+from hotloop.probe.tape import BITS, Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.probe.doors import Doors
+
+__all__ = ["backward", "loaders", "optimizers", "others", "saving"]
+
+_clock, _me = time.perf_counter_ns, threading.get_ident
+
+
+def loaders(doors: Doors) -> None:
+    """Put up the doors of data loaders."""
+    from torch.utils.data import dataloader
+
+    base, mark, tape = dataloader._BaseDataLoaderIter, doors.tape.mark, doors.tape
+
+    def built(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        started = _clock()
+        self._hotloop = LAST
+        old_init(self, loader, *args, **kwargs)
+        ended = _clock()
+        number = doors.guarded(doors.listener.iterating, loader, self)
+        self._hotloop = LAST if number is None else min(number, LAST)
+        doors.quietly(epoch, self, started, ended)
+
+    def reset(self: Any, loader: Any, first_iter: bool = False) -> None:
+        started = _clock()
+        old_reset(self, loader, first_iter)
+        if not first_iter:  # a persistent iterator starts its next epoch
+            doors.quietly(epoch, self, started, _clock())
+
+    def epoch(iterator: Any, started: int, ended: int) -> None:
+        number = getattr(iterator, "_hotloop", LAST)
+        tape.note(Code.ITERATE, number, at=started)
+        tape.note(Code.ITERATE_END, number, at=ended)
+
+    def next_batch(self: Any) -> Any:
+        if _me() != tape.thread:
+            return old_next(self)
+        try:
+            number = self._hotloop << 5
+            mark(_clock() << BITS | number)
+        except Exception as error:  # noqa: BLE001 - kept, and told in the report
+            doors.failed(error)
+            return old_next(self)
+        try:
+            batch = old_next(self)
+        except StopIteration:
+            mark(_clock() << BITS | number | 21)
+            raise
+        except BaseException:
+            mark(_clock() << BITS | number | 1)
+            raise
+        mark(_clock() << BITS | number | 1)
+        if doors.look:
+            doors.guarded(doors.listener.took, number >> 5, batch)
+        return batch
+
+    old_init = doors.replace(base, "__init__", functools.wraps(base.__init__)(built))
+    old_reset = doors.replace(base, "_reset", functools.wraps(base._reset)(reset))
+    old_next = doors.replace(base, "__next__", functools.wraps(base.__next__)(next_batch))
+    _after_init(doors, dataloader.DataLoader, doors.listener.built_loader)
+
+    def iterate(self: Any) -> Any:
+        if _me() == tape.thread:
+            doors.guarded(doors.listener.asked, self)
+        return old_iterate(self)
+
+    plain = dataloader.DataLoader.__iter__
+    old_iterate = doors.replace(dataloader.DataLoader, "__iter__", functools.wraps(plain)(iterate))
+
+
+def _after_init(doors: Doors, cls: Any, tell: Callable[[Any], None]) -> None:
+    """Tell of each new instance, once, when the outermost constructor is done."""
+    old = cls.__init__
+
+    @functools.wraps(old)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        old(self, *args, **kwargs)
+        doors.guarded(tell, self)
+
+    doors.replace(cls, "__init__", init)
+
+
+def backward(doors: Doors) -> None:
+    """Put up the doors of torch.autograd."""
+    import torch
+    from torch.compiler import is_compiling
+
+    mark, tape = doors.tape.mark, doors.tape
+
+    def door(old: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(old)
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or _me() != tape.thread:
+                return old(tensors, *args, **kwargs)
+            try:
+                mark(_clock() << BITS | 8)
+            except Exception as error:  # noqa: BLE001 - kept, and told in the report
+                doors.failed(error)
+                return old(tensors, *args, **kwargs)
+            if doors.look:
+                doors.guarded(doors.listener.loss, tensors)
+            try:
+                if doors.through is not None and old is plain:
+                    return doors.through(old, tensors, args, kwargs)
+                return old(tensors, *args, **kwargs)
+            finally:
+                mark(_clock() << BITS | 9)
+
+        return backward
+
+    plain = torch.autograd.backward
+    doors.replace(torch.autograd, "backward", door(plain))
+    doors.replace(torch.autograd, "grad", door(torch.autograd.grad))
+
+
+def optimizers(doors: Doors) -> None:
+    """Put up the doors of optimizers."""
+    from torch.compiler import is_compiling
+    from torch.optim import Optimizer, optimizer
+
+    mark, tape, listener = doors.tape.mark, doors.tape, doors.listener
+    numbers = doors._numbers
+
+    def before(stepped: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling() or _me() != tape.thread:
+            return
+        try:
+            number = numbers.get(id(stepped))
+            if number is None:
+                number = doors.number_of(stepped, listener.updates)
+            mark(_clock() << BITS | number << 5 | 10)
+        except Exception as error:  # noqa: BLE001 - kept, and told in the report
+            doors.failed(error)
+
+    def after(stepped: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling() or _me() != tape.thread:
+            return
+        try:
+            mark(_clock() << BITS | numbers.get(id(stepped), LAST) << 5 | 11)
+            doors.updates += 1
+            wanted = doors.updates >= doors.wake
+        except Exception as error:  # noqa: BLE001 - kept, and told in the report
+            doors.failed(error)
+            return
+        if wanted:
+            doors.guarded(listener.stepped)
+
+    doors._hooks.append(optimizer.register_optimizer_step_pre_hook(before))
+    doors._hooks.append(optimizer.register_optimizer_step_post_hook(after))
+    _after_init(doors, Optimizer, listener.built_optimizer)
+
+
+def others(doors: Doors) -> None:
+    """Put up the doors of schedulers, scalers and torch.save."""
+    import torch
+    from torch.optim.lr_scheduler import LRScheduler
+
+    _after_init(doors, LRScheduler, doors.listener.built_scheduler)
+    _after_init(doors, torch.amp.GradScaler, doors.listener.built_scaler)
+    doors.replace(torch, "save", saving(doors, torch.save))
+
+
+def saving(doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `old`, a function that writes (thing, path), with a door before it."""
+
+    @functools.wraps(old)
+    def save(thing: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+        started = _clock()
+        try:
+            return old(thing, f, *args, **kwargs)
+        finally:
+            ended = _clock()
+            doors.quietly(written, started, ended)
+            doors.guarded(doors.listener.saved, thing, f, (ended - started) / 1e9)
+
+    def written(started: int, ended: int) -> None:
+        doors.tape.note(Code.SAVE, at=started)
+        doors.tape.note(Code.SAVE_END, at=ended)
+
+    return save
