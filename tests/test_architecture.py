@@ -44,7 +44,17 @@ TORCH_FREE = sorted(
     or path.name.endswith(("_config.py", "_presets.py"))
     or path.name
     in {"store.py", "registry.py", "request.py", "library.py", "auto.py", "__init__.py"}
-    | {"intervene.py", "scriptplan.py", "suggest.py", "asking.py", "diagnose.py", "ceilings.py", "shortrun.py", "child.py", "warden.py"}
+    | {
+        "intervene.py",
+        "scriptplan.py",
+        "suggest.py",
+        "asking.py",
+        "diagnose.py",
+        "ceilings.py",
+        "shortrun.py",
+        "child.py",
+        "warden.py",
+    }
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LOOP = 400, 60, 80  # lines
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))

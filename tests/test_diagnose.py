@@ -71,6 +71,15 @@ def test_a_sub_rule_with_less_than_half_of_the_seconds_is_evidence_and_lends_its
     assert found.because == ["D13 tokenize_hot: parsing JSON"]
 
 
+def test_an_umbrella_may_stand_under_another():
+    wall = rule("S3 hidden_wall", {"claim": "outside", "share": 0.5}, weight=0)
+    share = rule("H9 eval_share", {"claim": "evaluating", "share": 0.4}, under="S3", weight=1)
+    grad = rule("H10 eval_with_grad", {"claim": "grad", "share": 0.3}, under="H9", weight=2)
+    (found,) = diagnose(healthy(), rules=[wall, share, grad]).findings
+    assert found.rule == "H10 eval_with_grad"
+    assert found.because == ["H9 eval_share: evaluating", "S3 hidden_wall: outside"]
+
+
 def test_a_note_never_leads_over_what_costs_more():
     small = rule("H8 checkpoint", {"claim": "a", "share": 0.03, "severity": "note"}, weight=3)
     large = rule("H9 eval_share", {"claim": "b", "share": 0.4}, weight=1)

@@ -91,3 +91,4 @@ def test_its_umbrella_is_a_rule(rule: Rule):
     if rule.under is not None:
         umbrella = next(other for other in rules.ALL if other.id == rule.under)
         assert umbrella.weight < rule.weight
+    assert {other.id for other in rules.ALL} >= set(rule.yields_to)

@@ -41,10 +41,13 @@ def case_of(host: Host, target: Target) -> Case:
     found = fold(marks)
     rows, steps, stacks = hot.split(found, host.sampler.stands, since=host.tape.started)
     own = rows.pop(OWN, 0.0)
+    first, last = (found.ends[0], found.ends[-1]) if found.ends else (0, -1)
+    host.surroundings.within(host.tape.started + first, host.tape.started + last)
     hardware = _hardware()
     case = Case(
         hardware=hardware,
         script=_script(target),
+        arguments=target.args,
         wall=rows,
         steps=_steps(host, found, steps),
         framework=_framework(),

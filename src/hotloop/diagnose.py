@@ -48,7 +48,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
             judged.append((rule, finding))
     aside = [finding for rule, finding in judged if rule.kind == "not worth it"]
     return Diagnosis(
-        findings=ranked(_merged((r, f) for r, f in judged if r.kind != "not worth it")),
+        findings=ranked(_merged(rules, [(r, f) for r, f in judged if r.kind != "not worth it"])),
         wall=case.wall,
         steps=case.steps.count,
         step_time=case.step_time,
@@ -78,19 +78,39 @@ def _is_worth_saying(need: Needs, case: Case) -> bool:
     return need not in _ABSENT and (need not in _LATER or case.stopped is not None)
 
 
-def _merged(judged: Iterable[Judged]) -> list[Finding]:
+def _merged(rules: Iterable[Rule], judged: Iterable[Judged]) -> list[Finding]:
     """Return one finding for each cause: rules of one umbrella, speed and correctness apart."""
+    under = {rule.id: rule.under for rule in rules}
     causes: dict[tuple[str, bool], list[Judged]] = defaultdict(list)
     for rule, finding in judged:
-        causes[rule.under or rule.id, finding.is_correctness].append((rule, finding))
+        root = rule.id
+        while above := under.get(root):  # an umbrella may stand under another
+            root = above
+        causes[root, finding.is_correctness].append((rule, finding))
+    _yield(causes)
     return [_one(members) for members in causes.values()]
+
+
+def _yield(causes: dict[tuple[str, bool], list[Judged]]) -> None:
+    """Move a finding to the cause that explains at least half of its seconds, if one does."""
+    for key in [key for key, members in causes.items() if members[0][0].yields_to]:
+        (rule, finding), *_ = causes[key]
+        named = [
+            (other, max(found.share or 0.0 for _, found in causes[other]))
+            for other in causes
+            if other[0] in rule.yields_to
+        ]
+        other, share = max(named, key=lambda pair: pair[1], default=(key, 0.0))
+        if other != key and share >= (finding.share or 0.0) / 2:
+            causes[other] += causes.pop(key)
 
 
 def _one(members: Sequence[Judged]) -> Finding:
     """Return the findings of one cause as one.
 
     The rule that comes nearest to the cause leads, if it explains at least half of the seconds of
-    the largest; what it swallows stays as its evidence and lends its places and remedies.
+    the largest; what it swallows stays as its evidence, lends its places and remedies, and keeps
+    its severity.
     """
     most = max(finding.share or 0.0 for _, finding in members)
     able = [member for member in members if (member[1].share or 0.0) >= most / 2]
@@ -107,7 +127,7 @@ def _one(members: Sequence[Judged]) -> Finding:
     remedies = {remedy.text: remedy for finding in ordered for remedy in finding.remedies}
     return replace(
         leader[1],
-        severity=_severity(ordered),
+        severity=max((finding.severity for finding in ordered), key=get_args(Severity).index),
         places=list(dict.fromkeys(place for finding in ordered for place in finding.places)),
         evidence=said,
         because=[
@@ -120,11 +140,3 @@ def _one(members: Sequence[Judged]) -> Finding:
         ],
         remedies=list(remedies.values()),
     )
-
-
-def _severity(ordered: Sequence[Finding]) -> Severity:
-    """Return the leader's severity, which its share decides; without a share the gravest."""
-    if ordered[0].share is not None:
-        return ordered[0].severity
-    grades = get_args(Severity)
-    return max((finding.severity for finding in ordered), key=grades.index)

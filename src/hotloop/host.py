@@ -130,6 +130,7 @@ class Host:
     def _forked(self) -> None:
         """Leave a forked child alone: its parent observes."""
         self._over = True
+        self.sampler.give_back()
         self.arrivals.stop()
         self.doors.take_down()
 

@@ -52,6 +52,7 @@ class _Row:
     use: Use
     technique: Technique
     seen: list[tuple[Word, str]] = field(default_factory=list)
+    troubles: Sequence[str] = ()  # since it was applied
 
     def effect(self, origin: str) -> Effect:
         """Return the row of the table: in effect where it is so anywhere."""
@@ -61,6 +62,8 @@ class _Row:
             if said:
                 more = f" (and on {len(said) - 1} more)" if len(said) > 1 else ""
                 how = said[0] + more
+                if self.troubles:
+                    how += f"; {len(self.troubles)} times it fell back to eager: {self.troubles[0]}"
                 return Effect(technique=str(self.use), origin=origin, word=word, how=how)
         missed = _MISSED.get(self.technique.stage, _NEVER_CALLED)
         return Effect(technique=str(self.use), origin=origin, word="refused", how=missed)
@@ -87,7 +90,7 @@ class Intervention:
         self._asked: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._process: ScriptSession | None = None
         self._fresh: list[tuple[_Row, ScriptSession]] = []  # to be read back after a step
-        self._backward: Any = None
+        self._scale: Any = None  # of the loss, where a technique wants one
         self._host: Host | None = None
 
     def join(self, host: Host) -> None:
@@ -136,8 +139,8 @@ class Intervention:
         if session.forward is not bare:
             doors.around[id(module)] = partial(_called, calls, session.forward)
             weakref.finalize(module, doors.around.pop, id(module), None).atexit = False
-        if session.backward is not None:
-            self._backward = session.backward
+        if session.scale is not None:
+            self._scale = session.scale
             doors.through = self._through
 
     def updates(self, optimizer: Any) -> None:
@@ -145,15 +148,20 @@ class Intervention:
         session = self._session(optimizer=optimizer)
         for row in self._of(*_OF_AN_OPTIMIZER):
             self._put_in(row, session)
+        if self._scale is not None:
+            optimizer.register_step_pre_hook(self._scale.before)
+            optimizer.register_step_post_hook(self._scale.after)
 
     def stepped(self, done: int) -> None:
         """Read back what only a step can show; then the script's objects are let go."""
         del done
         fresh, self._fresh = self._fresh, []
         for row, session in fresh:
+            row.troubles = session.troubles
             how = row.technique.read_back(session)
             why = session.refused or "it was applied but cannot be read back"
             row.seen.append(("in effect", how) if how else ("refused", why))
+            session.model = _nothing()
 
     def add_to(self, case: Case) -> Case:
         """Add what is in effect to the case; the switches are read back once more."""
@@ -206,12 +214,12 @@ class Intervention:
             return
         try:
             changed = technique.apply(session, **dict(row.use.choice))
-            how = technique.read_back(session) if changed else None
+            how = technique.read_back(session) if changed and not technique.late else None
         except _FAILS as error:
             session.undo.pop(technique.id, _leave)()
             row.seen.append(("refused", f"it failed: {type(error).__name__}: {error}"[:300]))
             return
-        if technique.stage is Stage.COMPILE and changed:
+        if technique.late and changed:
             self._fresh.append((row, session))
         elif how is not None:
             row.seen.append(("in effect", how))
@@ -236,7 +244,7 @@ class Intervention:
             hardware=hardware,
             device=device,
             forward=model,
-            backward=self._backward,
+            scale=self._scale,
             **at_hand,
         )
 
@@ -251,7 +259,7 @@ class Intervention:
         """Run a backward pass as the technique wants it, if it is one of a plain loss."""
         if any(given is not None for given in (*args[:1], kwargs.get("grad_tensors"))):
             return plain(tensors, *args, **kwargs)
-        return self._backward(lambda loss: plain(loss, *args, **kwargs), tensors)
+        return self._scale(lambda loss: plain(loss, *args, **kwargs), tensors)
 
 
 def _nothing() -> Any:

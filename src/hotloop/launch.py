@@ -92,7 +92,7 @@ def run(target: Target, *, finished: Callable[[BaseException | None], int | None
     sys.modules["__main__"] = module
     try:
         exec(code, module.__dict__)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - raised again, or told as Python would
         _unlike_ours(error)
         raise _leaving(error, finished) from None
     raise _leaving(None, finished)

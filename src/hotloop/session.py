@@ -128,5 +128,7 @@ class ScriptSession(Subject):
 
     loader: Any = None  # a DataLoader that is about to be iterated
     feeds: dict[str, Feed] = field(default_factory=dict)  # technique id -> for each new iterator
-    backward: Callable[[Callable[[Any], None], Any], None] | None = None  # (run it, loss)
+    scale: Any = None  # a probe.loss_scale.LossScale around backward passes and steps
+    facts: dict[str, Any] = field(default_factory=dict)  # technique id -> what it saw
     refused: str | None = None  # why the technique that was applied last changed nothing
+    troubles: list[str] = field(default_factory=list)  # what went wrong after it was applied

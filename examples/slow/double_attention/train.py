@@ -94,7 +94,9 @@ def main():
             seen, hits, losses = 0, 0, []
 
     args.out.mkdir(parents=True, exist_ok=True)
-    torch.save({"model": model.state_dict(), "args": vars(args) | {"out": None}}, args.out / "echo.pt")
+    torch.save(
+        {"model": model.state_dict(), "args": vars(args) | {"out": None}}, args.out / "echo.pt"
+    )
 
 
 if __name__ == "__main__":

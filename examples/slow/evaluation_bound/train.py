@@ -141,4 +141,6 @@ out = Path(cfg.out)
 out.mkdir(parents=True, exist_ok=True)
 torch.save({"model": model.state_dict(), "config": config}, out / "ckpt.pt")
 (out / "val_losses.json").write_text(json.dumps(val_losses))
-print(f"finished after {time.time() - t_start:.1f}s, final val loss {val_losses[cfg.max_iters]:.4f}")
+print(
+    f"finished after {time.time() - t_start:.1f}s, final val loss {val_losses[cfg.max_iters]:.4f}"
+)

@@ -15,8 +15,8 @@ from transformers import (
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--out", default="out")
-parser.add_argument("--max_length", type=int, default=256)
-parser.add_argument("--epochs", type=float, default=1.5)
+parser.add_argument("--max_length", type=int, default=192)
+parser.add_argument("--epochs", type=float, default=1)
 args = parser.parse_args()
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -50,14 +50,14 @@ test = [examples[i] for i in order[:120]]
 train = [examples[i] for i in order[120:]]
 
 config = DistilBertConfig(
-    vocab_size=len(tokenizer), dim=64, n_layers=2, n_heads=4, hidden_dim=128, num_labels=2
+    vocab_size=len(tokenizer), dim=48, n_layers=2, n_heads=4, hidden_dim=96, num_labels=2
 )
 model = DistilBertForSequenceClassification(config)
 
 training_args = TrainingArguments(
     output_dir=args.out,
     num_train_epochs=args.epochs,
-    per_device_train_batch_size=12,
+    per_device_train_batch_size=10,
     per_device_eval_batch_size=40,
     learning_rate=1e-3,
     warmup_steps=20,

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from torch.utils.data import Dataset
 from transformers import (
     BertConfig,
@@ -17,7 +18,6 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "shakespeare.txt"
 

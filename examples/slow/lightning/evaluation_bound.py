@@ -61,14 +61,14 @@ class AutoEncoder(L.LightningModule):
 
 if __name__ == "__main__":
     p = argparse.ArgumentParser()
-    p.add_argument("--steps", type=int, default=300)
-    p.add_argument("--val_every", type=int, default=4)
+    p.add_argument("--steps", type=int, default=200)
+    p.add_argument("--val_every", type=int, default=5)
     p.add_argument("--out", default="out")
     args = p.parse_args()
 
     L.seed_everything(0)
     train = DataLoader(TensorDataset(curves(9600, 1)), batch_size=64, shuffle=True)
-    val = DataLoader(TensorDataset(curves(9600, 2)), batch_size=256)
+    val = DataLoader(TensorDataset(curves(6400, 2)), batch_size=256)
     trainer = L.Trainer(
         max_steps=args.steps,
         val_check_interval=args.val_every,

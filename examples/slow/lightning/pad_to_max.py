@@ -15,7 +15,7 @@ IGNORE = -100
 
 
 class SpeechData(L.LightningDataModule):
-    def __init__(self, max_len=320, batch_size=16):
+    def __init__(self, max_len=320, batch_size=10):
         super().__init__()
         self.max_len = max_len
         self.batch_size = batch_size
@@ -46,7 +46,7 @@ class SpeechData(L.LightningDataModule):
 
 
 class Tagger(L.LightningModule):
-    def __init__(self, vocab_size, dim=48, lr=3e-3):
+    def __init__(self, vocab_size, dim=32, lr=3e-3):
         super().__init__()
         self.lr = lr
         self.emb = nn.Embedding(vocab_size, dim, padding_idx=0)
@@ -75,7 +75,7 @@ class Tagger(L.LightningModule):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--out", default="out")
     args = parser.parse_args()
     L.seed_everything(5)

@@ -93,7 +93,9 @@ def train(cfg):
     t0 = time.time()
     updates = 0
     for epoch in range(cfg.epochs):
-        order = torch.randperm(len(x_train))[: updates_per_epoch * cfg.accum_steps * cfg.micro_batch]
+        order = torch.randperm(len(x_train))[
+            : updates_per_epoch * cfg.accum_steps * cfg.micro_batch
+        ]
         running = 0.0
         for i, idx in enumerate(order.split(cfg.micro_batch)):
             loss = criterion(model(x_train[idx]).transpose(1, 2), y_train[idx])

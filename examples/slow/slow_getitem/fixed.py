@@ -52,9 +52,7 @@ class BPETokenizer:
                     pairs[pair] += words[w]
             best = pairs.most_common(1)[0][0]
             self.ranks[best] = rank
-            splits = {
-                w: self.merge(s, best) if best[0] in s else s for w, s in splits.items()
-            }
+            splits = {w: self.merge(s, best) if best[0] in s else s for w, s in splits.items()}
         symbols = {c for w in words for c in w} | {w[-1] + "</w>" for w in words}
         symbols |= {a + b for a, b in self.ranks}
         self.vocab = {s: i + 2 for i, s in enumerate(sorted(symbols))}  # 0 pad, 1 unk

@@ -24,7 +24,8 @@ VERBS = {
     "report": "one HTML page of a run, or of two side by side: hotloop report RUN_DIR [RUN_DIR]",
     "checkpoints": "list a run's checkpoints: hotloop checkpoints RUN_DIR [--verify]",
     "techniques": "what makes training faster, and what is usable here or why not",
-    "explain": "the page of a technique: hotloop explain fused-adamw",
+    "rules": "what the doctor looks for in a script",
+    "explain": "the page of a technique or a rule: hotloop explain fused-adamw",
 }
 BUG = 70
 

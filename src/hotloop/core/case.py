@@ -39,6 +39,7 @@ class Case:
     script: str  # absolute path, or the name of the module
     wall: Mapping[str, float]  # seconds by row of observed.ROWS; they sum to the observed time
     steps: Steps
+    arguments: tuple[str, ...] = ()  # the script's own
     framework: Literal["plain", "transformers", "lightning", "accelerate", "fabric"] = "plain"
     stopped: str | None = None  # why it was stopped early; None: it ran to its end
     planned_steps: int | None = None  # optimizer steps of the whole run, where it can be known

@@ -12,7 +12,7 @@ from hotloop.core.finding import Place
 from hotloop.core.observed import Loader
 from hotloop.probe.frames import is_own
 
-__all__ = ["loader", "model", "nbytes", "optimizer", "own_code", "scaler", "scheduler"]
+__all__ = ["loader", "model", "nbytes", "optimizer", "own_code", "scaler", "scheduler", "whole"]
 
 
 def own_code(thing: Any) -> Place | None:
@@ -45,7 +45,7 @@ def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
     """Return a DataLoader's settings; what only use can tell is left open."""
     from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, TensorDataset
 
-    data, sampler = loader.dataset, getattr(loader, "sampler", None)
+    data, sampler = whole(loader.dataset), getattr(loader, "sampler", None)
     getitem = getattr(type(data), "__getitem__", None) or getattr(type(data), "__iter__", None)
     collate = loader.collate_fn
     known: dict[type, bool] = {RandomSampler: True, SequentialSampler: False}
@@ -56,7 +56,7 @@ def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
         getitem=own_code(getitem) if getitem else None,
         collate=getattr(collate, "__name__", type(collate).__name__),
         collate_place=own_code(collate) or own_code(type(collate)),
-        length=_length(data),
+        length=_length(loader.dataset),
         batches=_length(loader),
         batch_size=loader.batch_size or getattr(loader.batch_sampler, "batch_size", None),
         workers=loader.num_workers,
@@ -73,6 +73,15 @@ def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
         in_memory=True if isinstance(data, TensorDataset) else None,
         dataset_bytes=nbytes(data.tensors) if isinstance(data, TensorDataset) else None,
     )
+
+
+def whole(data: Any) -> Any:
+    """Return the data set that a Subset (of a Subset) passes samples on from."""
+    from torch.utils.data import Subset
+
+    while isinstance(data, Subset) and type(data).__getitem__ is Subset.__getitem__:
+        data = data.dataset
+    return data
 
 
 def _length(thing: Any) -> int | None:

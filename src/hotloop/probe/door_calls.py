@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from hotloop.probe.doors import ABSENT
+from hotloop.probe.doors import ABSENT, AT_MOST
 from hotloop.probe.tape import BITS
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["modules"]
 
 _clock, _me = time.perf_counter_ns, threading.get_ident
-AT_MOST = 4  # classes of outermost modules with a door of their own
 
 
 def modules(doors: Doors) -> None:

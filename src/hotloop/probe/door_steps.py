@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["backward", "loaders", "optimizers", "others", "saving"]
 
 _clock, _me = time.perf_counter_ns, threading.get_ident
+_EXHAUSTED = int(Code.EXHAUSTED)
 
 
 def loaders(doors: Doors) -> None:
@@ -58,7 +59,7 @@ def loaders(doors: Doors) -> None:
         try:
             batch = old_next(self)
         except StopIteration:
-            mark(_clock() << BITS | number | 21)
+            mark(_clock() << BITS | number | _EXHAUSTED)
             raise
         except BaseException:
             mark(_clock() << BITS | number | 1)

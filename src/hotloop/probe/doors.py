@@ -15,11 +15,11 @@ from hotloop.probe.tape import NUMBERS, Code, Tape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "LAST", "Doors", "Listener"]
+__all__ = ["ABSENT", "AT_MOST", "LAST", "Doors", "Listener"]
 
 LAST = NUMBERS - 1
 ABSENT: Any = object()  # what a class does not define itself
-_AT_MOST = 4  # classes of outermost modules with a door of their own
+AT_MOST = 4  # classes of outermost modules with a door of their own
 
 
 class Listener(Protocol):
@@ -178,7 +178,7 @@ class Doors:
 
     def learned(self) -> None:
         """Leave doors at the classes of the outermost modules only."""
-        if self.learning and self.fault is None and len(self._classes) <= _AT_MOST:
+        if self.learning and self.fault is None and len(self._classes) <= AT_MOST:
             self.learning = False
             self._set_call(1)
 

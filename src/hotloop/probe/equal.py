@@ -75,7 +75,7 @@ def marks(value: Any, *, depth: int = 3) -> Any:
     if isinstance(value, np.ndarray):
         step = max(1, value.size // _LOOKED_AT)
         seen = value.flat[::step] if value.dtype != object else ()
-        return id(value), value.shape, bytes(memoryview(np.asarray(seen)).tobytes())
+        return id(value), value.shape, np.asarray(seen).tobytes()
     if isinstance(value, list | tuple):
         step = max(1, len(value) // _LOOKED_AT)
         return id(value), len(value), tuple(map(_shallow, value[::step]))

@@ -111,11 +111,11 @@ def _kind(row: str, stack: Raw) -> str:
     """Return the row that a stack seen in an open gap belongs to."""
     files = [code.co_filename for code, _ in stack]
     line, name = _own_line(stack)
+    if row == "start:" and any(file.startswith("<frozen importlib") for file in files):
+        return "import"
     if _any(files, _COMPILING):
         return "compile"
     if row == "start:":
-        if any(file.startswith("<frozen importlib") for file in files):
-            return "import"
         reads = _any(files, _READING) or any(word in line for word in _READS)
         return "data load" if reads else "start"
     if any(word in line for word in _SAVES):

@@ -41,7 +41,9 @@ class Seen:
     root: weakref.ref[Any]
     layers: dict[int, layers.Layer] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    waiting: dict[str, tuple[weakref.ref[Any], int]] = field(default_factory=dict)  # no gradient yet
+    waiting: dict[str, tuple[weakref.ref[Any], int]] = field(
+        default_factory=dict
+    )  # no gradient yet
     numbers: dict[str, int] = field(default_factory=dict)  # of trainable parameters, by name
     trained: set[int] = field(default_factory=set)  # id() of those that got one
     looks: int = 0  # updates after which the parameters were looked at
@@ -58,6 +60,11 @@ class Seen:
     unused: dict[int, Place | None] = field(default_factory=dict)
     given: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
 
+    @property
+    def is_full(self) -> bool:
+        """Whether enough forward passes were looked into."""
+        return len(self.passes) >= _PASSES or self.modes.total() >= 3 * _PASSES
+
     def is_steady(self, name: str) -> bool:
         """Whether a module gives the same output for the same input."""
         return any(layer.steady for layer in self.layers.values() if layer.name == name)
@@ -70,10 +77,12 @@ class Models:
         self._host, self._again = host, again
         self._seen: dict[int, Seen] = {}
         self._calls = Calls()
+        self._enough = False
 
     def root(self, number: int, module: Any) -> None:
         """Take the parameters' versions before the first forward pass."""
         seen = self._seen[number] = Seen(weakref.ref(module))
+        self._enough = False
         for name, tensor in module.named_parameters():
             if tensor.requires_grad and plain(tensor):
                 seen.waiting[name] = weakref.ref(tensor), tensor._version
@@ -81,11 +90,13 @@ class Models:
 
     def inside(self, module: Any, args: Any, kwargs: Any) -> None:
         """Note an inner call."""
-        self._calls.enter(module, args, kwargs)
+        if not self._enough:
+            self._calls.enter(module, args, kwargs)
 
     def left(self, module: Any, output: Any) -> None:
         """Note its end."""
-        self._calls.leave(module, output)
+        if not self._enough:
+            self._calls.leave(module, output)
 
     def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Keep what ran in a forward pass."""
@@ -94,6 +105,7 @@ class Models:
         calls, seen = self._calls.take(), self._seen.get(number)
         if seen is None:
             return
+        self._enough = all(seen.is_full for seen in self._seen.values())
         trains = torch.is_grad_enabled()
         seen.modes["no grad" if not trains else _mode(module)] += 1
         seen.called.update(call.module for call in calls)
@@ -201,7 +213,9 @@ class Models:
         moved = {n for n in seen.first if passes.read(seen.first[n]) != passes.read(seen.last[n])}
         again = self._again()
         repeats = tuple(
-            replace(repeat, again=again) if repeat.frozen and seen.is_steady(repeat.module) else repeat
+            replace(repeat, again=again)
+            if repeat.frozen and seen.is_steady(repeat.module)
+            else repeat
             for repeat in passes.repeats(seen.passes, seen.layers, moved)
         )
         dead = tuple(seen.waiting) if seen.trained else ()
@@ -246,7 +260,7 @@ def _mode(module: Any) -> str:
 
 def _computes(module: Any, calls: list[Call], outputs: list[Any]) -> str | None:
     """Return the dtype of products: autocast's, or that of most weights."""
-    if (cast := next((call.autocast for call in calls if call.autocast), autocast(outputs))):
+    if cast := next((call.autocast for call in calls if call.autocast), autocast(outputs)):
         return cast
     dtypes: Counter[str] = Counter()
     for tensor in module.parameters():

@@ -30,6 +30,7 @@ __all__ = [
 
 _REPEATS = 50
 
+
 def repeats(
     seen: Sequence[Pass], layers: Mapping[int, Layer], moved: Iterable[int] = ()
 ) -> list[Repeat]:
@@ -197,4 +198,3 @@ def bias_before_norm(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> int:
         if one and two and one.biased and two.norm and one.features == two.features:
             found.add(call.module)
     return len(found)
-

@@ -55,7 +55,7 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._gc_began = 0
-        self._pauses: list[tuple[int, float]] = []  # (generation, seconds)
+        self._pauses: list[tuple[int, int, float]] = []  # (ns, generation, seconds)
         self._lines: list[str] = []
         self._opened: dict[str, Place | None] = {}
         self._threads: list[Place] = []
@@ -65,8 +65,6 @@ class Surroundings:
         self._throttled = _throttled()
         self._looking = True
         self._late_graphs: int | None = None
-        self._stepping = False
-        self._found: dict[str, Any] = {}
 
     def start(self, *, output: bool, files: bool) -> None:
         """Count the collector's pauses; look at lines of output and at opened files if asked to."""
@@ -93,10 +91,7 @@ class Surroundings:
             doors.replace(torch, name, self._noting(doors, getattr(torch, name)))
 
     def stepped(self, done: int) -> None:
-        """Forget the collector's pauses before the first step; count graphs after 20."""
-        if not self._stepping:
-            self._stepping = True
-            self._pauses.clear()
+        """Count the graphs that are compiled after the first 20 steps."""
         if done >= 20 and self._late_graphs is None:
             self._late_graphs = _graphs()[0]
 
@@ -114,7 +109,11 @@ class Surroundings:
             self._gc_began = time.perf_counter_ns()
         elif self._gc_began:
             seconds = (time.perf_counter_ns() - self._gc_began) / 1e9
-            self._pauses.append((info["generation"], seconds))
+            self._pauses.append((self._gc_began, info["generation"], seconds))
+
+    def within(self, first: int, last: int) -> None:
+        """Forget the collector's pauses outside of a stretch of time (ns of perf_counter)."""
+        self._pauses = [pause for pause in self._pauses if first <= pause[0] <= last]
 
     def _tee(self, stream: Any) -> None:
         try:
@@ -165,9 +164,9 @@ class Surroundings:
             **_torch(),
             thread_places=tuple(dict.fromkeys(self._threads)),
             environment=named(NAMES),
-            gc_seconds=sum(seconds for _, seconds in self._pauses),
-            gc_full=sum(generation == 2 for generation, _ in self._pauses),
-            gc_longest=max((seconds for _, seconds in self._pauses), default=0.0),
+            gc_seconds=sum(seconds for _, _, seconds in self._pauses),
+            gc_full=sum(generation == 2 for _, generation, _ in self._pauses),
+            gc_longest=max((seconds for _, _, seconds in self._pauses), default=0.0),
             involuntary_switches=involuntary / seconds if seconds else None,
             throttled=self._throttling(),
             other_cores=others(self._load, now) if now.at > self._load.at + 0.2 else None,

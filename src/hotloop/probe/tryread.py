@@ -128,7 +128,8 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
 
 
 def _receive(pipe: int) -> str | None:
-    parts, end = [], time.monotonic() + LIMIT
+    parts: list[bytes] = []
+    end = time.monotonic() + LIMIT
     while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
         part = os.read(pipe, 1 << 16)
         if not part:
@@ -144,7 +145,7 @@ def _read(loader: Any) -> dict[str, Any]:
     data = loader.dataset
     before, clock = positions(loader), time.perf_counter
     ids = list(first) if loader._auto_collation else [first]
-    samples, took, began = [], [], clock()
+    samples, took, began = list[Any](), list[float](), clock()
     for index in ids:
         if samples and clock() - began > READING:
             break

@@ -31,6 +31,7 @@ _SPANS: Mapping[int, str] = {
 _OVERRULES = (OWN, "save", "compile")  # wherever they happen
 _CALLS = (Code.FORWARD, Code.EVAL, Code.SILENT)
 _DATA = (Code.NEXT, Code.ITERATE)
+_OF_LOADERS = (*_DATA, Code.BATCH, Code.ITERATE_END, Code.EXHAUSTED)
 _CLEAR = (Code.SAVE, Code.COMPILE, Code.OWN)  # a gap looks through them at what stands behind
 
 
@@ -115,10 +116,12 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
     for at, (_, code, number) in enumerate(marks):
         if code == Code.ITERATE:
             epoch[number] += 1
-        data = code in (Code.NEXT, Code.BATCH, Code.ITERATE, Code.ITERATE_END)
+        data = code in _OF_LOADERS
         owner.append((number, epoch[number]) if data else None)
         if code == Code.BATCH:
             last = (number, epoch[number])
+        elif code == Code.EXHAUSTED:
+            last = None
         elif code in _CALLS and last is not None:
             votes[last][kinds[at]] += 1
     decided = {key: count.most_common(1)[0][0] for key, count in votes.items()}
@@ -182,7 +185,7 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
             if code in _CALLS:
                 found.roots[number, kinds[at]] += 1
         else:
-            _close(state.open, code - 1, number)
+            _close(state.open, Code.NEXT if code == Code.EXHAUSTED else code - 1, number)
         if code & ~1 not in _CLEAR:
             state.before = (code, kinds[at])
         if kinds[at] == "evaluate":
@@ -288,6 +291,8 @@ def _loaders(marks: Sequence[Mark], found: Folded) -> None:
             fresh[number] = (time - starting.pop(number, time)) * _NS
         elif code == Code.NEXT:
             asked[number] = time
+        elif code == Code.EXHAUSTED:
+            asked.pop(number, None)
         elif code == Code.BATCH and number in asked:
             wait = (time - asked.pop(number)) * _NS
             if number in fresh:

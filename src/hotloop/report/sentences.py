@@ -215,6 +215,7 @@ def remedies(case: Case, finding: Finding, script: str) -> Iterator[tuple[str, s
 
 
 def command(case: Case, technique: str, script: str) -> str:
-    """Return what to type to try a technique; the script's own arguments follow it."""
+    """Return what to type to try a technique."""
     is_file = case.script.endswith(".py") or os.path.sep in case.script
-    return f"hotloop run --with {technique} {shlex.quote(script) if is_file else f'-m {script}'}"
+    words = [script, *case.arguments] if is_file else ["-m", script, *case.arguments]
+    return visible(f"hotloop run --with {technique} {shlex.join(words)}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-SLOW = {"autograd.anomaly": "anomaly detection", "autograd.profiler": "the autograd profiler"}
+SLOW = {"anomaly_detection": "anomaly detection", "profiler": "the autograd profiler"}
 CALLS = ("set_detect_anomaly", "detect_anomaly", "use_deterministic_algorithms")
 
 

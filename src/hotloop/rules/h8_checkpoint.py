@@ -66,6 +66,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.SAVES),
-    weight=2,
+    weight=1,
     numerics="bitwise",
 )

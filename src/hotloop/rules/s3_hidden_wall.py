@@ -122,4 +122,5 @@ RULE = Rule(
     judge=judge,
     needs=(Needs.STEPS,),
     weight=0,
+    yields_to=("H8", "H9", "H13"),
 )

@@ -119,7 +119,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.SAVES),
-    under="S3",
+    under="H8",
     weight=3,
     numerics="bitwise",
 )

@@ -22,9 +22,12 @@ Source: Chen et al. 2016, https://arxiv.org/abs/1604.06174; selective: Korthikan
 
 from __future__ import annotations
 
+import functools
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -49,8 +52,17 @@ _KEPT = (  # operators of torch.ops.aten whose results `selective` keeps
 )
 
 
-def change(model: nn.Module, *, mode: str = "full") -> list[Callable[[], None]]:
-    """Change a model in place; return a way back for each module that was changed."""
+# Blocks of scripts, which keep no attribute of ours: they are saved and copied as they are.
+_OUTSIDE: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+
+
+def change(
+    model: nn.Module, *, mode: str = "full", through_class: bool = False
+) -> list[Callable[[], object]]:
+    """Change a model in place; return a way back for each module that was changed.
+
+    With `through_class` the class of the blocks is changed instead of the blocks.
+    """
     from hotloop.probe.blocks import repeated_blocks
 
     own = [(m, flag) for m in model.modules() for flag in _OWN if getattr(m, flag, None) is True]
@@ -59,10 +71,35 @@ def change(model: nn.Module, *, mode: str = "full") -> list[Callable[[], None]]:
         return []
     for module, flag in own:
         setattr(module, flag, False)
+    back: list[Callable[[], object]] = [
+        partial(setattr, module, flag, True) for module, flag in own
+    ]
+    if through_class:
+        if blocks:
+            _watch_class(type(blocks[0]))
+        _OUTSIDE.update(dict.fromkeys(blocks, mode))
+        out: list[Callable[[], object]] = [partial(_OUTSIDE.pop, block) for block in blocks]
+        return [*back, *out]
     for block in blocks:
         block.forward = partial(_run, block, block.forward, mode)
-    back = [partial(setattr, module, flag, True) for module, flag in own]
     return [*back, *(partial(delattr, block, "forward") for block in blocks)]
+
+
+def _watch_class(kind: type[nn.Module]) -> None:
+    """Have a class of blocks look, at each call, whether it is to recompute."""
+    plain = kind.forward
+    if getattr(plain, "_hotloop", False):
+        return
+
+    @functools.wraps(plain)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        mode = _OUTSIDE.get(self)
+        if mode is None:
+            return plain(self, *args, **kwargs)
+        return _run(self, partial(plain, self), mode, *args, **kwargs)
+
+    forward._hotloop = True  # type: ignore[attr-defined]
+    kind.forward = forward
 
 
 def _counts(block: nn.Module) -> bool:
@@ -99,7 +136,7 @@ def _policy(context: object, operator: Any, *args: Any, **kwargs: Any) -> Any:
 
 def apply(session: Subject, *, mode: str = "full") -> int:
     """Change the model; return how many of its modules changed."""
-    back = change(session.model, mode=mode)
+    back = change(session.model, mode=mode, through_class=isinstance(session, ScriptSession))
 
     def back_out() -> None:
         for undo in back:
@@ -117,7 +154,7 @@ def read_back(session: Subject) -> str | None:
     if ID not in session.undo:
         return None
     blocks = repeated_blocks(session.model)
-    modes = [mode for block in blocks if (mode := _mode(vars(block)))]
+    modes = [mode for b in blocks if (mode := _mode(vars(b)) or _OUTSIDE.get(b))]
     if modes:
         return f"{modes[0]}: {len(modes)} of {len(blocks)} blocks recompute"
     on = any(getattr(m, flag, None) is True for m in session.model.modules() for flag in _OWN)

@@ -67,6 +67,7 @@ class Technique:
     blocked: Callable[[Hardware, Plan], str | None] = anywhere  # why it can't run here, or None
     choices: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # first is default
     excludes: frozenset[str] = frozenset()
+    late: bool = False  # a script's first step must be over before it can be read back
     # What only measuring can decide: (**choice) -> the choice with which a run's plan is written,
     # so that a resumed run does the same.
     settle: Callable[..., Mapping[str, Value]] | None = None

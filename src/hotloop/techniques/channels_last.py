@@ -16,13 +16,11 @@ Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torch import Tensor
 
     from hotloop.session import Subject
@@ -43,6 +41,8 @@ def apply(session: Subject) -> int:
     """Turn the weights and wrap the forward pass; return how many weights there are."""
     import torch
 
+    from hotloop.probe.nested import mapped
+
     inner, weights = session.forward, _weights(session)
     if not weights or ID in session.wrapped:
         return 0
@@ -51,8 +51,8 @@ def apply(session: Subject) -> int:
         image = tensor.dim() == 4 and tensor.is_floating_point()
         return tensor.contiguous(memory_format=torch.channels_last) if image else tensor
 
-    def in_channels_last(tensors: Mapping[str, Tensor]) -> Tensor:
-        return inner({name: turned(tensor) for name, tensor in tensors.items()})
+    def in_channels_last(*args: Any, **kwargs: Any) -> Any:
+        return inner(*mapped(args, turned), **mapped(kwargs, turned))
 
     def back_out() -> None:
         for weight in weights:

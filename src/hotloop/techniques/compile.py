@@ -2,7 +2,8 @@
 
 What: compiles each repeated block of the model in place (state-dict keys stay as they are).
     Compilation happens at the first call; the engine makes that call before step 1, so its
-    time is a row of its own, and a failure there backs out to eager with a sentence.
+    time is a row of its own, and a failure there backs out to eager with a sentence. In a script
+    the first step compiles, and a graph that cannot be compiled is run by eager mode.
 Helps when: steps are bound by many small kernels or by element-wise work (14-45 % on sm86 to
     sm120 in others' measurements), and the run is long enough to pay the compilation back.
 Does not help when: large matrix products fill the step, shapes change all the time, or the run
@@ -20,8 +21,12 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.compile.html
 
 from __future__ import annotations
 
+import copy
+import subprocess
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -37,6 +42,11 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
+# What compilers raise: their own errors are RuntimeErrors, the rest are faults met on the way.
+_FAILS = (
+    *(RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError),
+    *(OSError, ImportError, ArithmeticError, subprocess.SubprocessError),
+)
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
@@ -68,6 +78,12 @@ def apply(session: Subject, *, mode: str = "default", backend: str = "inductor")
     import torch
     from torch._dynamo.utils import counters
 
+    if isinstance(session, ScriptSession) and any(map(_is_compiled, session.model.modules())):
+        session.refused = "the script compiles its model itself"
+        return 0
+    if isinstance(session, ScriptSession) and mode in _GRAPH_MODES:
+        session.refused = f"{mode} replays CUDA graphs, and a script may accumulate gradients"
+        return 0
     blocks, options = _blocks(session.model), None
     if backend == "inductor":  # takes a mode or options; a mode is a name for some options
         options = {**torch._inductor.list_mode_options(mode), **_EAGER_RANDOM}
@@ -78,10 +94,41 @@ def apply(session: Subject, *, mode: str = "default", backend: str = "inductor")
         torch._dynamo.reset()
         counters.clear()  # reset leaves them, and read_back would count the graphs of before
 
-    for block in blocks:
-        block.compile(backend=backend, options=options)
+    if isinstance(session, ScriptSession):
+        from torch._dynamo.backends.registry import lookup_backend
+
+        compiler: Any = lookup_backend(backend)
+        if options is not None:
+            compiler = partial(compiler, config_patches=options)
+        guarded = partial(_compiled_or_eager, compiler, session.troubles)
+        for block in blocks:
+            block.compile(backend=guarded)
+    else:
+        for block in blocks:
+            block.compile(backend=backend, options=options)
     session.undo["compile"] = back_out
     return len(blocks)
+
+
+def _is_compiled(module: Any) -> bool:
+    optimized = type(module).__name__ == "OptimizedModule"
+    return optimized or getattr(module, "_compiled_call_impl", None) is not None
+
+
+def _compiled_or_eager(
+    compiler: Any, troubles: list[str], graph: Any, inputs: Any, **more: Any
+) -> Any:
+    """Return a graph compiled, or as it is: a script's first step must not fail of this."""
+    import torch
+    from torch._functorch import config
+
+    plain = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))  # a compiler may change it
+    try:  # backward passes are compiled here as well, not in the middle of the script's backward()
+        with config.patch(force_non_lazy_backward_lowering=True):
+            return compiler(graph, inputs, **more)
+    except _FAILS as error:
+        troubles.append(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+        return plain.forward
 
 
 def read_back(session: Subject) -> str | None:
@@ -106,4 +153,5 @@ TECHNIQUE = Technique(
     read_back=read_back,
     choices={"mode": MODES, "backend": ("inductor", "aot_eager")},
     nothing="the model has no modules",
+    late=True,
 )

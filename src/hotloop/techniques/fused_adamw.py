@@ -1,6 +1,7 @@
 """Fused AdamW: the whole optimizer step in one kernel per dtype instead of one per operation.
 
-What: sets `fused` in every parameter group of an AdamW or Adam.
+What: sets `fused` in every parameter group of an AdamW or Adam; in a script also of SGD and
+    Adagrad, and `foreach` (one kernel per operation, not one per tensor) where torch has no more.
 Helps when: the update is more than a few percent of the step: small models, small batches.
 Does not help when: the step is bound by matrix products; it is then free all the same.
 Numbers: rounding; the same formula in another order of operations (parameters differ by 1e-7).
@@ -12,8 +13,10 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html (2
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+from typing import TYPE_CHECKING, Any
 
+from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -23,23 +26,59 @@ __all__ = ["TECHNIQUE"]
 
 
 def apply(session: Subject) -> int:
-    """Turn the flag on in every group that has it off."""
-    from torch.optim import Adam
+    """Turn the flag on in every group that has it off; return how many there were."""
+    from torch.optim import SGD, Adagrad, Adam
 
-    if not isinstance(session.optimizer, Adam):  # AdamW is an Adam since torch 2.7
+    optimizer = session.optimizer
+    kinds = (Adam, SGD, Adagrad) if isinstance(session, ScriptSession) else (Adam,)
+    if isinstance(session, ScriptSession):
+        session.refused = _why_not(optimizer)
+        if session.refused is not None:
+            return 0
+    if isinstance(optimizer, kinds):  # AdamW is an Adam since torch 2.7
+        off = [group for group in optimizer.param_groups if not group["fused"]]
+        for group in off:
+            group.update(fused=True, foreach=False)
+        optimizer._step_supports_amp_scaling = True  # as Adam(fused=True) sets it for itself
+        _move_steps(optimizer)
+        return len(off)
+    if optimizer is None or not isinstance(session, ScriptSession):
         return 0
-    session.optimizer._step_supports_amp_scaling = True  # as Adam(fused=True) sets it for itself
-    off = [group for group in session.optimizer.param_groups if not group["fused"]]
+    off = [g for g in optimizer.param_groups if "foreach" in g and not g["foreach"]]
     for group in off:
-        group.update(fused=True, foreach=False)
+        group["foreach"] = True
     return len(off)
+
+
+def _why_not(optimizer: Any) -> str | None:
+    """Return why a script's optimizer cannot take the flag, or None."""
+    kind = type(optimizer)
+    if not inspect.unwrap(kind.step).__module__.startswith("torch.optim"):
+        return f"{kind.__name__} makes its step by itself, and reads no flag of torch's"
+    tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+    if any(t.grad is not None and t.grad.is_sparse for t in tensors):
+        return "some gradients are sparse, which no fused kernel takes"
+    if any(group.get("differentiable") for group in optimizer.param_groups):
+        return "the step itself is to be differentiated"
+    if not all(tensor.is_floating_point() for tensor in tensors):
+        return "some parameters are complex numbers"
+    return None
+
+
+def _move_steps(optimizer: Any) -> None:
+    """Put the step counts of a state that was loaded where the fused kernel wants them."""
+    for tensor, state in optimizer.state.items():
+        if getattr(state.get("step"), "device", tensor.device) != tensor.device:
+            state["step"] = state["step"].to(tensor.device)
 
 
 def read_back(session: Subject) -> str | None:
     """Read the flags of the parameter groups."""
     groups = session.optimizer.param_groups if session.optimizer else []
-    fused = sum(bool(group.get("fused")) for group in groups)
-    return f"fused=True in {fused} of {len(groups)} parameter groups" if fused else None
+    for flag in ("fused", "foreach"):
+        if on := sum(bool(group.get(flag)) for group in groups):
+            return f"{flag}=True in {on} of {len(groups)} parameter groups"
+    return None
 
 
 TECHNIQUE = Technique(
@@ -52,5 +91,5 @@ TECHNIQUE = Technique(
     cosine=1 - 1e-10,  # measured 1 - 8e-14
     apply=apply,
     read_back=read_back,
-    nothing="the optimizer is not Adam or AdamW, or is fused already",
+    nothing="the optimizer is not one that can be fused, or is fused already",
 )

@@ -3,7 +3,10 @@
 What: sets how attention modules compute: `auto` leaves the choice to torch's
     scaled_dot_product_attention; flash, efficient, cudnn and math pin one of its kernels;
     naive writes the products out. A pinned kernel that does not run on this machine falls to
-    the next one, and the read-back names the kernel that really ran.
+    the next one, and the read-back names the kernel that really ran. In a script a model of
+    transformers is switched through its own setter, and calls of
+    scaled_dot_product_attention are given the pinned kernel; attention that is written out by
+    hand stays as it is.
 Helps when: sequences are long: fused kernels never build the T x T matrix.
 Does not help when: sequences are short on a CPU in bf16: naive attention was 3.4x faster than
     SDPA at length 128 and 2.1x slower at 1024 (2 cores with AVX512_BF16, torch 2.13).
@@ -17,8 +20,10 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scale
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
+from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -26,10 +31,11 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Subject
+    from hotloop.session import Session
 
 __all__ = ["BACKENDS", "TECHNIQUE"]
 
+ID = "sdpa"
 BACKENDS = ("auto", "flash", "efficient", "cudnn", "math", "naive")
 _FALLS_TO = ("flash", "efficient", "cudnn", "math")
 # check_sm_version in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, torch 2.13, 2026-11
@@ -56,10 +62,12 @@ def on_model(model: nn.Module, *, backend: str = "auto") -> None:
             module.attention = backend
 
 
-def apply(session: Subject, *, backend: str = "auto") -> int:
+def apply(session: Session | ScriptSession, *, backend: str = "auto") -> int:
     """Set the back end of every attention module; return how many took it."""
     from hotloop.probe.attention import attention_modules, first_that_runs
 
+    if isinstance(session, ScriptSession):
+        return _in_a_script(session, backend)
     modules = attention_modules(session.model)
     if not modules:
         return 0
@@ -74,22 +82,94 @@ def apply(session: Subject, *, backend: str = "auto") -> int:
 
     for module in modules:
         module.attention = backend
-    session.undo["sdpa"] = back_out
+    session.undo[ID] = back_out
     return len(modules)
 
 
-def read_back(session: Subject) -> str | None:
+def _in_a_script(session: ScriptSession, backend: str) -> int:
+    """Switch a model of transformers; pin the kernel around the forward pass of any model."""
+    switched = _switch(session, "eager" if backend == "naive" else "sdpa")
+    if backend in _FALLS_TO:
+        session.forward = functools.partial(_pinned, session.forward, backend)
+    elif backend == "naive" and not switched:
+        session.refused = "only models of transformers can be told to write attention out"
+    if not switched and backend not in _FALLS_TO:
+        return 0
+    seen = session.facts[ID] = []
+    session.forward = functools.partial(_first_call, session.forward, seen)
+    session.wrapped.append(ID)
+    return 1
+
+
+def _switch(session: ScriptSession, to: str) -> bool:
+    """Use the setter of a model of transformers; return whether that changed anything."""
+    for module in session.model.modules():
+        setter = getattr(module, "set_attn_implementation", None)
+        before = getattr(getattr(module, "config", None), "_attn_implementation", None)
+        if setter is None or before is None:
+            continue
+        if before == to:
+            return False
+        setter(to)
+        session.undo[ID] = functools.partial(setter, before)
+        return True
+    return False
+
+
+def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
+    """Call with one kernel preferred; the others follow, so that nothing fails for want of it."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kernels = {
+        "flash": SDPBackend.FLASH_ATTENTION,
+        "efficient": SDPBackend.EFFICIENT_ATTENTION,
+        "cudnn": SDPBackend.CUDNN_ATTENTION,
+        "math": SDPBackend.MATH,
+    }
+    order = [kernels[backend], *(kernels[name] for name in _FALLS_TO if name != backend)]
+    with sdpa_kernel(order, set_priority=True):
+        return inner(*args, **kwargs)
+
+
+def _first_call(inner: Any, seen: list[str], *args: Any, **kwargs: Any) -> Any:
+    """Look once at which kernels run."""
+    from hotloop.probe.attention_calls import attention_calls
+
+    if seen:
+        return inner(*args, **kwargs)
+    with attention_calls() as calls:
+        output = inner(*args, **kwargs)
+    seen += calls or ["none"]
+    return output
+
+
+def _seen_in_a_script(session: ScriptSession) -> str | None:
+    """Name what ran in the first forward pass."""
+    seen = session.facts.get(ID)
+    if not seen:
+        return None
+    if seen == ["none"] and ID not in session.undo:
+        session.refused = "the model called no scaled_dot_product_attention: attention is its own"
+        return None
+    if seen == ["none"]:
+        return "written-out products, as the model's own setter was told"
+    return f"{' and '.join(sorted(set(seen)))} in {len(seen)} calls of the first forward pass"
+
+
+def read_back(session: Session | ScriptSession) -> str | None:
     """Run one attention module on random numbers and name the kernel that ran."""
     from hotloop.probe.attention import attention_modules, kernel_of
 
-    if "sdpa" not in session.undo:
+    if isinstance(session, ScriptSession):
+        return _seen_in_a_script(session)
+    if ID not in session.undo:
         return None
     modules = attention_modules(session.model)
     return f"{modules[0].attention}: {kernel_of(session, modules[0])} in {len(modules)} modules"
 
 
 TECHNIQUE = Technique(
-    id="sdpa",
+    id=ID,
     title="Attention back end",
     page=__doc__ or "",
     stage=Stage.MODEL,
@@ -100,6 +180,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     choices={"backend": BACKENDS},
+    late=True,
     nothing="the model has no attention module that can be switched",
     on_model=on_model,
 )

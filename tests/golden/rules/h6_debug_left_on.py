@@ -6,14 +6,14 @@ from hotloop.core.around import Process
 
 POSITIVE = [
     healthy(
-        process=Process(switches={"autograd.anomaly": "True"}),
+        process=Process(switches={"anomaly_detection": "True"}),
         sources={SCRIPT: "torch.autograd.set_detect_anomaly(True)\n"},
     ),
     on_card(process=Process(environment={"CUDA_LAUNCH_BLOCKING": "1"})),
     on_card(process=Process(switches={"deterministic_algorithms": "True"})),
 ]
 NEGATIVE = [
-    healthy(process=Process(switches={"autograd.anomaly": "False"})),
+    healthy(process=Process(switches={"anomaly_detection": "False"})),
     on_card(process=Process(environment={"CUDA_LAUNCH_BLOCKING": "0"})),
     healthy(  # they cost nothing here
         process=Process(

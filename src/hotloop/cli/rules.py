@@ -1,0 +1,42 @@
+"""hotloop rules: what the doctor looks for in a script, and what it needs to see for that."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from hotloop import rules
+from hotloop.core.env import ENV
+from hotloop.rules.base import Needs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["run"]
+
+_ASKED = {  # needs that not every run meets
+    Needs.CARD: "a CUDA card",
+    Needs.READINGS: "nvidia-ml-py",
+    Needs.PROFILE: "--profile",
+    Needs.CEILINGS: "--ceilings",
+    Needs.RANKS: "several processes",
+    Needs.CONFIG: "a configuration file",
+}
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the verb."""
+    argparse.ArgumentParser(prog="hotloop rules", description=__doc__).parse_args(args)
+    table = Table(box=None, pad_edge=False)
+    for title in ("rule", "what it says", "needs"):
+        table.add_column(title, overflow="fold")
+    for rule in rules.ALL:
+        needs = ", ".join(text for need, text in _ASKED.items() if need in rule.needs)
+        table.add_row(rule.label, rule.title, needs)
+    console = Console(no_color=ENV.no_color, highlight=False)
+    console.print(table)
+    console.print(f"{len(rules.ALL)} rules; hotloop explain D13 shows a page")
+    return 0

@@ -1,0 +1,298 @@
+"""The batch probe: what an unmodified script gives its model, from sampled batches.
+
+Only what lies in the host's memory is read, and of each batch a million numbers at most.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.observed import Batches as Facts
+from hotloop.probe import rows
+from hotloop.probe.calls import plain
+from hotloop.probe.decoded import decode
+from hotloop.probe.describe import nbytes
+from hotloop.probe.fetches import Fetches
+from hotloop.probe.frames import here
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Place
+    from hotloop.core.observed import Loader
+
+__all__ = ["Batches", "fields"]
+
+_FIRST, _MOST = 16, 96  # batches of an epoch's start, and of all, that are kept
+_LARGEST = 1 << 20  # numbers of a batch that are looked at
+_KEPT = 1 << 21  # numbers that are kept of one loader
+_LABELS = ("labels", "label", "targets", "target", "y")
+_INPUTS = ("input_ids", "inputs", "input", "x", "tokens", "ids")
+
+
+@dataclass(slots=True)
+class Kept:
+    """What was kept of one loader's batches, or of those made by hand."""
+
+    place: Place | None = None
+    epoch: int = 0
+    count: int = 0
+    in_epoch: int = 0
+    numbers: int = 0
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    bytes: list[int] = field(default_factory=list)
+    dtypes: set[str] = field(default_factory=set)
+    pinned: bool | None = None
+    main: str | None = None  # name of the main input
+    label: str | None = None
+    varieties: set[tuple[int, ...]] = field(default_factory=set)
+    tokens: list[Any] = field(default_factory=list)  # [B, T] integers of each batch
+    masks: list[Any] = field(default_factory=list)  # real tokens of each row, by attention_mask
+    labels: list[Any] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  # rows of each batch
+    hashes: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # by epoch
+    started: dict[int, list[int]] = field(default_factory=dict)  # of each epoch's first batch
+    decoded: str | None = None
+
+
+class Batches:
+    """Watches loaders, and the arguments of outermost modules where there is no loader."""
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+        self._kept: dict[int, Kept] = {}
+        self._made = Kept()  # by hand
+        self._fetches = Fetches(host.doors)
+
+    def torch_came(self) -> None:
+        """See what a loader without workers spends its time on."""
+        self._fetches.put_up()
+
+    def iterating(self, loader: Any, iterator: Any) -> None:
+        """Begin an epoch; its first batch is looked at."""
+        number = self._host.doors._numbers_of_loader(loader)
+        kept = self._kept.setdefault(number, Kept())
+        kept.epoch, kept.in_epoch = kept.epoch + 1, 0
+        self._fetches.began(iterator, number)
+
+    def took(self, number: int, batch: Any) -> None:
+        """Keep what the probe needs of a batch."""
+        kept = self._kept.setdefault(number, Kept())
+        self._keep(kept, dict(fields(batch)), batch)
+
+    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """Take the arguments of a forward pass for a batch where no loader gave one."""
+        import torch
+
+        if self._kept or not torch.is_grad_enabled():
+            return
+        if not any(True for _ in module.parameters()):
+            self._add_label(list(fields(args)))  # a loss: its second argument is the label
+            return
+        given = {**dict(fields(args)), **dict(fields(kwargs))}
+        self._made.place = self._made.place or here()
+        self._keep(self._made, given, given)
+
+    def _add_label(self, given: list[tuple[str, Any]]) -> None:
+        made = self._made
+        if made.count and made.label in (None, "target") and len(given) == 2:
+            made.label = "target"
+            if plain(given[1][1]) and len(made.labels) < made.count:
+                made.shapes.setdefault("target", tuple(given[1][1].shape))
+                made.labels.append(given[1][1].detach().reshape(-1)[:_LARGEST].clone())
+
+    def _keep(self, kept: Kept, found: dict[str, Any], batch: Any) -> None:
+        tensors = {n: t for n, t in found.items() if plain(t) and t.device.type == "cpu"}
+        kept.in_epoch += 1
+        if not tensors or kept.count >= _MOST or kept.numbers > _KEPT:
+            return
+        kept.count += 1
+        if not kept.shapes:
+            kept.shapes = {name: tuple(t.shape) for name, t in tensors.items()}
+            kept.main, kept.label = _main(tensors), _label(tensors)
+            kept.pinned = any(t.is_pinned() for t in tensors.values()) if _on_card() else None
+        kept.bytes.append(nbytes(batch))
+        kept.dtypes |= {str(t.dtype).removeprefix("torch.") for t in tensors.values()}
+        main = tensors.get(kept.main) if kept.main is not None else None
+        if main is not None and main.dim():
+            self._keep_rows(kept, main, tensors)
+        label = tensors.get(kept.label) if kept.label is not None else None
+        if label is not None:
+            kept.labels.append(label.detach().reshape(-1)[:_LARGEST].clone())
+            kept.numbers += min(label.numel(), _LARGEST)
+
+    def _keep_rows(self, kept: Kept, main: Any, tensors: dict[str, Any]) -> None:
+        kept.varieties.add(tuple(main.shape))
+        kept.sizes.append(main.shape[0])
+        hashes = rows.hashes(main)
+        kept.hashes[kept.epoch] += hashes
+        if kept.in_epoch == 1:
+            kept.started[kept.epoch] = hashes
+        if not rows.is_tokens(main):
+            return
+        some = main.detach()[: max(1, _LARGEST // max(1, main.shape[1]))]
+        kept.tokens.append(some.clone())
+        kept.numbers += some.numel()
+        mask = next((t for n, t in tensors.items() if rows.is_mask(n, t, main)), None)
+        if mask is not None:
+            kept.masks.append(mask.detach()[: len(some)].sum(1))
+        if kept.decoded is None:
+            kept.decoded = decode(some[0].tolist())
+
+    # When the run is over.
+
+    def again(self) -> float | None:
+        """Return the share of the training batches whose rows had come in an earlier epoch."""
+        return max((a for k in self._kept.values() if (a := self._again(k)) is not None), default=None)
+
+    def _again(self, kept: Kept) -> float | None:
+        if kept.epoch < 2:
+            return None
+        length = self._length_of(kept)
+        same = rows.came_again(kept.hashes, kept.started, length)
+        return None if same is None else same * (kept.epoch - 1) / kept.epoch
+
+    def _length_of(self, kept: Kept) -> int | None:
+        number = next((n for n, other in self._kept.items() if other is kept), None)
+        built = [b for b in self._host.loaders if b.number == number]
+        return built[0].facts.length if built and built[0].facts is not None else None
+
+    def add_to(self, case: Case) -> Case:
+        """Fill in batches and what only use tells of loaders."""
+        loaders = {loader.key: loader for loader in case.loaders}
+        for number, kept in self._kept.items():
+            if (loader := loaders.get(number)) is not None:
+                loaders[number] = self._loader(loader, kept)
+        trained = {
+            hash_
+            for number, kept in self._kept.items()
+            if number in loaders and loaders[number].role == "train"
+            for each in kept.hashes.values()
+            for hash_ in each
+        }
+        found = [
+            _facts(kept, loaders[number], trained, self._covers(loaders))
+            for number, kept in self._kept.items()
+            if kept.count and number in loaders
+        ]
+        if self._made.count:
+            found.append(_facts(self._made, None, set(), None))
+        steps = case.steps
+        if steps.samples is None:
+            steps = replace(steps, samples=self._samples(loaders), tokens=self._tokens(loaders))
+        in_order = tuple(loaders.get(loader.key, loader) for loader in case.loaders)
+        return replace(case, batches=(*case.batches, *found), loaders=in_order, steps=steps)
+
+    def _training(self, loaders: dict[int, Loader]) -> list[Kept]:
+        named = [k for n, k in self._kept.items() if n in loaders and loaders[n].role == "train"]
+        return named or ([self._made] if self._made.count else [])
+
+    def _samples(self, loaders: dict[int, Loader]) -> float | None:
+        sizes = [size for kept in self._training(loaders) for size in kept.sizes]
+        return statistics.median(sizes) if sizes else None
+
+    def _tokens(self, loaders: dict[int, Loader]) -> float | None:
+        counts = [t.numel() for kept in self._training(loaders) for t in kept.tokens]
+        return statistics.median(counts) if counts else None
+
+    def _covers(self, loaders: dict[int, Loader]) -> float | None:
+        """Return the share of the training rows that were looked at."""
+        seen = lengths = 0
+        for number, kept in self._kept.items():
+            if number not in loaders or loaders[number].role != "train":
+                continue
+            length = loaders[number].length
+            if not length:
+                return None
+            seen, lengths = seen + len({h for e in kept.hashes.values() for h in e}), lengths + length
+        return min(1.0, seen / lengths) if lengths else None
+
+    def _loader(self, loader: Loader, kept: Kept) -> Loader:
+        timed = self._fetches.of(loader.key)
+        return replace(
+            loader,
+            batch_bytes=round(statistics.median(kept.bytes)) if kept.bytes else None,
+            dtypes=tuple(sorted(kept.dtypes)),
+            pinned=kept.pinned,
+            uses_random=timed.uses_random if loader.uses_random is None else loader.uses_random,
+            items=tuple(timed.items) or loader.items,
+            collates=tuple(timed.collates) or loader.collates,
+            repeats=timed.repeats if timed.repeats is not None else loader.repeats,
+        )
+
+
+def _facts(
+    kept: Kept, loader: Loader | None, trained: set[int], covered: float | None
+) -> Facts:
+    """Return the facts of one loader's batches."""
+    widths, lengths, pad, found = rows.lengths(kept.tokens, kept.masks)
+    shifted = rows.shift(kept.tokens) if loader is None or _in_order(loader) else None
+    values, ignored = rows.label_values(kept.labels)
+    evaluates = loader is not None and loader.role != "train"
+    return Facts(
+        loader=None if loader is None else loader.key,
+        role="evaluate" if evaluates else "train",
+        sampled=kept.count,
+        shapes=kept.shapes,
+        widths=tuple(widths),
+        lengths=tuple(lengths),
+        pad_id=pad,
+        padding=found,
+        truncated=rows.truncated(widths, lengths) if found else None,
+        ignored=ignored,
+        duplicated=rows.duplicated(kept.hashes),
+        shifted=None if loader is None else shifted,
+        overlap=min(widths) / shifted if shifted and widths and loader is not None else None,
+        in_evaluation=rows.shared(kept.hashes, trained, covered) if evaluates else None,
+        label=kept.label,
+        labels=values,
+        decoded=kept.decoded,
+        place=kept.place if loader is None else loader.place,
+        variety=len(kept.varieties) or None,
+    )
+
+
+def _in_order(loader: Loader) -> bool:
+    """Whether an index stands for a row: the data set draws none at random and streams none."""
+    return not loader.iterable and not loader.uses_random
+
+
+def fields(batch: Any, name: str = "", depth: int = 3) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors of a batch with their names: keys, or positions from 0."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        yield name or "0", batch
+    elif depth and hasattr(batch, "items") and callable(batch.items):
+        for key, part in batch.items():
+            yield from fields(part, f"{name}.{key}" if name else str(key), depth - 1)
+    elif depth and isinstance(batch, list | tuple):
+        for at, part in enumerate(batch):
+            yield from fields(part, f"{name}.{at}" if name else str(at), depth - 1)
+
+
+def _main(tensors: dict[str, Any]) -> str | None:
+    """Return the name of the main input: a usual name, else token ids, else the first field."""
+    last = {name.rpartition(".")[2]: name for name in tensors}
+    usual = next((last[name] for name in _INPUTS if name in last), None)
+    tokens = (name for name, tensor in tensors.items() if rows.is_tokens(tensor))
+    return usual or next(tokens, None) or next(iter(tensors), None)
+
+
+def _label(tensors: dict[str, Any]) -> str | None:
+    """Return the name of the label: a usual name, else the last of the fields in order."""
+    last = {name.rpartition(".")[2]: name for name in tensors}
+    usual = next((last[name] for name in _LABELS if name in last), None)
+    if usual is not None or not all(name.isdigit() for name in tensors) or len(tensors) != 2:
+        return usual
+    return list(tensors)[1]
+
+
+def _on_card() -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.cuda.is_initialized())

@@ -1,0 +1,238 @@
+"""What sampled rows say: their lengths, padding, repeats, and windows of one sequence."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = [
+    "came_again",
+    "duplicated",
+    "hashes",
+    "is_mask",
+    "is_tokens",
+    "label_values",
+    "lengths",
+    "shared",
+    "shift",
+    "truncated",
+]
+
+NARROWEST = 8  # numbers of a row: shorter ones are equal by chance
+_HASHED = 512  # numbers of a float row that stand for all of it
+_PADDED = 0.2  # of the rows end in the padding
+_RUN = 2.0  # numbers it is long on average there; text ends in two equal letters seldom
+_VALUES = 50
+_WINDOWED = 1 << 17  # numbers in which windows are looked for
+_FEWEST = 3  # pairs of windows that show the stride
+_MATCHES = 400
+_ENOUGH = 4.0  # rows that should have come again, before their absence says something
+_PRIME = 0x9E3779B97F4A7C15 - (1 << 64)  # odd, as a signed 64-bit number; products wrap around
+
+
+def is_tokens(tensor: Any) -> bool:
+    """Whether these are rows of token ids: integers, [B, T] with T above 1."""
+    import torch
+
+    kinds = (torch.int64, torch.int32, torch.int16, torch.uint8)
+    return tensor.dtype in kinds and tensor.dim() == 2 and tensor.shape[1] > 1
+
+
+def is_mask(name: str, tensor: Any, tokens: Any) -> bool:
+    """Whether a field says which tokens are real."""
+    return "mask" in name and tensor.shape == tokens.shape and 0 <= int(tensor.min()) and int(
+        tensor.max()
+    ) <= 1
+
+
+def hashes(tensor: Any) -> list[int]:
+    """Return a hash of each row of [B, ...]; none of rows that are too short or constant.
+
+    Rows of floating-point numbers are hashed by 512 of their numbers, evenly spaced.
+    """
+    import torch
+
+    if tensor.dim() < 2 or tensor[0].numel() < NARROWEST:
+        return []
+    flat = tensor.detach().flatten(1)
+    if flat.is_floating_point():
+        flat = flat[:, :: max(1, flat.shape[1] // _HASHED)]
+    flat = flat[: max(1, (1 << 20) // flat.shape[1])].contiguous()
+    constant = (flat == flat[:, :1]).all(1).tolist()
+    bytes_ = flat.view(torch.uint8) if flat.dtype is not torch.uint8 else flat
+    try:
+        each = [row.tobytes() for row in bytes_.numpy()]
+    except RuntimeError:  # torch was built without NumPy
+        each = [bytes(row) for row in bytes_.tolist()]
+    return [hash(row) for row, same in zip(each, constant, strict=True) if not same]
+
+
+def lengths(
+    tokens: Sequence[Any], masks: Sequence[Any]
+) -> tuple[list[int], list[int], int | None, float | None]:
+    """Return widths of batches, real tokens of rows, the padding's id and the share of padding.
+
+    The masks count where they are there; else the padding is the value that rows end in, where
+    rows end in runs of it of several lengths. Without padding the share is 0.
+    """
+    widths = [int(batch.shape[1]) for batch in tokens]
+    if not tokens:
+        return [], [], None, None
+    sizes = Counter(len(batch) for batch in tokens)
+    usual = sizes.most_common(1)[0][0]  # a ragged last batch would shift rows against batches
+    kept = [n for n, batch in enumerate(tokens) if len(batch) == usual]
+    pad = _pad_of(tokens)
+    if masks and len(masks) == len(tokens):
+        real = [int(length) for n in kept for length in masks[n].tolist()]
+    elif pad is not None:
+        real = [int(length) for n in kept for length in (widths[n] - _tail(tokens[n], pad)).tolist()]
+    else:
+        real = [widths[n] for n in kept for _ in range(usual)]
+    room = sum(widths[n] * usual for n in kept)
+    return widths, real, pad, 1 - sum(real) / room
+
+
+def _tail(batch: Any, value: int) -> Any:
+    """Return how many numbers at the end of each row equal `value`: [B]."""
+    return (batch == value).flip(1).long().cumprod(1).sum(1)
+
+
+def _pad_of(tokens: Sequence[Any]) -> int | None:
+    last = Counter(value for batch in tokens for value in batch[:, -1].tolist())
+    value, count = last.most_common(1)[0]
+    rows = sum(len(batch) for batch in tokens)
+    if rows < 4 or count < _PADDED * rows:
+        return None
+    runs = [run for batch in tokens for run in _tail(batch, value).tolist() if run]
+    several = len(set(runs)) >= 3 and sum(runs) / len(runs) >= _RUN
+    return int(value) if several else None
+
+
+def truncated(widths: Sequence[int], real: Sequence[int]) -> float | None:
+    """Return the share of rows that fill the whole width, where all batches have one width."""
+    if len(set(widths)) != 1 or len(widths) < 2 or not real:
+        return None  # a batch as wide as its longest row is always filled by it
+    return sum(length >= widths[0] for length in real) / len(real)
+
+
+def duplicated(by_epoch: Mapping[int, Sequence[int]]) -> float | None:
+    """Return the share of sampled rows that equal an earlier row of their epoch."""
+    total = sum(map(len, by_epoch.values()))
+    if total < NARROWEST:
+        return None
+    return 1 - sum(len(set(rows)) for rows in by_epoch.values()) / total
+
+
+def came_again(
+    by_epoch: Mapping[int, Sequence[int]],
+    started: Mapping[int, Sequence[int]],
+    length: int | None,
+) -> float | None:
+    """Return the share of the later epochs' rows that an earlier epoch had, 0..1.
+
+    The first batches of two epochs tell at once where the order is kept. Else few of the rows
+    were looked at, and what they have in common is put in proportion to that.
+    """
+    epochs = sorted(by_epoch)
+    if len(epochs) < 2:
+        return None
+    firsts = [set(started[epoch]) for epoch in epochs if started.get(epoch)]
+    if any(one and one == two for one, two in pairwise(firsts)):
+        return 1.0
+    if not length:
+        return None
+    before: set[int] = set()
+    found = expected = 0.0
+    for epoch in epochs:
+        rows = set(by_epoch[epoch])
+        found += len(rows & before)
+        expected += len(rows) * min(1.0, len(before) / length)
+        before |= rows
+    return min(1.0, found / expected) if expected >= _ENOUGH else None
+
+
+def shared(
+    by_epoch: Mapping[int, Sequence[int]], trained: set[int], covered: float | None
+) -> float | None:
+    """Return the share of evaluation rows among the training rows, of which `covered` were seen."""
+    rows = {number for each in by_epoch.values() for number in each}
+    if not rows or not trained:
+        return None
+    found = len(rows & trained)
+    if found < 3 or not covered:  # one or two equal rows say nothing of all the others
+        return found / len(rows)
+    return min(1.0, found / len(rows) / covered)
+
+
+def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
+    """Return how often each value came, the most frequent first, and the share of -100.
+
+    Of floating-point labels only when they have few values.
+    """
+    import torch
+
+    if not labels:
+        return {}, None
+    every = torch.cat([batch.reshape(-1) for batch in labels])
+    if not every.is_floating_point():
+        ignored = float((every == -100).float().mean())
+        every = every[every != -100]
+    else:
+        ignored = None
+    values, counts = every.unique(return_counts=True)
+    if every.is_floating_point() and len(values) > _VALUES:
+        return {}, None
+    order = counts.argsort(descending=True, stable=True)[:_VALUES]
+    shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in values[order].tolist()]
+    return dict(zip(shown, counts[order].tolist(), strict=True)), ignored
+
+
+def shift(tokens: Sequence[Any]) -> int | None:
+    """Return how many positions apart rows are, where they are windows of one sequence.
+
+    A row's first tokens are looked for in all other rows; where the rest of the overlap is equal
+    too, both are windows of one text. The greatest common divisor of all distances is the stride.
+    None where fewer than 3 pairs overlap.
+    """
+    import torch
+
+    if not tokens:
+        return None
+    width = min(batch.shape[1] for batch in tokens)
+    least = max(NARROWEST, width // 4)
+    if width <= least:
+        return None
+    every = torch.cat([batch[:, :width].long() for batch in tokens])[: max(2, _WINDOWED // width)]
+    every = every.unique(dim=0)
+    every = every[(every != every[:, :1]).any(1)]  # an empty row is found everywhere
+    distances = _distances(every, least)
+    return math.gcd(*distances) if len(distances) >= _FEWEST else None
+
+
+def _distances(every: Any, least: int) -> list[int]:
+    """Return how far one row begins after another, for pairs that overlap by `least` and more."""
+    import torch
+
+    powers = [pow(_PRIME, n, 1 << 64) for n in range(least)]
+    weights = torch.tensor([p - (1 << 64) if p >= 1 << 63 else p for p in powers])
+    windows = (every.unfold(1, least, 1) * weights).sum(-1)  # [rows, positions]
+    heads: dict[int, list[int]] = {}
+    for row, value in enumerate(windows[:, 0].tolist()):
+        heads.setdefault(value, []).append(row)
+    found = torch.isin(windows[:, 1:], windows[:, 0]).nonzero()[:_MATCHES].tolist()
+    distances = []
+    for row, before in found:
+        at = before + 1
+        for head in heads[int(windows[row, at])]:
+            if head != row and torch.equal(every[row, at:], every[head, : every.shape[1] - at]):
+                distances.append(at)
+    return distances
+
+
+def _unused(values: Iterable[int]) -> None:
+    del values
