@@ -59,9 +59,9 @@ def test_a_script_sees_what_it_would_see_of_python(tmp_path, capsys):
     ],
 )
 def test_it_leaves_as_the_script_would(ends, code, kind, tmp_path, capsys):
-    assert_left = launched(script(tmp_path, ends))
-    assert assert_left[0] == code
-    assert [type(error) for error in assert_left[1]] == [kind]
+    left, told = launched(script(tmp_path, ends))
+    assert left == code
+    assert [type(error) for error in told] == [kind]
     capsys.readouterr()
 
 

@@ -52,7 +52,7 @@ class _Row:
     use: Use
     technique: Technique
     seen: list[tuple[Word, str]] = field(default_factory=list)
-    troubles: Sequence[str] = ()  # since it was applied
+    troubles: list[list[str]] = field(default_factory=list)  # since, for each object
 
     def effect(self, origin: str) -> Effect:
         """Return the row of the table: in effect where it is so anywhere."""
@@ -62,8 +62,11 @@ class _Row:
             if said:
                 more = f" (and on {len(said) - 1} more)" if len(said) > 1 else ""
                 how = said[0] + more
-                if self.troubles:
-                    how += f"; {len(self.troubles)} times it fell back to eager: {self.troubles[0]}"
+                troubles = [each for some in self.troubles for each in some]
+                if troubles:
+                    how += f"; but {troubles[0]}" + f" ({len(troubles)} times)" * (
+                        len(troubles) > 1
+                    )
                 return Effect(technique=str(self.use), origin=origin, word=word, how=how)
         missed = _MISSED.get(self.technique.stage, _NEVER_CALLED)
         return Effect(technique=str(self.use), origin=origin, word="refused", how=missed)
@@ -157,11 +160,11 @@ class Intervention:
         del done
         fresh, self._fresh = self._fresh, []
         for row, session in fresh:
-            row.troubles = session.troubles
             how = row.technique.read_back(session)
             why = session.refused or "it was applied but cannot be read back"
             row.seen.append(("in effect", how) if how else ("refused", why))
-            session.model = _nothing()
+        for _, session in fresh:
+            session.model = _nothing()  # it stays the script's
 
     def add_to(self, case: Case) -> Case:
         """Add what is in effect to the case; the switches are read back once more."""
@@ -209,6 +212,7 @@ class Intervention:
         """Apply one technique to one object, and note what came of it."""
         technique = row.technique
         session.refused = None
+        row.troubles.append(session.troubles[technique.id])
         if (why := technique.blocked(session.hardware, self.plan)) is not None:
             row.seen.append(("refused", why))
             return

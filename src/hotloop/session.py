@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -131,4 +132,5 @@ class ScriptSession(Subject):
     scale: Any = None  # a probe.loss_scale.LossScale around backward passes and steps
     facts: dict[str, Any] = field(default_factory=dict)  # technique id -> what it saw
     refused: str | None = None  # why the technique that was applied last changed nothing
-    troubles: list[str] = field(default_factory=list)  # what went wrong after it was applied
+    # technique id -> what went wrong after it was applied, as it happens
+    troubles: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

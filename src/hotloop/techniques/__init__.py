@@ -11,14 +11,17 @@ from hotloop.techniques import (
     cuda_graphs,
     cudnn_benchmark,
     device_prefetch,
+    dynamic_padding,
     fused_adamw,
     gc_freeze,
     lagged_loss_read,
     loader_workers,
     matmul_onednn,
+    sample_cache,
     sdpa,
     tf32,
     threads,
+    vectorised_reads,
 )
 from hotloop.techniques.base import Technique
 
@@ -34,14 +37,17 @@ ALL: tuple[Technique, ...] = (
     cuda_graphs.TECHNIQUE,
     cudnn_benchmark.TECHNIQUE,
     device_prefetch.TECHNIQUE,
+    dynamic_padding.TECHNIQUE,
     fused_adamw.TECHNIQUE,
     gc_freeze.TECHNIQUE,
     lagged_loss_read.TECHNIQUE,
     loader_workers.TECHNIQUE,
     matmul_onednn.TECHNIQUE,
+    sample_cache.TECHNIQUE,
     sdpa.TECHNIQUE,
     tf32.TECHNIQUE,
     threads.TECHNIQUE,
+    vectorised_reads.TECHNIQUE,
 )
 _BY_ID = {technique.id: technique for technique in ALL}
 

@@ -42,6 +42,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 
 _GRAPH_MODES = ("reduce-overhead", "max-autotune")
+_LONGEST = 300  # characters of a compiler's message
 # What compilers raise: their own errors are RuntimeErrors, the rest are faults met on the way.
 _FAILS = (
     *(RuntimeError, ValueError, TypeError, AttributeError, LookupError, AssertionError),
@@ -100,7 +101,7 @@ def apply(session: Subject, *, mode: str = "default", backend: str = "inductor")
         compiler: Any = lookup_backend(backend)
         if options is not None:
             compiler = partial(compiler, config_patches=options)
-        guarded = partial(_compiled_or_eager, compiler, session.troubles)
+        guarded = partial(_compiled_or_eager, compiler, session.troubles["compile"])
         for block in blocks:
             block.compile(backend=guarded)
     else:
@@ -127,7 +128,11 @@ def _compiled_or_eager(
         with config.patch(force_non_lazy_backward_lowering=True):
             return compiler(graph, inputs, **more)
     except _FAILS as error:
-        troubles.append(f"{type(error).__name__}: {' '.join(str(error).split())[:300]}")
+        troubles.append(
+            f"a graph fell back to eager: {type(error).__name__}: {' '.join(str(error).split())}"[
+                :_LONGEST
+            ]
+        )
         return plain.forward
 
 
@@ -137,6 +142,10 @@ def read_back(session: Subject) -> str | None:
 
     marked = sum(block._compiled_call_impl is not None for block in _blocks(session.model))
     graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
+    troubles = session.troubles["compile"] if isinstance(session, ScriptSession) else []
+    if isinstance(session, ScriptSession) and 0 < graphs <= len(troubles):
+        session.refused = troubles[0]
+        return None
     return f"{marked} blocks, {graphs} graphs, {breaks} graph breaks" if marked * graphs else None
 
 

@@ -137,4 +137,5 @@ TECHNIQUE = Technique(
     read_back=read_back,
     choices={"count": (2, 1, 4, 8), "ahead": (2, 4, 8)},
     nothing="the data lie in memory, and batches are cut from it in microseconds",
+    excludes=frozenset({"sample-cache"}),
 )

@@ -1,0 +1,126 @@
+"""Stand-ins for a data set inside one iterator of a DataLoader: cached, or read a batch at a time.
+
+The script's data set is not touched and never sees them; they are never pickled, because loaders
+whose workers would get them that way are left alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotloop.probe.equal import copied, equal, marks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Cache", "CachedReads", "VectorisedReads", "vectorised"]
+
+CHECKED_FIRST, CHECKED_EVERY = 8, 128  # hits of an epoch that are read again and compared
+
+
+class Cache:
+    """Samples of one data set by their index, within a limit of memory."""
+
+    def __init__(self, limit: int, troubles: list[str]) -> None:
+        self.limit, self.used, self.hits = limit, 0, 0  # bytes, bytes, reads
+        self.is_off, self._troubles = False, troubles
+        self._samples: dict[Any, Any] = {}
+        self._state: Any = None
+        self._since = 0  # hits of this epoch
+
+    def begin(self, data: Any) -> None:
+        """Start an epoch; what was kept of a data set that has changed since is forgotten."""
+        state = marks(data)
+        if state != self._state:
+            self._samples.clear()
+            self.used = 0
+        self._state, self._since = state, 0
+
+    def read(self, data: Any, index: Any) -> Any:
+        """Return data[index], from memory where it is there."""
+        if self.is_off or not isinstance(index, int):
+            return data[index]
+        if index not in self._samples:
+            return self._keep(index, data[index])
+        self.hits, self._since = self.hits + 1, self._since + 1
+        kept = self._samples[index]
+        if self._since <= CHECKED_FIRST or self._since % CHECKED_EVERY == 0:
+            now = data[index]
+            if not equal(now, kept):
+                self._turn_off(f"sample {index} was another one when it was read again")
+            return now
+        return copied(kept)
+
+    def _keep(self, index: int, sample: Any) -> Any:
+        from hotloop.probe.describe import nbytes
+
+        self.used += nbytes(sample) + 512  # bytes; 512 for Python's own objects, about
+        if self.used > self.limit:
+            self._turn_off(f"its samples do not fit into {self.limit / 1e9:.1f} GB")
+        else:
+            self._samples[index] = copied(sample)
+        return sample
+
+    def _turn_off(self, why: str) -> None:
+        self.is_off = True
+        self._troubles.append(f"it was ended: {why}")
+        self._samples.clear()
+
+
+class CachedReads:
+    """A data set whose samples come from a cache."""
+
+    def __init__(self, data: Any, cache: Cache) -> None:
+        self._data, self._cache = data, cache
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._cache.read(self._data, index)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+class VectorisedReads:
+    """A data set that gives a whole batch, collated, for a list of indices."""
+
+    def __init__(self, data: Any, collate: Any) -> None:
+        self._data, self._collate = data, collate
+        self._first = True
+
+    def __getitems__(self, indices: Sequence[int]) -> Any:  # the name that torch's fetcher calls
+        if self._first:  # of each epoch: as the script has it
+            self._first = False
+            return self._collate([self._data[index] for index in indices])
+        return vectorised(self._data, indices)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._data[index]
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+def vectorised(data: Any, indices: Sequence[int]) -> Any:
+    """Return what default_collate makes of these samples, by one indexing of the data set.
+
+    Raises what indexing with a tensor raises where the data set was not made for it.
+    """
+    import torch
+    from torch.utils.data import Subset
+
+    if isinstance(data, Subset):
+        return vectorised(data.dataset, [data.indices[index] for index in indices])
+    return _as_collated(data[torch.as_tensor(list(indices))])
+
+
+def _as_collated(batch: Any) -> Any:
+    """Return tensors in the containers that default_collate gives them in."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return batch.contiguous()
+    if type(batch) in (tuple, list):
+        return [_as_collated(each) for each in batch]
+    if type(batch) is dict:
+        return {key: _as_collated(each) for key, each in batch.items()}
+    raise TypeError(f"a {type(batch).__name__} is no batch of tensors")

@@ -1,0 +1,44 @@
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+import hotloop.probe.frames as frames
+from hotloop.core.finding import Place
+from hotloop.probe.frames import DEEPEST, here, is_own, shown, walk
+
+
+def test_own_is_what_no_library_and_no_generator_wrote():
+    assert is_own(__file__)
+    assert is_own("train.py")
+    assert is_own("<ipython-input-3-abc>")
+    assert not is_own("<frozen importlib._bootstrap>")
+    assert not is_own("<string>")
+    assert not is_own(json.__file__)
+    assert not is_own(torch.__file__)
+    assert not is_own(frames.__file__)
+
+
+def test_here_is_the_innermost_own_line():
+    assert here() == Place(file=__file__, line=sys._getframe().f_lineno)
+    line = sys._getframe().f_lineno + 1
+    assert sorted([3, 1], key=lambda _: here().line)[0] in {1, 3} and here().line == line
+
+
+def test_a_walk_is_innermost_first_and_of_bounded_depth():
+    def deep(left: int):
+        return walk(sys._getframe()) if left == 0 else deep(left - 1)
+
+    stack = deep(40)
+    assert len(stack) == DEEPEST
+    assert {code.co_name for code, _ in stack} == {"deep"}
+    assert walk(None) == ()
+
+
+def test_a_stack_is_shown_with_absolute_files_and_whose_they_are():
+    code = compile("def f(): pass", "somewhere.py", "exec")
+    own, library = shown(((code, 7), (json.dumps.__code__, 0)))
+    assert (own.file, own.line, own.own) == (str(Path("somewhere.py").absolute()), 7, True)
+    assert (library.own, library.function) == (False, "dumps")
+    assert library.line == json.dumps.__code__.co_firstlineno, "unknown lines: the function's"
