@@ -72,7 +72,7 @@ def test_a_code_of_ours_replaces_the_scripts(tmp_path):
 
 
 def test_a_traceback_has_no_frame_of_ours_not_even_in_what_it_was_raised_from(tmp_path, capsys):
-    text = "def f():\n    1 / 0\ntry:\n    f()\nexcept ZeroDivisionError as e:\n    raise KeyError(2) from e"
+    text = "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise KeyError(2) from error"
     assert launched(script(tmp_path, text))[0] == 1
     path = tmp_path / "train.py"
     plain = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60)
@@ -149,7 +149,8 @@ def test_the_command_is_what_follows_python():
 def test_an_interrupted_script_dies_of_the_signal_when_its_exit_handlers_are_done(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(
-        "import atexit\natexit.register(print, 'handler')\nprint('begin')\nraise KeyboardInterrupt\n"
+        "import atexit\natexit.register(print, 'handler')\nprint('begin')\n"
+        "raise KeyboardInterrupt\n"
     )
     code = (
         "import sys; from hotloop.launch import Target, run\n"

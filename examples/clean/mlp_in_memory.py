@@ -18,7 +18,7 @@ def make_data(n, seed):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--lr", type=float, default=1e-3)

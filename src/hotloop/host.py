@@ -20,12 +20,15 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.env import ENV
 from hotloop.launch import Stopped
 from hotloop.probe.arrivals import Arrivals
+from hotloop.probe.card import Card
 from hotloop.probe.doors import Doors
 from hotloop.probe.frames import here
+from hotloop.probe.readings import Readings
 from hotloop.probe.sampler import Sampler
 from hotloop.probe.surroundings import Surroundings
 from hotloop.probe.tape import BITS, Code, Tape
 from hotloop.probe.tracked import Configs
+from hotloop.probe.watchers import watchers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +98,9 @@ class Host:
         self.watchers: list[Any] = [
             self.configs,
             self.surroundings,
+            Card(self.doors),
+            Readings(self.doors),
+            *(watchers(self) if limits.probing else []),
         ]  # further listeners: probes of models and batches, techniques
         self._first: float | None = None  # seconds, when training began
         self._raised = 0

@@ -100,7 +100,7 @@ class Intervention:
         """Be told by `host` from now on."""
         self._host = host
         host.watchers.append(self)
-        host.doors.arrivals = any(row.technique.stage in _OF_A_MODEL for row in self._rows)
+        host.doors.arrivals = bool(self._of(Stage.PROCESS, *_OF_A_MODEL))
 
     # What the host tells.
 
@@ -139,6 +139,7 @@ class Intervention:
         for row in self._of(*_OF_A_MODEL):
             self._put_in(row, session)
         doors = self._doors
+        doors.settled |= bool(self._of(Stage.COMPILE))
         if session.forward is not bare:
             doors.around[id(module)] = partial(_called, calls, session.forward)
             weakref.finalize(module, doors.around.pop, id(module), None).atexit = False

@@ -28,12 +28,16 @@ print(json.dumps(detect().to_json()))
 
 
 def asked_plan(
-    added: Sequence[str], plan_file: Path | None, *, look: Callable[[], Hardware] | None = None
+    added: Sequence[str],
+    plan_file: Path | None,
+    *,
+    here: bool = True,
+    look: Callable[[], Hardware] | None = None,
 ) -> tuple[Plan, Mapping[str, str]]:
     """Return the plan and who asked for each technique.
 
     Raises PlanError for what is unknown or contradictory, and for what was typed and cannot work
-    on this machine. `look` is a seam.
+    on this machine; with `here` unset the machine is not asked. `look` is a seam.
     """
     uses = [parse_use(text) for texts in added for text in texts.split(",") if text]
     plan = Plan(micro_batch=1) if plan_file is None else read_plan(plan_file)
@@ -47,7 +51,7 @@ def asked_plan(
         plan = plan.plus(use.id, **dict(use.choice))
         origins[use.id] = "--with"
     check_words(plan, host=Host.SCRIPT)
-    if any(find(id).blocked is not anywhere for id in typed):
+    if here and any(find(id).blocked is not anywhere for id in typed):
         check(plan, (look or machine)(), origins, host=Host.SCRIPT)
     return plan, origins
 

@@ -1,4 +1,4 @@
-"""Job, what a recipe wants trained, and the sessions: the mutable objects that techniques change."""
+"""Job, what a recipe wants trained, and the sessions, the mutable objects techniques change."""
 
 from __future__ import annotations
 

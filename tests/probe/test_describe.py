@@ -49,7 +49,10 @@ def test_a_collate_function_of_the_project_has_a_place():
         return torch.stack(samples)
 
     seen = facts(Squares(), collate_fn=stack)
-    assert (seen.collate, seen.collate_place) == ("stack", Place(file=__file__, line=line_of(stack)))
+    assert (seen.collate, seen.collate_place) == (
+        "stack",
+        Place(file=__file__, line=line_of(stack)),
+    )
 
 
 def test_a_subset_is_looked_through():

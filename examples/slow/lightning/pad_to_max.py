@@ -15,7 +15,7 @@ IGNORE = -100
 
 
 class SpeechData(L.LightningDataModule):
-    def __init__(self, max_len=320, batch_size=10):
+    def __init__(self, max_len=192, batch_size=10):
         super().__init__()
         self.max_len = max_len
         self.batch_size = batch_size

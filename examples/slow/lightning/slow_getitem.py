@@ -26,7 +26,7 @@ def write_records(path, n, seed):
             label = int(rng.integers(4))
             angle = label * np.pi / 4 + rng.normal(scale=0.1)
             wave = np.sin(30 * (xx * np.cos(angle) + yy * np.sin(angle)) + rng.uniform(0, 6))
-            pixels = 127 + 60 * wave + rng.normal(scale=50, size=wave.shape)
+            pixels = 127 + 60 * wave + rng.normal(scale=30, size=wave.shape)
             pixels = pixels.clip(0, 255).astype(np.uint8)
             lines = b"".join(b"\x01" + np.diff(row, prepend=0).tobytes() for row in pixels)
             blob = base64.b64encode(zlib.compress(lines)).decode()

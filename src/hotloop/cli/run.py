@@ -53,7 +53,7 @@ def run(args: Sequence[str]) -> int:
     target = target_of(options)
     from hotloop.scriptplan import asked_plan
 
-    plan, origins = asked_plan(options.added, options.plan)
+    plan, origins = asked_plan(options.added, options.plan, here=not options.suggest)
     if options.suggest:
         return _suggest(target, plan)
     from hotloop.host import Limits

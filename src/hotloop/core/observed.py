@@ -81,6 +81,8 @@ class Steps:
     nonfinite: int | None = None  # first step whose loss was NaN or infinite
     main_cpu: float | None = None  # share of the step time the main thread was computing, 0..1
     starved: float | None = None  # share of sampled steps where the card was done first (run-ahead)
+    # forward, backward, optimizer -> seconds on the card's own clock, sampled steps (one in 8)
+    card: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     flops: float | None = None  # floating-point operations of one optimizer step, counted
 
 

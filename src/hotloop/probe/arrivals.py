@@ -57,7 +57,8 @@ class Arrivals:
         inner = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module  # the instance's: what the class defines shows again
+            # The class's shows again; it may be gone, where another hook wrapped the loader too.
+            vars(loader).pop("exec_module", None)
             inner(module)
             if (then := self._waiting.pop(name, None)) is not None:
                 then()

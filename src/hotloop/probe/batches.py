@@ -5,6 +5,7 @@ Only what lies in the host's memory is read, and of each batch a million numbers
 
 from __future__ import annotations
 
+import linecache
 import statistics
 import sys
 from collections import defaultdict
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Batches", "fields"]
 
-_FIRST, _MOST = 16, 96  # batches of an epoch's start, and of all, that are kept
+_MOST = 48  # batches that are kept; of later ones only hashes
+_HASHED = 1 << 15  # rows
 _LARGEST = 1 << 20  # numbers of a batch that are looked at
 _KEPT = 1 << 21  # numbers that are kept of one loader
+_FLOATS = 4096  # of a label of a batch: a target that is a picture has no values to count
+_LINES = 30  # of a __getitem__ that are searched for random numbers
 _LABELS = ("labels", "label", "targets", "target", "y")
 _INPUTS = ("input_ids", "inputs", "input", "x", "tokens", "ids")
 
@@ -56,6 +60,7 @@ class Kept:
     labels: list[Any] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  # rows of each batch
     hashes: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # by epoch
+    hashed: int = 0
     started: dict[int, list[int]] = field(default_factory=dict)  # of each epoch's first batch
     decoded: str | None = None
 
@@ -74,11 +79,13 @@ class Batches:
         self._fetches.put_up()
 
     def iterating(self, loader: Any, iterator: Any) -> None:
-        """Begin an epoch; its first batch is looked at."""
-        number = self._host.doors._numbers_of_loader(loader)
+        """Begin an epoch. Its first batches are looked at: they tell whether the order is kept."""
+        doors = self._host.doors
+        doors.look, doors.wake = True, doors.updates + 1
+        number = next(b.number for b in self._host.loaders if b.thing() is loader)
         kept = self._kept.setdefault(number, Kept())
         kept.epoch, kept.in_epoch = kept.epoch + 1, 0
-        self._fetches.began(iterator, number)
+        self._fetches.began(loader, number)
 
     def took(self, number: int, batch: Any) -> None:
         """Keep what the probe needs of a batch."""
@@ -102,37 +109,40 @@ class Batches:
         made = self._made
         if made.count and made.label in (None, "target") and len(given) == 2:
             made.label = "target"
-            if plain(given[1][1]) and len(made.labels) < made.count:
-                made.shapes.setdefault("target", tuple(given[1][1].shape))
-                made.labels.append(given[1][1].detach().reshape(-1)[:_LARGEST].clone())
+            target = given[1][1]
+            if plain(target) and target.device.type == "cpu" and len(made.labels) < made.count:
+                made.shapes.setdefault("target", tuple(target.shape))
+                _keep_label(made, target)
 
     def _keep(self, kept: Kept, found: dict[str, Any], batch: Any) -> None:
         tensors = {n: t for n, t in found.items() if plain(t) and t.device.type == "cpu"}
         kept.in_epoch += 1
-        if not tensors or kept.count >= _MOST or kept.numbers > _KEPT:
+        if not tensors:
             return
-        kept.count += 1
         if not kept.shapes:
             kept.shapes = {name: tuple(t.shape) for name, t in tensors.items()}
             kept.main, kept.label = _main(tensors), _label(tensors)
             kept.pinned = any(t.is_pinned() for t in tensors.values()) if _on_card() else None
+        main = tensors.get(kept.main or "")
+        if main is not None and main.dim() and kept.hashed < _HASHED:
+            hashes = rows.hashes(main)
+            kept.hashed += len(hashes)
+            kept.hashes[kept.epoch] += hashes
+            if kept.in_epoch == 1:
+                kept.started[kept.epoch] = hashes
+        if kept.count >= _MOST or kept.numbers > _KEPT:
+            return
+        kept.count += 1
         kept.bytes.append(nbytes(batch))
         kept.dtypes |= {str(t.dtype).removeprefix("torch.") for t in tensors.values()}
-        main = tensors.get(kept.main) if kept.main is not None else None
         if main is not None and main.dim():
             self._keep_rows(kept, main, tensors)
-        label = tensors.get(kept.label) if kept.label is not None else None
-        if label is not None:
-            kept.labels.append(label.detach().reshape(-1)[:_LARGEST].clone())
-            kept.numbers += min(label.numel(), _LARGEST)
+        if (label := tensors.get(kept.label or "")) is not None:
+            _keep_label(kept, label)
 
     def _keep_rows(self, kept: Kept, main: Any, tensors: dict[str, Any]) -> None:
         kept.varieties.add(tuple(main.shape))
         kept.sizes.append(main.shape[0])
-        hashes = rows.hashes(main)
-        kept.hashes[kept.epoch] += hashes
-        if kept.in_epoch == 1:
-            kept.started[kept.epoch] = hashes
         if not rows.is_tokens(main):
             return
         some = main.detach()[: max(1, _LARGEST // max(1, main.shape[1]))]
@@ -148,7 +158,9 @@ class Batches:
 
     def again(self) -> float | None:
         """Return the share of the training batches whose rows had come in an earlier epoch."""
-        return max((a for k in self._kept.values() if (a := self._again(k)) is not None), default=None)
+        return max(
+            (a for k in self._kept.values() if (a := self._again(k)) is not None), default=None
+        )
 
     def _again(self, kept: Kept) -> float | None:
         if kept.epoch < 2:
@@ -209,7 +221,10 @@ class Batches:
             length = loaders[number].length
             if not length:
                 return None
-            seen, lengths = seen + len({h for e in kept.hashes.values() for h in e}), lengths + length
+            seen, lengths = (
+                seen + len({h for e in kept.hashes.values() for h in e}),
+                lengths + length,
+            )
         return min(1.0, seen / lengths) if lengths else None
 
     def _loader(self, loader: Loader, kept: Kept) -> Loader:
@@ -226,12 +241,16 @@ class Batches:
         )
 
 
-def _facts(
-    kept: Kept, loader: Loader | None, trained: set[int], covered: float | None
-) -> Facts:
+def _keep_label(kept: Kept, label: Any) -> None:
+    some = label.detach().reshape(-1)[: _FLOATS if label.is_floating_point() else _LARGEST]
+    kept.labels.append(some.clone())
+    kept.numbers += some.numel()
+
+
+def _facts(kept: Kept, loader: Loader | None, trained: set[int], covered: float | None) -> Facts:
     """Return the facts of one loader's batches."""
     widths, lengths, pad, found = rows.lengths(kept.tokens, kept.masks)
-    shifted = rows.shift(kept.tokens) if loader is None or _in_order(loader) else None
+    shifted = rows.shift(kept.tokens) if loader is not None and _is_indexed(loader) else None
     values, ignored = rows.label_values(kept.labels)
     evaluates = loader is not None and loader.role != "train"
     return Facts(
@@ -246,8 +265,8 @@ def _facts(
         truncated=rows.truncated(widths, lengths) if found else None,
         ignored=ignored,
         duplicated=rows.duplicated(kept.hashes),
-        shifted=None if loader is None else shifted,
-        overlap=min(widths) / shifted if shifted and widths and loader is not None else None,
+        shifted=shifted,
+        overlap=min(widths) / shifted if shifted else None,
         in_evaluation=rows.shared(kept.hashes, trained, covered) if evaluates else None,
         label=kept.label,
         labels=values,
@@ -257,9 +276,14 @@ def _facts(
     )
 
 
-def _in_order(loader: Loader) -> bool:
+def _is_indexed(loader: Loader) -> bool:
     """Whether an index stands for a row: the data set draws none at random and streams none."""
-    return not loader.iterable and not loader.uses_random
+    if loader.iterable or loader.uses_random:
+        return False
+    if loader.uses_random is None and loader.getitem is not None:  # workers: only the code tells
+        file, first = loader.getitem.file, loader.getitem.line or 1
+        return not any("rand" in linecache.getline(file, first + n) for n in range(_LINES))
+    return True
 
 
 def fields(batch: Any, name: str = "", depth: int = 3) -> Iterator[tuple[str, Any]]:

@@ -43,12 +43,12 @@ def nbytes(batch: Any) -> int:
 
 def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
     """Return a DataLoader's settings; what only use can tell is left open."""
-    from torch.utils.data import IterableDataset, RandomSampler, SequentialSampler, TensorDataset
+    from torch.utils.data import IterableDataset, TensorDataset
 
-    data, sampler = whole(loader.dataset), getattr(loader, "sampler", None)
-    getitem = getattr(type(data), "__getitem__", None) or getattr(type(data), "__iter__", None)
+    data, sampler = whole(loader.dataset), _sampler(loader)
+    iterable = isinstance(data, IterableDataset)
+    getitem = getattr(type(data), "__iter__" if iterable else "__getitem__", None)
     collate = loader.collate_fn
-    known: dict[type, bool] = {RandomSampler: True, SequentialSampler: False}
     return Loader(
         key=key,
         place=place,
@@ -64,11 +64,11 @@ def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
         persistent=bool(loader.persistent_workers),
         prefetch_factor=loader.prefetch_factor,
         drop_last=bool(loader.drop_last),
-        shuffle=known.get(type(sampler)),
+        shuffle=_shuffles(sampler),
         sampler=type(sampler).__name__,
         in_order=getattr(loader, "in_order", True),
-        iterable=isinstance(data, IterableDataset),
-        worker_info=_asks_for_worker(data) if isinstance(data, IterableDataset) else None,
+        iterable=iterable,
+        worker_info=_asks_for_worker(data) if iterable else None,
         vectorised=hasattr(data, "__getitems__"),
         in_memory=True if isinstance(data, TensorDataset) else None,
         dataset_bytes=nbytes(data.tensors) if isinstance(data, TensorDataset) else None,
@@ -82,6 +82,27 @@ def whole(data: Any) -> Any:
     while isinstance(data, Subset) and type(data).__getitem__ is Subset.__getitem__:
         data = data.dataset
     return data
+
+
+def _sampler(loader: Any) -> Any:
+    """Return what decides the order; the sampler of a batch sampler that was handed in."""
+    batches = loader.batch_sampler
+    while hasattr(batches, "batch_sampler"):  # Accelerate's shard of one
+        batches = batches.batch_sampler
+    if batches is None:
+        return loader.sampler
+    return getattr(batches, "sampler", batches)
+
+
+def _shuffles(sampler: Any) -> bool | None:
+    from torch.utils.data import RandomSampler, SequentialSampler
+
+    if isinstance(sampler, RandomSampler):
+        return True
+    if type(sampler) is SequentialSampler:
+        return False
+    told = getattr(sampler, "shuffle", None)  # DistributedSampler
+    return told if isinstance(told, bool) else None
 
 
 def _length(thing: Any) -> int | None:

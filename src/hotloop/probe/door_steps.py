@@ -26,14 +26,15 @@ def loaders(doors: Doors) -> None:
     from torch.utils.data import dataloader
 
     base, mark, tape = dataloader._BaseDataLoaderIter, doors.tape.mark, doors.tape
+    numbers: dict[int, int] = {}  # id of an iterator, which must not show it, -> of its loader
 
     def built(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
         started = _clock()
-        self._hotloop = LAST
+        numbers.pop(id(self), None)  # another's, that is gone
         old_init(self, loader, *args, **kwargs)
         ended = _clock()
         number = doors.guarded(doors.listener.iterating, loader, self)
-        self._hotloop = LAST if number is None else min(number, LAST)
+        numbers[id(self)] = LAST if number is None else min(number, LAST)
         doors.quietly(epoch, self, started, ended)
 
     def reset(self: Any, loader: Any, first_iter: bool = False) -> None:
@@ -43,7 +44,7 @@ def loaders(doors: Doors) -> None:
             doors.quietly(epoch, self, started, _clock())
 
     def epoch(iterator: Any, started: int, ended: int) -> None:
-        number = getattr(iterator, "_hotloop", LAST)
+        number = numbers.get(id(iterator), LAST)
         tape.note(Code.ITERATE, number, at=started)
         tape.note(Code.ITERATE_END, number, at=ended)
 
@@ -51,7 +52,7 @@ def loaders(doors: Doors) -> None:
         if _me() != tape.thread:
             return old_next(self)
         try:
-            number = self._hotloop << 5
+            number = numbers.get(id(self), LAST) << 5
             mark(_clock() << BITS | number)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             doors.failed(error)
@@ -72,15 +73,19 @@ def loaders(doors: Doors) -> None:
     old_init = doors.replace(base, "__init__", functools.wraps(base.__init__)(built))
     old_reset = doors.replace(base, "_reset", functools.wraps(base._reset)(reset))
     old_next = doors.replace(base, "__next__", functools.wraps(base.__next__)(next_batch))
-    _after_init(doors, dataloader.DataLoader, doors.listener.built_loader)
+    _asking(doors, dataloader.DataLoader)
+
+
+def _asking(doors: Doors, cls: Any) -> None:
+    """Tell of each new loader, and when an iterator of one is asked for."""
+    _after_init(doors, cls, doors.listener.built_loader)
 
     def iterate(self: Any) -> Any:
-        if _me() == tape.thread:
+        if _me() == doors.tape.thread:
             doors.guarded(doors.listener.asked, self)
-        return old_iterate(self)
+        return old(self)
 
-    plain = dataloader.DataLoader.__iter__
-    old_iterate = doors.replace(dataloader.DataLoader, "__iter__", functools.wraps(plain)(iterate))
+    old = doors.replace(cls, "__iter__", functools.wraps(cls.__iter__)(iterate))
 
 
 def _after_init(doors: Doors, cls: Any, tell: Callable[[Any], None]) -> None:
@@ -109,6 +114,8 @@ def backward(doors: Doors) -> None:
                 return old(tensors, *args, **kwargs)
             try:
                 mark(_clock() << BITS | 8)
+                if doors.timed is not None:
+                    doors.timed(8)
             except Exception as error:  # noqa: BLE001 - kept, and told in the report
                 doors.failed(error)
                 return old(tensors, *args, **kwargs)
@@ -120,6 +127,8 @@ def backward(doors: Doors) -> None:
                 return old(tensors, *args, **kwargs)
             finally:
                 mark(_clock() << BITS | 9)
+                if doors.timed is not None:
+                    doors.quietly(doors.timed, 9)
 
         return backward
 
@@ -144,6 +153,8 @@ def optimizers(doors: Doors) -> None:
             if number is None:
                 number = doors.number_of(stepped, listener.updates)
             mark(_clock() << BITS | number << 5 | 10)
+            if doors.timed is not None:
+                doors.timed(10)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             doors.failed(error)
 
@@ -153,6 +164,8 @@ def optimizers(doors: Doors) -> None:
         try:
             mark(_clock() << BITS | numbers.get(id(stepped), LAST) << 5 | 11)
             doors.updates += 1
+            if doors.timed is not None:
+                doors.timed(11)
             wanted = doors.updates >= doors.wake
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             doors.failed(error)

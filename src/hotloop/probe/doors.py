@@ -88,7 +88,9 @@ class Doors:
         # What techniques put in; empty or None costs a truth test.
         self.around: dict[int, Callable[..., Any]] = {}  # id of an outermost module -> its caller
         self.through: Callable[..., Any] | None = None  # runs the backward passes
+        self.timed: Callable[[int], None] | None = None  # told the codes of calls: probe/card.py
         self.arrivals = False  # tell of each outermost module's first call with gradients
+        self.settled = False  # learn no more: compiled code is guarded by Module.__call__
         self._arrived: set[int] = set()
         self._replaced: list[tuple[Any, str, Any]] = []
         self._hooks: list[Any] = []
@@ -123,6 +125,10 @@ class Doors:
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             self.failed(error)
 
+    def when_down(self, thing: Any) -> None:
+        """Call `thing.remove` when the doors are taken down."""
+        self._hooks.append(thing)
+
     def replace(self, owner: Any, name: str, new: Any) -> Any:
         """Set owner.name and return what was there; `take_down` puts it back."""
         old = getattr(owner, name)
@@ -144,7 +150,7 @@ class Doors:
             hook.remove()
         self._hooks.clear()
         self.around.clear()
-        self.through, self.arrivals = None, False
+        self.through, self.arrivals, self.timed = None, False, None
 
     def put_up(self) -> None:
         """Put up all doors; torch has been imported."""
@@ -172,7 +178,7 @@ class Doors:
 
     def learn(self) -> None:
         """See every module's call again, because an unknown outermost one may come."""
-        if not self.learning and self.fault is None:
+        if not self.learning and not self.settled and self.fault is None:
             self.learning = True
             self._set_call(0)
 

@@ -65,17 +65,17 @@ class Fetches:
     def __init__(self, doors: Any) -> None:
         self._doors = doors
         self._timed: dict[int, Timed] = {}
-        self._loaders: dict[int, int] = {}  # id of a fetcher -> its loader's number
+        # id() of data set and collate function -> loader's number; loaders keep both alive
+        self._loaders: dict[tuple[int, int], int] = {}
 
     def of(self, number: int) -> Timed:
         """Return what was timed of a loader."""
         return self._timed.setdefault(number, Timed())
 
-    def began(self, iterator: Any, number: int) -> None:
-        """Learn whose fetcher this is."""
-        fetcher = getattr(iterator, "_dataset_fetcher", None)
-        if fetcher is not None:
-            self._loaders[id(fetcher)] = number
+    def began(self, loader: Any, number: int) -> None:
+        """Learn what this loader fetches from, if it does so in this process."""
+        if loader.num_workers == 0:
+            self._loaders[id(loader.dataset), id(loader.collate_fn)] = number
 
     def put_up(self) -> None:
         """Put a door before every fetch; it looks only while the others do."""
@@ -86,17 +86,19 @@ class Fetches:
         def door(old: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(old)
             def fetched(fetcher: Any, index: Any) -> Any:
-                if not doors.look or id(fetcher) not in self._loaders:
+                if not doors.look:
                     return old(fetcher, index)
-                return self._look(old, fetcher, index)
+                number = self._loaders.get((id(fetcher.dataset), id(fetcher.collate_fn)))
+                if number is None:
+                    return old(fetcher, index)
+                return self._look(old, fetcher, index, self.of(number))
 
             return fetched
 
         cls = fetch._MapDatasetFetcher
         doors.replace(cls, "fetch", door(cls.fetch))
 
-    def _look(self, old: Callable[..., Any], fetcher: Any, index: Any) -> Any:
-        timed = self.of(self._loaders[id(fetcher)])
+    def _look(self, old: Callable[..., Any], fetcher: Any, index: Any, timed: Timed) -> Any:
         data, collate = fetcher.dataset, fetcher.collate_fn
         before = self._doors.guarded(_states)
         seen = _Data(data, timed)
@@ -152,5 +154,7 @@ def _digest(item: Any, depth: int = 3) -> Any:
     if depth and isinstance(item, dict):
         return tuple(_digest(part, depth - 1) for part in list(item.values())[:_EACH])
     if hasattr(item, "tobytes") and hasattr(item, "nbytes"):
-        return item.tobytes() if item.nbytes < 1 << 16 else item.ravel()[:: item.size // 512].tobytes()
+        return (
+            item.tobytes() if item.nbytes < 1 << 16 else item.ravel()[:: item.size // 512].tobytes()
+        )
     return item if isinstance(item, int | float | str | bytes | bool) else None

@@ -14,7 +14,7 @@ from hotloop.core.observed import Frame
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["here", "is_own", "shown", "walk"]
+__all__ = ["here", "is_own", "shown", "spot", "walk"]
 
 DEEPEST = 24  # frames of a stack that are kept
 _HOTLOOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -66,9 +66,15 @@ def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
 
 def here() -> Place | None:
     """Return the innermost line of the project's own code that is running in this thread."""
+    found = spot()
+    return found and Place(file=os.path.abspath(found[0]), line=found[1])
+
+
+def spot() -> tuple[str, int] | None:
+    """Return file and line of the same, for what is passed often."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(file := frame.f_code.co_filename):
-            return Place(file=os.path.abspath(file), line=frame.f_lineno)
+            return file, frame.f_lineno
         frame = frame.f_back
     return None

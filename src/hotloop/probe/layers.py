@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
+import sys
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.finding import Place
 from hotloop.probe.describe import own_code
+from hotloop.probe.frames import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +66,7 @@ def layers(root: Any) -> dict[int, Layer]:
         for child in module.modules()
         if child is not module
     }
-    places = {kind: own_code(kind) for kind in {type(module) for module in root.modules()}}
+    places = {kind: _place(kind) for kind in {type(module) for module in root.modules()}}
     return {
         id(module): _layer(name, module, places[type(module)], id(module) in inner)
         for name, module in root.named_modules()
@@ -96,6 +99,12 @@ def _layer(name: str, module: Any, place: Place | None, within_attention: bool) 
         product=convolution or isinstance(module, nn.Linear),
         within_attention=within_attention,
     )
+
+
+def _place(kind: type) -> Place | None:
+    """Return where a class of the project's own is written; the sources of others are not read."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return own_code(kind) if file is None or is_own(os.path.abspath(file)) else None
 
 
 def _is_compiled(module: Any) -> bool:
@@ -179,7 +188,7 @@ def _inner(root: Any, parts: list[str]) -> Any:
 
 def _assigned(cls: type, attribute: str) -> Place | None:
     """Return the line of `self.attribute =` in a class of the project's own."""
-    place = own_code(cls)
+    place = _place(cls)
     if place is None:
         return None
     try:

@@ -22,8 +22,8 @@ FIRST, LEAST, MOST, GROWS_AFTER = 2.0**16, 1.0, 2.0**24, 2000
 class LossScale:
     """One scale for all networks of a script."""
 
-    def __init__(self, scale: float = FIRST) -> None:
-        self.scale, self.steps, self.skipped = scale, 0, 0
+    def __init__(self, troubles: list[str], scale: float = FIRST) -> None:
+        self.scale, self._troubles = scale, troubles
         self._parameters: list[weakref.ref[Any]] = []
         self._good = 0  # steps since the scale was changed
         self._overflowed = False
@@ -72,12 +72,12 @@ class LossScale:
     def after(self, optimizer: Any, *_: Any) -> None:
         """Give them back, as zeros, and change the scale."""
         del optimizer
-        self.steps += 1
         for tensor, gradient in self._held:
             tensor.grad = gradient
         self._held = []
         if self._overflowed:
-            self.skipped += 1
+            at_least = " at the least scale" if self.scale == LEAST else ""
+            self._troubles.append(f"a step whose gradients overflowed was left out{at_least}")
             self.scale, self._good = max(LEAST, self.scale / 2), 0
         else:
             self._good += 1

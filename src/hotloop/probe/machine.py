@@ -20,7 +20,7 @@ from hotloop.core.hardware import Device, Hardware
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["detect", "readings"]
+__all__ = ["card_handle", "detect", "import_nvml", "readings"]
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 DEVICES: tuple[Device, ...] = ("cuda", "mps", "cpu")  # in the order in which `auto` prefers them
@@ -79,7 +79,7 @@ def readings(device: str, *, torch: Any = None, nvml: Any = None) -> dict[str, f
         now["device_bytes"] = stats.get("allocated_bytes.all.current")
         now["device_peak_bytes"] = stats.get("allocated_bytes.all.peak")
         uuid = str(torch.cuda.get_device_properties(device).uuid)
-        now["device_percent"] = _gpu_percent(uuid, nvml or _import_nvml())
+        now["device_percent"] = _gpu_percent(uuid, nvml or import_nvml())
     return now
 
 
@@ -237,7 +237,8 @@ def _cpu_percent() -> float | None:
 
 
 @functools.lru_cache(maxsize=1)
-def _import_nvml() -> Any:
+def import_nvml() -> Any:
+    """Return the module of nvidia-ml-py, or None where it is not installed."""
     try:
         return importlib.import_module("pynvml")  # the module name of nvidia-ml-py
     except ImportError:
@@ -245,7 +246,7 @@ def _import_nvml() -> Any:
 
 
 @functools.lru_cache(maxsize=8)
-def _card_handle(uuid: str, nvml: Any) -> Any:
+def card_handle(uuid: str, nvml: Any) -> Any:
     """Return NVML's handle; by uuid, because CUDA_VISIBLE_DEVICES renumbers the cards for CUDA."""
     try:
         nvml.nvmlInit()
@@ -255,7 +256,7 @@ def _card_handle(uuid: str, nvml: Any) -> Any:
 
 
 def _gpu_percent(uuid: str, nvml: Any) -> float | None:
-    handle = _card_handle(uuid, nvml) if nvml else None
+    handle = card_handle(uuid, nvml) if nvml else None
     if handle is None:
         return None
     try:

@@ -126,7 +126,8 @@ class Models:
             self._watch_frozen(seen, module, calls)
         for call in calls:
             call.output = None
-        seen.passes.append(tuple(calls))
+        if calls or not seen.layers:  # later, inner calls are not told of any more
+            seen.passes.append(tuple(calls))
 
     def stepped(self, done: int) -> None:
         """See which parameters have a gradient or were changed by now."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "came_again",
@@ -27,6 +27,8 @@ NARROWEST = 8  # numbers of a row: shorter ones are equal by chance
 _HASHED = 512  # numbers of a float row that stand for all of it
 _PADDED = 0.2  # of the rows end in the padding
 _RUN = 2.0  # numbers it is long on average there; text ends in two equal letters seldom
+_LENGTHS = 3  # of such runs that differ
+_INSIDE = 0.05  # of the other positions hold the padding's value
 _VALUES = 50
 _WINDOWED = 1 << 17  # numbers in which windows are looked for
 _FEWEST = 3  # pairs of windows that show the stride
@@ -39,15 +41,18 @@ def is_tokens(tensor: Any) -> bool:
     """Whether these are rows of token ids: integers, [B, T] with T above 1."""
     import torch
 
-    kinds = (torch.int64, torch.int32, torch.int16, torch.uint8)
+    kinds = (torch.int64, torch.int32, torch.int16)
     return tensor.dtype in kinds and tensor.dim() == 2 and tensor.shape[1] > 1
 
 
 def is_mask(name: str, tensor: Any, tokens: Any) -> bool:
     """Whether a field says which tokens are real."""
-    return "mask" in name and tensor.shape == tokens.shape and 0 <= int(tensor.min()) and int(
-        tensor.max()
-    ) <= 1
+    return (
+        "mask" in name
+        and tensor.shape == tokens.shape
+        and int(tensor.min()) >= 0
+        and int(tensor.max()) <= 1
+    )
 
 
 def hashes(tensor: Any) -> list[int]:
@@ -90,7 +95,9 @@ def lengths(
     if masks and len(masks) == len(tokens):
         real = [int(length) for n in kept for length in masks[n].tolist()]
     elif pad is not None:
-        real = [int(length) for n in kept for length in (widths[n] - _tail(tokens[n], pad)).tolist()]
+        real = [
+            int(length) for n in kept for length in (widths[n] - _tail(tokens[n], pad)).tolist()
+        ]
     else:
         real = [widths[n] for n in kept for _ in range(usual)]
     room = sum(widths[n] * usual for n in kept)
@@ -109,8 +116,12 @@ def _pad_of(tokens: Sequence[Any]) -> int | None:
     if rows < 4 or count < _PADDED * rows:
         return None
     runs = [run for batch in tokens for run in _tail(batch, value).tolist() if run]
-    several = len(set(runs)) >= 3 and sum(runs) / len(runs) >= _RUN
-    return int(value) if several else None
+    if len(set(runs)) < _LENGTHS or sum(runs) / len(runs) < _RUN:
+        return None
+    total = sum(int((batch == value).sum()) for batch in tokens)
+    room = sum(batch.numel() for batch in tokens)
+    inside = (total - sum(runs)) / max(1, room - sum(runs))  # zeros of a picture are everywhere
+    return int(value) if inside <= _INSIDE else None
 
 
 def truncated(widths: Sequence[int], real: Sequence[int]) -> float | None:
@@ -188,7 +199,9 @@ def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
     if every.is_floating_point() and len(values) > _VALUES:
         return {}, None
     order = counts.argsort(descending=True, stable=True)[:_VALUES]
-    shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in values[order].tolist()]
+    shown = [
+        f"{value:g}" if isinstance(value, float) else str(value) for value in values[order].tolist()
+    ]
     return dict(zip(shown, counts[order].tolist(), strict=True)), ignored
 
 
@@ -232,7 +245,3 @@ def _distances(every: Any, least: int) -> list[int]:
             if head != row and torch.equal(every[row, at:], every[head, : every.shape[1] - at]):
                 distances.append(at)
     return distances
-
-
-def _unused(values: Iterable[int]) -> None:
-    del values

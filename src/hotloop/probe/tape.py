@@ -45,6 +45,10 @@ class Code(enum.IntEnum):
     ITERATE_END = 19
     END = 20  # the script is over; a point
     EXHAUSTED = 21  # closes NEXT where BATCH does not: the loader had no batch left
+    WAIT = 22  # the host waits for a card's result
+    WAIT_END = 23
+    COPY = 24  # a tensor is copied to a card
+    COPY_END = 25
 
 
 class Tape:

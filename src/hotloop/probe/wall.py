@@ -27,12 +27,17 @@ _SPANS: Mapping[int, str] = {
     Code.SAVE: "save",
     Code.COMPILE: "compile",
     Code.OWN: OWN,
+    Code.WAIT: "host waits",
+    Code.COPY: "host to device",
 }
 _OVERRULES = (OWN, "save", "compile")  # wherever they happen
 _CALLS = (Code.FORWARD, Code.EVAL, Code.SILENT)
 _DATA = (Code.NEXT, Code.ITERATE)
 _OF_LOADERS = (*_DATA, Code.BATCH, Code.ITERATE_END, Code.EXHAUSTED)
-_CLEAR = (Code.SAVE, Code.COMPILE, Code.OWN)  # a gap looks through them at what stands behind
+_WAITS = (Code.WAIT, Code.COPY)  # rows of a step; elsewhere they are part of what they stand in
+_NO_STEP = ("evaluate", "start:", "after training:")
+# A gap looks through these at what stands behind.
+_CLEAR = (Code.SAVE, Code.COMPILE, Code.OWN, *_WAITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +186,9 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
             if code == Code.UPDATE:  # one that raised was never closed
                 _close(state.open, code, number)
                 outer = state.open[-1][1] if state.open else ""
+            if code in _WAITS:
+                around = outer or _gap(state.before, marks, kinds, after[at])
+                row = around if around in _NO_STEP else row
             state.open.append((code, outer if outer in _OVERRULES else row, number))
             if code in _CALLS:
                 found.roots[number, kinds[at]] += 1

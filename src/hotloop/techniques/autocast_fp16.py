@@ -58,7 +58,7 @@ def apply(session: Subject) -> int:
         if session.refused is not None:
             return 0
         session.forward = with_float32_outputs
-        session.scale = session.scale or LossScale()
+        session.scale = session.scale or LossScale(session.troubles[ID])
         session.scale.watch(session.model.parameters())
     else:
         session.forward = in_fp16
@@ -70,8 +70,7 @@ def apply(session: Subject) -> int:
 def read_back(session: Subject) -> str | None:
     """Look for the wrapper and the scaler."""
     if ID in session.wrapped and isinstance(session, ScriptSession) and session.scale:
-        left_out = f", {session.scale.skipped} of {session.scale.steps} steps left out"
-        return f"forward: {session.describe()}; loss scale {session.scale.scale:.0f}{left_out}"
+        return f"forward: {session.describe()}; loss scale {session.scale.scale:.0f}"
     if ID not in session.wrapped or session.scaler is None or not session.scaler.is_enabled():
         return None
     return f"forward: {session.describe()}; loss scale {session.scaler.get_scale():.0f}"

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.session import ScriptSession
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from hotloop.session import ScriptSession
 
 __all__ = ["TECHNIQUE", "trimmed"]
 

@@ -1,0 +1,289 @@
+"""A script's habits around the step: seeds, zeroed gradients, scaling, autocast, lost updates."""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.probe.calls import plain
+from hotloop.probe.frames import here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.core.built import Optimizer, Scaler
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Place
+
+__all__ = ["Habits"]
+
+_PLACES = 8
+_TENSORS, _NUMBERS = 6, 128  # of low-precision weights whose updates are compared
+_UPDATES = 64  # that are kept
+
+
+@dataclass(slots=True)
+class Scaled:
+    """What was asked of one gradient scaler."""
+
+    scaled: int = 0
+    steps: int = 0
+    skipped: int = 0
+    unscaled: int = 0
+    scale: Any = None  # the tensor itself; reading it would wait for the card
+
+
+@dataclass(slots=True)
+class Zeroed:
+    """How gradients are set to zero."""
+
+    calls: int = 0
+    to_none: bool | None = None
+
+
+@dataclass(slots=True)
+class Weights:
+    """Some numbers of a low-precision weight before its update."""
+
+    tensor: Any
+    before: Any
+    optimizer: int  # its number
+
+
+@dataclass(slots=True)
+class Update:
+    """The same weight's numbers after it, and their gradients; judged when the run is over."""
+
+    optimizer: int
+    before: Any
+    after: Any
+    gradient: Any
+
+
+class Habits:
+    """Watches what is called around the steps. `host` is the script host."""
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+        self._seeds = 0
+        self._seed_places: dict[Place, None] = {}
+        self._scalers: dict[int | None, Scaled] = {}  # by their place in the host's list
+        self._zeroed: dict[int | None, Zeroed] = {}  # likewise
+        self._autocast: dict[str, None] = {}
+        self._in_autocast = False
+        self._waiting: list[Weights] = []
+        self._updates: list[Update] = []
+
+    def torch_came(self) -> None:
+        """Put doors before what is called seldom or costs much more than a door."""
+        import torch
+
+        replace_ = self._host.doors.replace
+        numpy = sys.modules.get("numpy")
+        for owner, name in (
+            (torch, "manual_seed"),
+            (random, "seed"),
+            *([(numpy.random, "seed")] if numpy is not None else []),
+        ):
+            replace_(owner, name, self._seen(getattr(owner, name), self._seeded))
+        for cls in (torch.optim.Optimizer, torch.nn.Module):
+            replace_(cls, "zero_grad", self._seen(cls.zero_grad, self._zeroing))
+        scaler = torch.amp.GradScaler
+        for name in ("scale", "unscale_", "update"):
+            tell = functools.partial(self._scaling, name)
+            replace_(scaler, name, self._seen(getattr(scaler, name), tell))
+        replace_(scaler, "step", self._stepping(scaler.step))
+
+    def _seen(self, old: Callable[..., Any], tell: Callable[..., None]) -> Callable[..., Any]:
+        from torch.compiler import is_compiling
+
+        doors = self._host.doors
+
+        @functools.wraps(old)
+        def seen(*args: Any, **kwargs: Any) -> Any:
+            if not is_compiling():
+                doors.quietly(tell, args, kwargs)
+            return old(*args, **kwargs)
+
+        return seen
+
+    def _stepping(self, old: Callable[..., Any]) -> Callable[..., Any]:
+        doors = self._host.doors
+
+        @functools.wraps(old)
+        def step(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+            before = doors.updates
+            try:
+                return old(scaler, *args, **kwargs)
+            finally:
+                doors.quietly(self._scaler_stepped, scaler, doors.updates == before)
+
+        return step
+
+    # What was called.
+
+    def _seeded(self, args: Any, kwargs: Any) -> None:
+        if self._host.doors.updates and self._is_main():
+            self._seeds += 1
+            if len(self._seed_places) < _PLACES and (place := here()) is not None:
+                self._seed_places[place] = None
+
+    def _is_main(self) -> bool:
+        import threading
+
+        return bool(threading.get_ident() == self._host.tape.thread)
+
+    def _zeroing(self, args: Any, kwargs: Any) -> None:
+        key = _index(self._host.optimizers, args[0])  # None: a module's zero_grad
+        zeroed = self._zeroed.setdefault(key, Zeroed())
+        zeroed.calls += 1
+        if zeroed.to_none is not False:
+            given = args[1] if len(args) > 1 else kwargs.get("set_to_none", True)
+            zeroed.to_none = bool(given)
+
+    def _scaling(self, what: str, args: Any, kwargs: Any) -> None:
+        scaled = self._scalers.setdefault(_index(self._host.scalers, args[0]), Scaled())
+        scaled.scaled += what == "scale"
+        scaled.unscaled += what == "unscale_"
+        scaled.scale = getattr(args[0], "_scale", None)
+
+    def _scaler_stepped(self, scaler: Any, skipped: bool) -> None:
+        scaled = self._scalers.setdefault(_index(self._host.scalers, scaler), Scaled())
+        scaled.steps += 1
+        scaled.skipped += skipped and scaler.is_enabled()
+
+    # What the host tells, while it looks.
+
+    def inside(self, module: Any, args: Any, kwargs: Any) -> None:
+        """See whether autocast is on in a forward pass."""
+        self._see_autocast()
+
+    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """See whether autocast is on around a forward pass."""
+        self._see_autocast()
+
+    def _see_autocast(self) -> bool:
+        import torch
+
+        on = False
+        for device in ("cuda", "cpu"):
+            if torch.is_autocast_enabled(device):
+                dtype = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+                self._autocast[f"{device} {dtype}"], on = None, True
+        return on
+
+    def loss(self, tensors: Any) -> None:
+        """See whether backward runs under autocast; take low-precision weights as they are."""
+        if self._see_autocast():
+            self._in_autocast = True
+        if not self._waiting and len(self._updates) < _UPDATES:
+            self._waiting = list(self._low_precision())
+
+    def _low_precision(self) -> list[Weights]:
+        import torch
+
+        found = []
+        for built in self._host.optimizers:
+            optimizer = built.thing()
+            groups = optimizer.param_groups if optimizer is not None else []
+            if built.number is None or not any(group.get("lr") for group in groups[:1]):
+                continue  # a rate of 0, as in a warm-up, updates nothing
+            low = [
+                tensor
+                for group in groups
+                for tensor in group["params"]
+                if tensor.dtype in (torch.bfloat16, torch.float16) and plain(tensor)
+            ]
+            for tensor in low[:: max(1, -(-len(low) // _TENSORS))]:
+                found.append(Weights(tensor, _some(tensor), built.number))
+        return found
+
+    def stepped(self, done: int) -> None:
+        """Keep what became of the weights."""
+        for weights in self._waiting:
+            gradient = weights.tensor.grad
+            if gradient is not None and plain(gradient):
+                after, given = _some(weights.tensor), _some(gradient)
+                self._updates.append(Update(weights.optimizer, weights.before, after, given))
+        self._waiting = []
+
+    # When the run is over.
+
+    def add_to(self, case: Case) -> Case:
+        """Fill in what is known of optimizers, scalers and the process."""
+        optimizers = [
+            at
+            for at, built in enumerate(self._host.optimizers)
+            if built.facts is not None and built.number is not None
+        ]
+        scalers = [at for at, built in enumerate(self._host.scalers) if built.facts is not None]
+        if len(optimizers) == len(case.optimizers):
+            pairs = zip(optimizers, case.optimizers, strict=True)
+            case = replace(case, optimizers=tuple(self._optimizer(at, of) for at, of in pairs))
+        if len(scalers) == len(case.scalers):
+            known = zip(scalers, case.scalers, strict=True)
+            case = replace(case, scalers=tuple(self._scaler(at, of) for at, of in known))
+        process = replace(
+            case.process,
+            seeds_in_step=case.process.seeds_in_step + self._seeds,
+            seed_places=tuple(self._seed_places),
+            autocast=tuple(self._autocast),
+            backward_in_autocast=self._in_autocast,
+        )
+        return replace(case, process=process)
+
+    def _optimizer(self, at: int, optimizer: Optimizer) -> Optimizer:
+        own, module = self._zeroed.get(at, Zeroed()), self._zeroed.get(None, Zeroed())
+        number = self._host.optimizers[at].number
+        updates = [_spacings(update) for update in self._updates if update.optimizer == number]
+        return replace(
+            optimizer,
+            zero_grad=own.calls + module.calls,
+            zeroed_to_none=module.to_none if own.to_none is None else own.to_none,
+            updates=tuple(update for update in updates if update is not None),
+        )
+
+    def _scaler(self, at: int, scaler: Scaler) -> Scaler:
+        scaled = self._scalers.get(at, Scaled())
+        scale = scaled.scale
+        dtypes = [entered.split()[1] for entered in self._autocast]
+        return replace(
+            scaler,
+            scaled=scaled.scaled,
+            steps=scaled.steps,
+            skipped=scaled.skipped,
+            unscaled=scaled.unscaled,
+            scale=None if scale is None else float(scale),
+            autocast=dtypes[0] if dtypes else None,
+        )
+
+
+def _index(built: list[Any], thing: Any) -> int | None:
+    return next((at for at, entry in enumerate(built) if entry.thing() is thing), None)
+
+
+def _some(tensor: Any) -> Any:
+    """Return a copy of some of a tensor's numbers, evenly spaced."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // _NUMBERS)][:_NUMBERS].clone()
+
+
+def _spacings(update: Update) -> float | None:
+    """Return the median |update| in units of the spacing of numbers at the weight.
+
+    Only numbers with a gradient count: the rows of an embedding that were not used stay. The
+    spacing is 2^(exponent) of the weight times the dtype's eps; None where none had a gradient.
+    """
+    import torch
+
+    moved = (update.after.double() - update.before.double()).abs()
+    wanted = (update.gradient != 0) & (update.before != 0)
+    if not bool(wanted.any()):
+        return None
+    info = torch.finfo(update.before.dtype)
+    exponent = update.before.double().abs().clamp_min(info.tiny).log2().floor()
+    spacing = torch.exp2(exponent) * info.eps
+    return float((moved / spacing)[wanted].median())

@@ -1,0 +1,74 @@
+"""One look at an NVIDIA card through its driver, NVML; what a card does not tell is left out.
+
+Source of units, names and bits: https://docs.nvidia.com/deploy/nvml-api/ (2026-11).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+__all__ = ["look"]
+
+SM_CLOCK, TEMPERATURE = 1, 0  # nvmlClockType_t, nvmlTemperatureSensors_t
+REASONS = {  # nvmlClocksEventReasons; 0x1, the idle card, is none
+    0x002: "application_clocks",
+    0x004: "sw_power_cap",
+    0x008: "hw_slowdown",
+    0x010: "sync_boost",
+    0x020: "sw_thermal_slowdown",
+    0x040: "hw_thermal_slowdown",
+    0x080: "hw_power_brake",
+    0x100: "display_clocks",
+}
+
+
+def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, float], list[str]]:
+    """Return the card's readings under the names of `Case.readings`, and why it is slowed down.
+
+    `nvml` is the module of nvidia-ml-py; `own` are the ids of the processes that are the run's.
+    """
+
+    def ask(name: str, *args: Any) -> Any:
+        """Return an answer; None where card or library has none."""
+        call: Callable[..., Any] | None = getattr(nvml, f"nvmlDeviceGet{name}", None)
+        try:
+            return call(handle, *args) if call else None
+        except nvml.NVMLError:  # not supported here, or lost in mid-run
+            return None
+
+    used, memory = ask("UtilizationRates"), ask("MemoryInfo")
+    watts, limit = ask("PowerUsage"), ask("EnforcedPowerLimit")  # milliwatts
+    others = ask("ComputeRunningProcesses")
+    found = {
+        "gpu_utilisation": used and used.gpu / 100,
+        "gpu_power_w": watts and watts / 1000,
+        "gpu_power_limit_w": limit and limit / 1000,
+        "gpu_clock_mhz": ask("ClockInfo", SM_CLOCK),
+        "gpu_max_clock_mhz": ask("MaxClockInfo", SM_CLOCK),
+        "gpu_temperature_c": ask("Temperature", TEMPERATURE),
+        "gpu_memory_bytes": memory and memory.used,
+        "pcie_generation": ask("CurrPcieLinkGeneration"),
+        "pcie_generation_max": ask("MaxPcieLinkGeneration"),
+        "pcie_width": ask("CurrPcieLinkWidth"),
+        "pcie_width_max": ask("MaxPcieLinkWidth"),
+        "gpu_other_processes": None if others is None else _others([p.pid for p in others], own),
+    }
+    bits = ask("CurrentClocksEventReasons")
+    if bits is None:  # the older name of the same
+        bits = ask("CurrentClocksThrottleReasons")
+    reasons = [name for bit, name in REASONS.items() if (bits or 0) & bit]
+    return {name: float(value) for name, value in found.items() if value is not None}, reasons
+
+
+def _others(pids: list[int], own: Collection[int]) -> int:
+    """Count processes that are not the run's.
+
+    In a container the driver may tell the ids of the host, among which one is still this process.
+    """
+    if os.getpid() in pids:
+        return sum(pid not in own for pid in pids)
+    return max(0, len(pids) - 1)

@@ -1,0 +1,17 @@
+"""The probes that watch a script beside the host; one line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotloop.probe.batches import Batches
+from hotloop.probe.habits import Habits
+from hotloop.probe.models import Models
+
+__all__ = ["watchers"]
+
+
+def watchers(host: Any) -> list[Any]:
+    """Return the watchers of a script host. Batches come first: models ask what came again."""
+    batches = Batches(host)
+    return [batches, Models(host, batches.again), Habits(host)]
