@@ -21,17 +21,17 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"execute", "estimate"},
     {"checks", "tryout"},
     {"engine", "rehearsal", "checkup"},
-    {"library"},
     {"diagnose", "launch"},  # torch-free
     {"shortrun"},  # run by Python itself in child processes
     {"host", "ceilings"},
     {"intervene", "scriptplan", "suggest"},
     {"casebook"},
     {"observe"},
-    {"children"},  # run by Python itself in child processes
+    {"library"},
     {"report"},
     {"cli"},
     {"auto"},
+    {"children"},  # run by Python itself in child processes
     {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -135,7 +135,7 @@ def test_only_files_py_opens_for_writing_and_only_env_py_reads_the_environment(p
 
 
 def test_public_names_are_exactly_these():
-    assert hotloop.__all__ == ["load_run", "train"]
+    assert hotloop.__all__ == ["doctor", "load_run", "train"]
     for name in hotloop.__all__:
         assert callable(getattr(hotloop, name))
 

@@ -1,4 +1,4 @@
-"""hotloop as a library: `hotloop.train(...)` and `hotloop.load_run(...)` return values."""
+"""hotloop as a library: its functions return values, and raise HotloopErrors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.errors import UsageError
+from hotloop.core.errors import DataError, UsageError
 from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.core.trace import StepTrace, steps
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from hotloop.core.finding import Diagnosis
     from hotloop.data.chars import Vocabulary
     from hotloop.execute import RunResult
     from hotloop.training.messages import Tell
 
-__all__ = ["Run", "load_run", "train"]
+__all__ = ["Run", "doctor", "load_run", "train"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,3 +168,27 @@ def train(
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def doctor(script: str | Path, *args: str, options: Sequence[str] = ()) -> Diagnosis:
+    """Run a script under the doctor's eyes in a process of its own, and return what was found.
+
+    `args` are the script's; `options` are those of `hotloop doctor` ("--steps", "200"). What the
+    script prints goes where this process prints. Raises UsageError when there is no such script,
+    DataError when nothing could be observed.
+    """
+    import subprocess
+    import sys
+    import tempfile
+
+    from hotloop.observe import judge_again
+
+    if not Path(script).exists():
+        raise UsageError(f"there is no script {str(script)!r} in {Path.cwd()}")
+    with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
+        out = Path(folder, "run")
+        command = [sys.executable, "-m", "hotloop", "doctor", "--out", str(out), *options]
+        subprocess.run([*command, str(script), *args], check=False)
+        if not RunDir(out).case.exists():
+            raise DataError(f"nothing was observed of {script}: it says why above")
+        return judge_again(out)[1]

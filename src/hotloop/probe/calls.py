@@ -21,6 +21,7 @@ _TENSORS = 4  # of a call's arguments
 _SUMMED = 1_000_000  # numbers of one pass that are added up, to be sure: below 1 ms
 _DEEPEST = 80  # frames
 _CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
+_AGAIN = {"backward", "recompute_fn", "unpack_hook"}  # its functions while backward runs
 _clock = time.perf_counter_ns
 
 
@@ -57,7 +58,7 @@ class Calls:
         """Note the call of an inner module that is about to run."""
         began = _clock()
         place, checkpoint = _where()
-        if checkpoint in ("recompute_fn", "backward"):  # backward computes the pass again
+        if checkpoint & _AGAIN:  # backward computes the pass again
             return
         inputs = list(_distinct((args, kwargs)))
         call = Call(
@@ -67,7 +68,7 @@ class Calls:
             moving=any(tensor.requires_grad for tensor in inputs),
             place=place,
             autocast=autocast(inputs),
-            checkpointed=checkpoint is not None,
+            checkpointed=bool(checkpoint),
         )
         if call.module in self.twice:
             call.inputs += self._sums(inputs)
@@ -171,7 +172,7 @@ def sample(tensor: Any) -> Any:
 def _event() -> Any:
     import torch
 
-    event = torch.cuda.Event(enable_timing=True)
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     event.record()
     return event
 
@@ -186,15 +187,15 @@ def autocast(inputs: list[Any]) -> str | None:
     return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
 
 
-def _where() -> tuple[Place | None, str | None]:
-    """Return the project's innermost line, and the checkpoint function above it, if there is."""
-    place, checkpoint = None, None
+def _where() -> tuple[Place | None, set[str]]:
+    """Return the project's innermost line, and the checkpoint's functions above it."""
+    place, checkpoint = None, set()
     frame, depth = sys._getframe(2), 0
     while frame is not None and depth < _DEEPEST:
         code = frame.f_code
         if place is None and is_own(code.co_filename):
             place = Place(file=os.path.abspath(code.co_filename), line=frame.f_lineno)
         if code.co_filename.endswith(_CHECKPOINT):
-            checkpoint = code.co_name
+            checkpoint.add(code.co_name)
         frame, depth = frame.f_back, depth + 1  # type: ignore[assignment]
     return place, checkpoint

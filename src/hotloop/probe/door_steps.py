@@ -121,11 +121,13 @@ def backward(doors: Doors) -> None:
                 return old(tensors, *args, **kwargs)
             if doors.look:
                 doors.guarded(doors.listener.loss, tensors)
+            before, doors.inside = doors.inside, True  # what a checkpoint runs again is no new pass
             try:
                 if doors.through is not None and old is plain:
                     return doors.through(old, tensors, args, kwargs)
                 return old(tensors, *args, **kwargs)
             finally:
+                doors.inside = before
                 mark(_clock() << BITS | 9)
                 if doors.timed is not None:
                     doors.quietly(doors.timed, 9)

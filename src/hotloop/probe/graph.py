@@ -123,7 +123,7 @@ def _near(start: Any, step: Any) -> bool:
 def _why_math() -> str | None:
     import torch
 
-    cuda = torch.backends.cuda
+    cuda: Any = torch.backends.cuda
     if not cuda.flash_sdp_enabled() and not cuda.mem_efficient_sdp_enabled():
         return "the flash and the efficient kernel are switched off"
     return None

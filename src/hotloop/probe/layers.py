@@ -197,8 +197,7 @@ def _assigned(cls: type, attribute: str) -> Place | None:
     except (OSError, SyntaxError, TypeError):  # typed in, or changed since it was read
         return None
     for node in ast.walk(tree):
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        for target in targets:
+        for target in node.targets if isinstance(node, ast.Assign) else ():
             if isinstance(target, ast.Attribute) and target.attr == attribute:
-                return Place(file=place.file, line=first + node.lineno - 1)
+                return Place(file=place.file, line=first + target.lineno - 1)
     return None

@@ -247,7 +247,7 @@ def _attention(seen: Seen) -> list[Attention]:
     asked = asked if isinstance(asked, str) else None
     found = seen.attention
     if not found and asked in ("eager", "sdpa"):  # compiled, or without gradients
-        found = [Attention(kind=asked)]
+        found = [Attention(kind="eager" if asked == "eager" else "sdpa")]
     causal = None
     if found and root is not None and seen.given is not None:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given

@@ -130,7 +130,8 @@ class Readings:
             self.fault = error
 
     def _read(self) -> None:
-        now = _Spent.of([os.getpid(), *_below(os.getpid(), self._proc)])
+        workers = [pid for pids in self._workers.values() for pid in pids]
+        now = _Spent.of({os.getpid(), *workers, *_below(os.getpid(), self._proc)})
         row = {"rss_bytes": float(psutil.Process().memory_info().rss)}
         if self._before is not None:
             row |= now.since(self._before)
@@ -193,7 +194,7 @@ class _Spent:
         self.at, self.cpu, self.read = at, cpu, read
 
     @classmethod
-    def of(cls, pids: list[int]) -> _Spent:
+    def of(cls, pids: set[int]) -> _Spent:
         cpu: dict[int, float] = {}
         read: int | None = None
         for pid in pids:

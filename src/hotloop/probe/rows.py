@@ -195,7 +195,7 @@ def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
         every = every[every != -100]
     else:
         ignored = None
-    values, counts = every.unique(return_counts=True)
+    values, counts = torch.unique(every, return_counts=True)
     if every.is_floating_point() and len(values) > _VALUES:
         return {}, None
     order = counts.argsort(descending=True, stable=True)[:_VALUES]
@@ -221,7 +221,7 @@ def shift(tokens: Sequence[Any]) -> int | None:
     if width <= least:
         return None
     every = torch.cat([batch[:, :width].long() for batch in tokens])[: max(2, _WINDOWED // width)]
-    every = every.unique(dim=0)
+    every = torch.unique(every, dim=0)
     every = every[(every != every[:, :1]).any(1)]  # an empty row is found everywhere
     distances = _distances(every, least)
     return math.gcd(*distances) if len(distances) >= _FEWEST else None

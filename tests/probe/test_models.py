@@ -1,0 +1,230 @@
+"""The model probe on small scripts."""
+
+import pytest
+
+START = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+"""
+
+
+def loop(model, batch, *, steps=12, extra=""):
+    """A script that trains `model` on `batch` for some steps."""
+    return f"""{START}{extra}
+def main():
+    model = {model}
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], 0.01)
+    for step in range({steps}):
+        {batch}
+        out = model(x)
+        out = out[0] if isinstance(out, tuple) else out
+        optimizer.zero_grad()
+        out.square().mean().backward()
+        optimizer.step()
+main()
+"""
+
+
+LORA = """
+class Lora(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.A = nn.Parameter(torch.zeros(2, 8))
+    def forward(self, x):
+        return self.base(x) + (x @ self.A.T).sum()
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Linear(8, 8).requires_grad_(False)
+        self.lora = Lora(self.trunk)
+        self.head = nn.Linear(8, 2)
+    def forward(self, x):
+        return self.head(self.trunk(x))
+"""
+
+
+def test_adapters_that_are_never_called_are_dead_and_unused(observed):
+    model = observed(loop("Net()", "x = torch.randn(4, 8)", extra=LORA)).models[0]
+    assert model.dead == ("lora.A",)
+    assert model.dead_parameters == 16
+    assert model.unused == ("lora",)
+    assert model.unused_parameters == 16  # the trunk inside it is used
+    assert model.adapters == ("lora",)
+    assert (
+        model.unused_place.line
+        == LORA.count("\n", 0, LORA.index("self.lora")) + START.count("\n") + 1
+    )
+
+
+def test_a_healthy_model_has_nothing_dead_unused_or_repeated(observed):
+    model = observed(
+        loop("nn.Sequential(nn.Linear(8, 8), nn.Tanh())", "x = torch.randn(4, 8)")
+    ).models[0]
+    assert (model.dead, model.unused, model.repeats, model.frozen_graph) == ((), (), (), None)
+    assert model.compute == "float32"
+    assert model.output == (4, 8)
+    assert model.forward_modes["train grad"] >= 5
+
+
+TWICE = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.body = nn.LayerNorm(8), nn.Linear(8, 8)
+    def first(self, x):
+        return self.body(self.norm(x))
+    def second(self, x):
+        return self.body(self.norm({second}))
+    def forward(self, x):
+        return self.first(x) + self.second(x)
+"""
+
+
+@pytest.mark.parametrize(("second", "same"), [("x", True), ("x + 1.5 * x.flip(0)", False)])
+def test_a_module_that_runs_twice_is_told_by_its_inputs(observed, second, same):
+    text = loop("Net()", "x = torch.randn(4, 8)", extra=TWICE.format(second=second))
+    repeats = {repeat.module: repeat for repeat in observed(text).models[0].repeats}
+    body = repeats["body"]
+    assert (body.calls, body.same_input, body.frozen) == (2.0, same, False)
+    assert len(body.call_places) == 2
+    assert body.seconds > 0
+
+
+FROZEN = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(8, 8), {dropout}nn.Tanh()).requires_grad_(False)
+        self.head = nn.Linear(8, 2)
+    def forward(self, x):
+        return self.head(self.trunk(x))
+def main():
+    model = Net()
+    loader = DataLoader(TensorDataset(torch.randn(24, 8)), 4)
+    optimizer = torch.optim.SGD(model.head.parameters(), 0.01)
+    for epoch in range(4):
+        for (x,) in loader:
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+main()
+"""
+
+
+def test_a_frozen_trunk_sees_the_same_rows_in_each_epoch(observed):
+    model = observed(START + FROZEN.format(dropout="")).models[0]
+    [trunk] = [repeat for repeat in model.repeats if repeat.frozen]
+    assert trunk.module == "trunk"
+    assert trunk.parameters == 72
+    assert trunk.again == pytest.approx(3 / 4)
+    assert model.frozen_prefix_seconds > 0
+    assert model.frozen_graph is None
+
+
+def test_a_frozen_trunk_with_dropout_does_not_give_the_same_again(observed):
+    model = observed(START + FROZEN.format(dropout="nn.Dropout(0.5), ")).models[0]
+    assert [repeat.again for repeat in model.repeats if repeat.frozen] == [None]
+
+
+def test_a_trunk_that_no_optimizer_holds_still_builds_a_graph(observed):
+    text = START + FROZEN.format(dropout="").replace(".requires_grad_(False)", "")
+    assert observed(text).models[0].frozen_graph == "trunk"
+
+
+def test_an_average_of_weights_is_not_frozen(observed):
+    text = START + FROZEN.format(dropout="").replace(
+        "            optimizer.step()",
+        "            optimizer.step()\n            model.trunk[0].weight.data.mul_(0.9)",
+    )
+    assert [repeat for repeat in observed(text).models[0].repeats if repeat.frozen] == []
+
+
+ATTENTION = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.qkv = nn.Embedding(20, 16), nn.Linear(16, 48)
+    def forward(self, x):
+        b, t = x.shape
+        q, k, v = self.qkv(self.embed(x)).view(b, t, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return {attend}
+"""
+EAGER = "(q @ k.transpose(-1, -2) / 3).softmax(-1) @ v"
+SDPA = "F.scaled_dot_product_attention(q, k, v, is_causal={})"
+
+
+@pytest.mark.parametrize(
+    ("attend", "kind", "kernel"), [(EAGER, "eager", None), (SDPA.format(True), "sdpa", "flash")]
+)
+def test_attention_is_named_by_what_ran(observed, attend, kind, kernel):
+    text = loop(
+        "Attention()", "x = torch.randint(20, (3, 12))", extra=ATTENTION.format(attend=attend)
+    )
+    [attention] = observed(text).models[0].attention
+    assert (attention.kind, attention.kernel, attention.calls) == (kind, kernel, 1.0)
+    assert attention.causal is None  # the output is [B, heads, T, width]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_later_token_is_changed_when_a_stopped_run_is_over(observed, causal):
+    attend = SDPA.format(causal) + ".transpose(1, 2)"
+    text = loop(
+        "Attention()", "x = torch.randint(20, (3, 12))", extra=ATTENTION.format(attend=attend)
+    )
+    assert observed(text, steps=8).models[0].attention[0].causal is causal
+
+
+def test_nothing_is_run_again_where_the_whole_run_is_observed(observed):
+    attend = SDPA.format(True) + ".transpose(1, 2)"
+    text = loop(
+        "Attention()", "x = torch.randint(20, (3, 12))", extra=ATTENTION.format(attend=attend)
+    )
+    assert observed(text, full=True).models[0].attention[0].causal is None
+
+
+def test_convolutions_norms_and_layout_are_counted(observed):
+    net = "nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Dropout(0.2))"
+    model = observed(loop(net, "x = torch.randn(2, 3, 8, 8)")).models[0]
+    assert (model.convolutions, model.bias_before_norm, model.normalised) == (2, 1, True)
+    assert model.channels_last is False
+    assert model.dropout == 0.2
+
+
+CHECKPOINTED = """
+from torch.utils.checkpoint import checkpoint
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.block = nn.Linear(8, 8), nn.Linear(8, 8)
+    def forward(self, x):
+        return checkpoint(self.block, self.first(x), use_reentrant={reentrant})
+"""
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpoint_is_seen_and_is_no_repeat(observed, reentrant):
+    text = loop("Net()", "x = torch.randn(4, 8)", extra=CHECKPOINTED.format(reentrant=reentrant))
+    case = observed(text)
+    assert case.models[0].checkpointed
+    assert case.models[0].repeats == ()
+    assert len(case.models) == 1  # what backward runs again is no model of its own
+
+
+def test_autocast_gives_the_dtype_of_products(observed):
+    text = loop("nn.Linear(8, 8)", "x = torch.randn(4, 8)").replace(
+        "out = model(x)\n", "with torch.autocast('cpu', torch.bfloat16): out = model(x)\n"
+    )
+    assert observed(text).models[0].compute == "bfloat16"
+
+
+def test_a_model_that_fails_in_its_forward_pass_leaves_the_next_passes_whole(observed):
+    text = loop("Net()", "x = torch.randn(4, 8)", extra=TWICE.format(second="x")).replace(
+        "        out = model(x)\n",
+        "        try:\n            model(x[:, :3])\n        except RuntimeError:\n            pass\n"
+        "        out = model(x)\n",
+    )
+    assert observed(text).models[0].repeats[0].module == "body"

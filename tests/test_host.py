@@ -1,0 +1,367 @@
+"""Loops as people write them, each observed in this process."""
+
+import threading
+
+import pytest
+import torch
+from observing import observed
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from hotloop.core.case import IN_STEP
+from hotloop.core.observed import ROWS
+from hotloop.host import LEARNED, Host, Limits
+
+X, Y = torch.arange(48.0).reshape(24, 2) / 48, torch.ones(24, 1)
+DATA = TensorDataset(X, Y)
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
+
+
+def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return (model(x) - y).square().mean()
+
+
+def plain(model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader) -> None:
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss_of(model, x, y).backward()
+        optimizer.step()
+
+
+def epochs(count: int, **options: object) -> None:
+    model, loader = net(), DataLoader(DATA, batch_size=4, **options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(count):
+        plain(model, optimizer, loader)
+
+
+def test_a_plain_loop_with_evaluation():
+    def train() -> None:
+        model = net()
+        loader = DataLoader(DATA, batch_size=4, shuffle=True)
+        held_out = DataLoader(DATA, batch_size=12)
+        unused = DataLoader(DATA)
+        optimizer = torch.optim.AdamW(model.parameters())
+        rates = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        for _ in range(3):
+            plain(model, optimizer, loader)
+            rates.step()
+            model.eval()
+            with torch.no_grad():
+                for x, _ in held_out:
+                    model(x)
+            model.train()
+        assert len(unused) == 24
+
+    case = observed(train)
+    assert (case.steps.count, case.steps.how, case.steps.optimizers) == (18, "optimizer", 1)
+    assert (case.steps.backwards, len(case.steps.wall), case.epochs) == (1, 17, 3)
+    assert [(loader.role, loader.iterations) for loader in case.loaders] == [
+        ("train", 3),
+        ("evaluate", 3),
+        ("unused", 0),
+    ]
+    assert [len(loader.waits) for loader in case.loaders] == [18, 6, 0], "one for each batch"
+    assert [len(loader.first_waits) for loader in case.loaders] == [3, 3, 0]
+    lines = [loader.place.line - train.__code__.co_firstlineno for loader in case.loaders]
+    assert lines == [2, 3, 4]
+    assert [(e.step, e.batches, e.loader) for e in case.evaluations] == [
+        (6, 2, 1),
+        (12, 2, 1),
+        (18, 2, 1),
+    ]
+    assert not any(e.with_grad or e.training_mode for e in case.evaluations)
+    (model,), (optimizer,), (rates,) = case.models, case.optimizers, case.schedulers
+    assert (model.name, model.role, model.parameters) == ("Sequential", "train", 17)
+    assert (optimizer.name, optimizer.steps) == ("AdamW", 18)
+    assert (rates.name, rates.steps, rates.optimizer_steps) == ("StepLR", 3, 18)
+    assert len(case.steps.losses) >= LEARNED
+    assert case.steps.losses[0][0] == 1
+    assert case.framework == "plain"
+    assert case.arguments == ("--x",)
+    assert __file__ in case.sources
+    assert case.not_checked == ()
+
+
+def test_every_second_has_a_row_and_every_row_a_name():
+    hosts: list[Host] = []
+    case = observed(lambda: epochs(8), prepare=hosts.append)
+    first, *_, last = hosts[0].tape.read()
+    watched = (last[0] - first[0]) / 1e9
+    assert case.seconds < watched < case.seconds + case.own_time
+    assert set(case.wall) <= set(ROWS)
+    assert set(case.steps.rows) == set(IN_STEP)
+
+
+def test_accumulation_is_the_backward_passes_of_a_step():
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for index, (x, y) in enumerate(DataLoader(DATA, batch_size=2)):
+            (loss_of(model, x, y) / 3).backward()
+            if index % 3 == 2:
+                optimizer.step()
+                optimizer.zero_grad()
+
+    case = observed(train)
+    assert (case.steps.count, case.steps.backwards) == (4, 3)
+    assert len(case.loaders[0].waits) == 12
+
+
+def test_a_scaler_that_skips_a_step_makes_one_less():
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+        for index, (x, y) in enumerate(DataLoader(DATA, batch_size=4)):
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = loss_of(model, x, y)
+            scaler.scale(loss * (float("inf") if index == 2 else 1.0)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    case = observed(train)
+    assert case.steps.count == 5
+    assert sum(scaler.enabled for scaler in case.scalers) == 1
+    assert case.steps.nonfinite is not None
+
+
+def test_a_closure_belongs_to_the_step_that_calls_it():
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4)
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(model, X, Y)
+            loss.backward()
+            return loss
+
+        for _ in range(5):
+            optimizer.step(closure)
+
+    case = observed(train)
+    assert (case.steps.count, case.optimizers[0].name) == (5, "LBFGS")
+    assert case.steps.backwards > 1
+    assert case.row("backward") > 0
+    assert case.evaluations == ()
+
+
+def test_weights_moved_by_hand_step_at_each_backward_pass():
+    def train() -> None:
+        model = net()
+        for x, y in DataLoader(DATA, batch_size=4):
+            found = torch.autograd.grad(loss_of(model, x, y), list(model.parameters()))
+            with torch.no_grad():
+                for parameter, gradient in zip(model.parameters(), found, strict=True):
+                    parameter -= 0.1 * gradient
+
+    case = observed(train)
+    assert (case.steps.count, case.steps.how) == (6, "backward")
+    assert case.loaders[0].role == "train"
+    assert case.evaluations == ()
+
+
+def test_two_optimizers_make_one_step():
+    def train() -> None:
+        critic, maker = nn.Linear(2, 1), nn.Linear(3, 2)
+        first = torch.optim.Adam(critic.parameters())
+        second = torch.optim.Adam(maker.parameters())
+        for x, _ in DataLoader(DATA, batch_size=4):
+            first.zero_grad()
+            made = maker(torch.randn(4, 3))
+            critic(x).mean().backward()
+            critic(made.detach()).mean().backward()
+            first.step()
+            second.zero_grad()
+            critic(made).mean().backward()
+            second.step()
+
+    case = observed(train)
+    assert (case.steps.count, case.steps.optimizers, case.steps.backwards) == (6, 2, 3)
+    assert [optimizer.steps for optimizer in case.optimizers] == [6, 6]
+    assert {(model.parameters, model.role) for model in case.models} == {(3, "train"), (8, "train")}
+    assert case.loaders[0].role == "train"
+
+
+def test_batches_made_by_hand_need_no_loader():
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(10):
+            if step % 5 == 0:
+                model.eval()
+                with torch.no_grad():
+                    for _ in range(3):
+                        loss_of(model, X, Y).item()
+                model.train()
+            at = torch.randint(20, (4,))
+            loss = loss_of(model, X[at], Y[at])
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    case = observed(train)
+    assert (case.steps.count, len(case.evaluations)) == (10, 2)
+    assert [(e.step, e.batches) for e in case.evaluations] == [(0, 3), (5, 3)]
+
+
+def test_a_frozen_teacher_is_no_evaluation():
+    def train() -> None:
+        model, teacher = net(), nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, _ in DataLoader(DATA, batch_size=4):
+            with torch.no_grad():
+                wanted = teacher(x)
+            loss_of(model, x, wanted).backward()
+            optimizer.step()
+
+    case = observed(train)
+    assert (case.steps.count, case.evaluations) == (6, ())
+    assert case.row("evaluate") == 0
+
+
+@pytest.mark.parametrize("training_mode", [False, True])
+def test_an_evaluation_that_records_gradients_is_one_all_the_same(training_mode):
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader, held_out = DataLoader(DATA, batch_size=4), DataLoader(DATA, batch_size=4)
+        for _ in range(2):
+            plain(model, optimizer, loader)
+            model.train(training_mode)
+            for x, _ in held_out:
+                model(x)
+            model.train()
+
+    case = observed(train)
+    assert case.steps.count == 12
+    assert [loader.role for loader in case.loaders] == ["train", "evaluate"]
+    assert [e.batches for e in case.evaluations] == [6, 6]
+    assert all(e.with_grad for e in case.evaluations)
+    assert all(e.training_mode == training_mode for e in case.evaluations)
+
+
+def test_an_iterable_data_set_is_a_loader_like_others():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            yield from DATA
+
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        plain(model, optimizer, DataLoader(Stream(), batch_size=5))
+
+    (loader,) = observed(train).loaders
+    assert (loader.iterable, loader.iterations, len(loader.waits)) == (True, 1, 5)
+
+
+def test_persistent_workers_start_an_epoch_each_time():
+    case = observed(lambda: epochs(3, num_workers=1, persistent_workers=True))
+    (loader,) = case.loaders
+    assert (case.steps.count, case.epochs) == (18, 3)
+    assert (loader.iterations, len(loader.waits), len(loader.first_waits)) == (3, 18, 3)
+
+
+def test_a_module_that_calls_its_parents_call_is_one_module():
+    class Counting(nn.Module):
+        calls = 0
+
+        def __call__(self, *args):
+            Counting.calls += 1
+            return super().__call__(*args)
+
+    class Net(Counting):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(2, 1)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    def train() -> None:
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            plain(model, optimizer, DataLoader(DATA, batch_size=4))
+
+    case = observed(train)
+    assert Counting.calls == 18
+    assert [(model.name, model.role) for model in case.models] == [("Net", "train")]
+
+
+def test_it_stops_after_the_steps_that_were_asked_for():
+    case = observed(lambda: epochs(50), limits=Limits(steps=9))
+    assert case.steps.count == 9
+    assert case.stopped == "9 steps were asked for"
+
+
+def test_it_stops_after_the_time_that_was_asked_for():
+    case = observed(lambda: epochs(100_000), limits=Limits(seconds=0.3))
+    assert case.stopped == "0.3 s of training were observed"
+    assert case.steps.count > 0
+
+
+def test_a_script_that_catches_everything_is_stopped_again_but_not_for_ever():
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(10):
+            try:
+                plain(model, optimizer, DataLoader(DATA, batch_size=4))
+            except BaseException:  # noqa: BLE001, S110 - what such a script does
+                pass
+
+    case = observed(train, limits=Limits(steps=2))
+    assert case.stopped
+    assert case.steps.count < 60
+
+
+def test_saves_are_seen_with_what_is_in_them(tmp_path):
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            plain(model, optimizer, DataLoader(DATA, batch_size=12))
+            torch.save({"model": model.state_dict(), "epoch": 1}, tmp_path / "last.pt")
+        with (tmp_path / "open.pt").open("wb") as file:
+            torch.save(model, file)
+
+    case = observed(train)
+    assert [(save.step, save.kinds) for save in case.saves] == [
+        (2, ("epoch", "model")),
+        (4, ("epoch", "model")),
+        (4, ("model",)),
+    ]
+    assert [save.same_path for save in case.saves] == [False, True, False]
+    assert case.saves[-1].path == str(tmp_path / "open.pt")
+    assert case.saves[0].bytes == (tmp_path / "last.pt").stat().st_size
+    assert case.row("save") > 0
+
+
+def test_a_loop_in_another_thread_is_left_alone():
+    def train() -> None:
+        thread = threading.Thread(target=epochs, args=(2,))
+        thread.start()
+        thread.join()
+
+    case = observed(train)
+    assert (case.steps.count, case.models) == (0, ())
+
+
+def test_a_fault_of_ours_takes_the_doors_out_and_is_told():
+    class Faulty:
+        def took(self, number: int, batch: object) -> None:
+            raise KeyError("planted")
+
+    old = nn.Module.__call__
+    case = observed(lambda: epochs(3), prepare=lambda host: host.watchers.append(Faulty()))
+    assert case.steps.count < 18
+    (said,) = case.not_checked
+    assert said == "what came after a fault of hotloop's own: KeyError: 'planted'"
+    assert nn.Module.__call__ is old
