@@ -74,7 +74,7 @@ def reading(example: str, script: str, *, timeout_s: float) -> dict[str, float]:
 def measure(example: str, *, rounds: int, timeout_s: float) -> dict[str, Any]:
     """Run both scripts in each round, the order turning, and return what they took."""
     taken: dict[str, dict[str, list[float]]] = {script: {} for script in SCRIPTS}
-    load = Load()
+    before, load = Load.watched(), Load()
     for number in range(rounds):
         for script in SCRIPTS if number % 2 == 0 else reversed(SCRIPTS):
             for quantity, value in reading(example, script, timeout_s=timeout_s).items():
@@ -85,11 +85,15 @@ def measure(example: str, *, rounds: int, timeout_s: float) -> dict[str, Any]:
         values = [slow / fast for slow, fast in pairs]
         low, middle, high = quartiles(values)
         ratios[quantity] = {"median": middle, "quartiles": [low, high], "n": len(values)}
+    during, seconds = load.others(), load.seconds
     cause = json.loads((EXAMPLES / example / "cause.json").read_text())
     return {
         "kind": cause["kind"],
         "ratio, train over fixed": ratios,
-        "others_cores": round(load.others(), 3),
+        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "took_s": round(seconds, 1),
+        "busy": max(before, during) > BUSY,
+        "others_cores": {"before": round(before, 3), "during": round(during, 3)},
         **{
             script: {
                 quantity: Measurement(unit=quantity, readings=tuple(values)).to_json()
@@ -111,7 +115,7 @@ def line(example: str, row: dict[str, Any]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure the examples that are named, or all, and write slow-examples-cpu.json."""
+    """Measure the examples that are named, or all; rows of others in the file stay as they are."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -123,25 +127,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     unknown = set(chosen.names) - set(names())
     if unknown:
         parser.error(f"no such example: {', '.join(sorted(unknown))}; there are {names()}")
-    before, load, rows = Load.watched(), Load(), {}
+    target = chosen.out / "slow-examples-cpu.json"
+    rows = json.loads(target.read_text())["rows"] if target.is_file() else {}
     for example in chosen.names or names():
         rows[example] = measure(example, rounds=chosen.rounds, timeout_s=chosen.timeout)
         print(line(example, rows[example]), flush=True)
-    during = load.others()
     result = {
         "schema": 1,
         "benchmark": "slow_examples",
-        "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "took_s": round(load.seconds, 1),
-        "rounds": chosen.rounds,
-        "busy": max(before, during) > BUSY,
-        "others_cores": {"before": round(before, 3), "during": round(during, 3)},
         "threads": os.environ.get("OMP_NUM_THREADS", "1"),
         "hardware": detect("cpu").to_json(),
-        "rows": rows,
+        "rows": {name: rows[name] for name in names() if name in rows},
     }
     make_folder(chosen.out)
-    write_json(chosen.out / "slow-examples-cpu.json", result)
+    write_json(target, result)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"execute", "estimate"},
     {"checks", "tryout"},
     {"engine", "rehearsal", "checkup"},
-    {"diagnose", "launch"},  # torch-free
+    {"diagnose", "launch", "logs"},  # torch-free
     {"shortrun"},  # run by Python itself in child processes
     {"host", "ceilings"},
     {"intervene", "scriptplan", "suggest"},
@@ -50,6 +50,7 @@ TORCH_FREE = sorted(
         "suggest.py",
         "asking.py",
         "diagnose.py",
+        "logs.py",
         "ceilings.py",
         "shortrun.py",
         "child.py",

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 import torch
-from observing import observed
+from tests.observing import observed
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
@@ -78,7 +78,8 @@ def test_a_plain_loop_with_evaluation():
     (model,), (optimizer,), (rates,) = case.models, case.optimizers, case.schedulers
     assert (model.name, model.role, model.parameters) == ("Sequential", "train", 17)
     assert (optimizer.name, optimizer.steps) == ("AdamW", 18)
-    assert (rates.name, rates.steps, rates.optimizer_steps) == ("StepLR", 3, 18)
+    assert rates.name == "StepLR"
+    assert rates.steps == rates.optimizer_steps // 6 > 0, "as of when it was last alive"
     assert len(case.steps.losses) >= LEARNED
     assert case.steps.losses[0][0] == 1
     assert case.framework == "plain"
@@ -163,6 +164,8 @@ def test_weights_moved_by_hand_step_at_each_backward_pass():
 
     case = observed(train)
     assert (case.steps.count, case.steps.how) == (6, "backward")
+    assert [model.role for model in case.models] == ["train"]
+    assert observed(train, limits=Limits(steps=4)).steps.count == 4
     assert case.loaders[0].role == "train"
     assert case.evaluations == ()
 
@@ -314,7 +317,7 @@ def test_a_script_that_catches_everything_is_stopped_again_but_not_for_ever():
         for _ in range(10):
             try:
                 plain(model, optimizer, DataLoader(DATA, batch_size=4))
-            except BaseException:  # noqa: BLE001, S110 - what such a script does
+            except BaseException:  # noqa: BLE001, S110, SIM105 - what such a script does
                 pass
 
     case = observed(train, limits=Limits(steps=2))

@@ -27,7 +27,7 @@ from hotloop.recipes.auto import derive_plan
 from hotloop.recipes.char_lm import AdamW
 from hotloop.recipes.sections import Training
 from hotloop.session import Batch, Job, Session
-from hotloop.techniques.base import Numerics, Stage, Technique, anywhere
+from hotloop.techniques.base import Host, Numerics, Stage, Technique, anywhere
 from hotloop.training.ahead import Direct, Prefetch, source_of
 from hotloop.training.effect import Effect
 from hotloop.training.feed import Feed, Position
@@ -42,7 +42,8 @@ EXACT = (Numerics.BITWISE, 0.0, 1.0)
 STEPS = 10  # what `tolerance` is about
 PLAIN = Plan(micro_batch=4, accumulation=2)
 RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char-lm's defaults
-UNGATED = tuple(replace(technique, blocked=anywhere) for technique in techniques.ALL)
+ENGINES = tuple(technique for technique in techniques.ALL if Host.ENGINE in technique.hosts)
+UNGATED = tuple(replace(technique, blocked=anywhere) for technique in ENGINES)
 # Values of choices that stand in place of all of them; one real inductor compile has its own test.
 CHOSEN: Mapping[str, list[dict[str, Value]]] = {
     "compile": [{"backend": "aot_eager"}],
@@ -276,7 +277,7 @@ def test_the_plain_run_repeats_itself_bit_for_bit() -> None:
 
 
 @pytest.mark.parametrize(
-    "use", [use for technique in techniques.ALL for use in uses_of(technique)], ids=str
+    "use", [use for technique in ENGINES for use in uses_of(technique)], ids=str
 )
 def test_it_keeps_its_promise_and_leaves_nothing_behind(use: Use) -> None:
     of = where(use)
@@ -286,7 +287,7 @@ def test_it_keeps_its_promise_and_leaves_nothing_behind(use: Use) -> None:
     assert broken_promise(plain(of), trace(of=of), *EXACT) is None
 
 
-@pytest.mark.parametrize("technique", techniques.ALL, ids=lambda technique: technique.id)
+@pytest.mark.parametrize("technique", ENGINES, ids=lambda technique: technique.id)
 def test_it_changes_something_on_the_job_on_which_it_is_held_to_its_promise(
     technique: Technique,
 ) -> None:

@@ -19,23 +19,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.golden.outside import MACHINE, script
+from torch.utils.data import DataLoader
 
 from hotloop import techniques
 from hotloop.core.errors import PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use, Value
 from hotloop.data.windows import Windows
+from hotloop.host import Host as ScriptHost
+from hotloop.host import Limits
+from hotloop.intervene import Intervention
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.probe.products import Products
 from hotloop.recipes.char_lm import AdamW
 from hotloop.session import Job, Session
 from hotloop.techniques import matmul_onednn
-from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique, anywhere
 from hotloop.training.graphs import MicroStep
 
 # Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 every_technique = pytest.mark.parametrize("technique", techniques.ALL, ids=lambda t: t.id)
+OF_THE_ENGINE = [t for t in techniques.ALL if Host.ENGINE in t.hosts]
+OF_SCRIPTS = [t for t in techniques.ALL if Host.SCRIPT in t.hosts]
 
 
 def cpu(*features: str, cores: float | None = 2.0) -> Hardware:
@@ -209,6 +216,58 @@ def wrong_effect(technique: Technique, **choice: Value) -> list[str]:
     return wrong
 
 
+def wrong_in_a_script(technique: Technique, **choice: Value) -> list[str]:
+    """Put it into a script on this CPU, whatever its gate says; what it says must not be empty."""
+    use = Use.of(technique.id, **choice)
+    put_in = Intervention(
+        Plan(micro_batch=1, techniques=(use,)),
+        {},
+        hardware=MACHINE,
+        known=[replace(technique, blocked=anywhere)],
+    )
+    host = ScriptHost(Limits(full=True, probing=False))
+    put_in.join(host)
+    before, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    host.start()
+    try:
+        SCRIPTS.get(technique.id, script)()
+        (effect,) = put_in.effects()
+    finally:
+        host.finish()
+        torch.set_num_threads(before)
+        torch.set_float32_matmul_precision(precision)
+        torch.backends.cudnn.benchmark = False
+        gc.unfreeze()
+    wrong = [f"{effect.word}: {effect.how}"] if effect.word != "in effect" else []
+    if len(effect.how.split()) < 2:
+        wrong.append(f"it reads back {effect.how!r}")
+    return wrong + [f"a fault: {host.doors.fault}"] * (host.doors.fault is not None)
+
+
+def attend() -> None:
+    """Train a module that calls scaled_dot_product_attention."""
+    x = torch.randn(2, 5, 8)
+    net = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    update = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(x, x, x, need_weights=False)[0].sum().backward()
+    update.step()
+
+
+def padded() -> None:
+    """Iterate over rows that are mostly padding."""
+    row = {"ids": torch.ones(24), "attention_mask": (torch.arange(24) < 5).long()}
+    list(DataLoader([row] * 4, batch_size=2))
+
+
+# What stands in for the usual script, and choices that change something in it.
+SCRIPTS = {"sdpa": attend, "dynamic-padding": padded}
+IN_A_SCRIPT: Mapping[str, Mapping[str, Value]] = {
+    "compile": {"backend": "aot_eager"},
+    "threads": {"count": 3},
+    "sdpa": {"backend": "math"},
+}
+
+
 def first_call(session: Session) -> None:
     batch = session.job.train.batch(0, 0, 2)
     session.forward(batch.tensors).backward()
@@ -345,11 +404,18 @@ def test_its_gate_answers_everywhere(technique: Technique) -> None:
     assert wrong_gate(technique, MACHINES) == []
 
 
-@every_technique
+@pytest.mark.parametrize("technique", OF_THE_ENGINE, ids=lambda t: t.id)
 def test_it_takes_effect_and_says_so(technique: Technique) -> None:
     if technique.id == "matmul-onednn":
         technique = replace(technique, apply=on_another_cpu)
     assert wrong_effect(technique, **NOT_THE_DEFAULT.get(technique.id, {})) == []
+
+
+@pytest.mark.parametrize("technique", OF_SCRIPTS, ids=lambda t: t.id)
+def test_in_a_script_it_takes_effect_and_says_so(technique: Technique) -> None:
+    if technique.id == "matmul-onednn":
+        technique = replace(technique, apply=on_another_cpu)
+    assert wrong_in_a_script(technique, **IN_A_SCRIPT.get(technique.id, {})) == []
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -6,21 +6,22 @@ import os
 import statistics
 import sys
 import time
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.built import Model
 from hotloop.core.case import IN_STEP, Case
+from hotloop.core.finding import Place
 from hotloop.core.hardware import Hardware
 from hotloop.core.observed import Evaluation, Save, Steps
 from hotloop.probe import hot
 from hotloop.probe.frames import is_own
-from hotloop.probe.tape import NUMBERS
 from hotloop.probe.wall import OWN, Folded, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hotloop.core.built import Optimizer, Scheduler
     from hotloop.core.observed import Loader, Stack
@@ -50,7 +51,7 @@ def case_of(host: Host, target: Target) -> Case:
         arguments=target.args,
         wall=rows,
         steps=_steps(host, found, steps),
-        framework=_framework(),
+        framework=host.framework or "plain",  # type: ignore[arg-type]
         stopped=host.stopped,
         epochs=max((found.epochs[number] for number in found.trains), default=0),
         stacks=stacks,
@@ -80,20 +81,6 @@ def _hardware() -> Hardware:
     from hotloop.probe.machine import detect
 
     return detect()
-
-
-def _framework() -> Any:
-    """Return who owns the loop, by the modules that were imported."""
-    for module, name in (
-        ("transformers.trainer", "transformers"),
-        ("lightning.fabric.fabric", "lightning"),
-        ("lightning.pytorch", "lightning"),
-        ("pytorch_lightning", "lightning"),
-        ("accelerate.accelerator", "accelerate"),
-    ):
-        if module in sys.modules:
-            return name
-    return "plain"
 
 
 def _thin(values: Sequence[Any], most: int) -> list[Any]:
@@ -126,16 +113,12 @@ def _number(loss: Any) -> float:
 
 
 def _loaders(host: Host, found: Folded) -> list[Loader]:
-    from hotloop.probe import describe
-
     out = []
     for built in host.loaders:
-        thing = built.thing()
-        if built.facts is None and thing is not None:
-            unused = describe.loader(thing, key=NUMBERS - 1, place=built.place)
-            out.append(replace(unused, role="unused"))
-        elif built.facts is not None and built.number is not None:
-            number = built.number
+        number = built.number
+        if built.facts is not None and number is None:
+            out.append(replace(built.facts, role="unused"))
+        elif built.facts is not None and number is not None:
             role = "train" if number in found.trains else "evaluate"
             out.append(
                 replace(
@@ -159,26 +142,43 @@ def _models(host: Host, found: Folded) -> list[Model]:
 
 
 def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
-    return [
+    stepped = [
         replace(
             built.facts,
-            steps=found.updates[built.number],
+            steps=found.updates[built.number] if built.number is not None else 0,
             rates=tuple(_thin(built.rates, 500)),
         )
         for built in host.optimizers
-        if built.facts is not None and built.number is not None
+        if built.facts is not None
     ]
+    return sorted(stepped, key=lambda optimizer: not optimizer.steps)
 
 
 def _schedulers(host: Host, found: Folded) -> list[Scheduler]:
-    steps = len(found.ends)
-    known = [built.facts for built in host.schedulers if built.facts is not None]
-    return [replace(facts, optimizer_steps=steps) for facts in known]
+    each = max(1, found.optimizers)
+    return [
+        replace(built.facts, optimizer_steps=built.at // each)
+        for built in host.schedulers
+        if built.facts is not None
+    ]
+
+
+def _loop_of(stacks: Iterable[Stack]) -> Place | None:
+    """Return the line that calls the model in most of the seconds: the evaluation's own loop."""
+    seconds: dict[Place, float] = defaultdict(float)
+    for stack in stacks:
+        line = None
+        for frame in reversed(stack.frames):
+            if "nn/modules/module.py" in frame.file:
+                break
+            line = frame if frame.own else line
+        if line is not None:
+            seconds[Place(file=line.file, line=line.line)] += stack.seconds
+    return max(seconds, key=lambda place: seconds[place]) if seconds else None
 
 
 def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[Evaluation]:
-    hottest = [stack for stack in stacks if stack.row == "evaluate" and stack.place]
-    place = max(hottest, key=lambda stack: stack.seconds).place if hottest else None
+    place = _loop_of(stack for stack in stacks if stack.row == "evaluate")
     return [
         Evaluation(
             at=stretch.start * 1e-9,

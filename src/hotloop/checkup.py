@@ -15,8 +15,10 @@ from hotloop.core.hardware import DTYPES
 from hotloop.core.plan import Plan
 from hotloop.preflight import nearest_folder
 from hotloop.probe.clock import clock
+from hotloop.probe.disk import DiskSpeed, measure_disk
 from hotloop.probe.free import Free, free_now
 from hotloop.probe.machine import detect
+from hotloop.probe.torch_build import TorchBuild, torch_build
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkup", "look"]
 
 NOT_CHECKED = (
-    "speed: nothing was timed; hotloop doctor RECIPE times its first steps",
+    "speed of the device: nothing was timed there; hotloop doctor RECIPE times its first steps",
     "heat, clocks and the link between card and host",
     "more than one card: hotloop trains on the first",
 )
@@ -41,6 +43,8 @@ class Checkup:
     precisions: Mapping[str, str | None]  # name -> why not
     techniques: Mapping[str, str | None]  # id -> why not
     disks: Mapping[str, tuple[Path, int]]  # what for -> (folder, bytes free)
+    speed: DiskSpeed  # of the cache's disk
+    build: TorchBuild
     diagnosis: Diagnosis
 
     def to_json(self) -> dict[str, object]:
@@ -55,20 +59,35 @@ class Checkup:
                 name: {"folder": str(folder), "free_bytes": free}
                 for name, (folder, free) in self.disks.items()
             },
+            "disk_speed": self.speed.to_json(),
+            "torch_build": self.build.to_json(),
         }
 
 
 def look(
-    *, hardware: Hardware | None = None, free: Free | None = None, here: Path | None = None
+    *,
+    hardware: Hardware | None = None,
+    free: Free | None = None,
+    here: Path | None = None,
+    speed: DiskSpeed | None = None,
+    build: TorchBuild | None = None,
 ) -> Checkup:
-    """Look at this machine. `hardware`, `free` and the folder `here` are seams."""
+    """Look at this machine. All arguments are seams; `here` is the folder runs would go to."""
     began = clock()
     hardware = hardware or detect()
     free = free or free_now(hardware)
     folders = {"runs": nearest_folder(here or Path.cwd()), "cache": nearest_folder(ENV.cache)}
     disks = {name: (folder, free_bytes(folder)) for name, folder in folders.items()}
+    speed = speed or measure_disk(folders["cache"])
+    build = build or torch_build(driver=hardware.versions.get("driver"))
     found = [
-        machine.wrong_device(hardware),
+        machine.wrong_device(hardware, build),
+        machine.wrong_build(hardware, build),
+        machine.untested_versions(hardware),
+        machine.spill_risk(hardware),
+        machine.small_shm(free),
+        machine.little_memory(hardware, free),
+        machine.slow_disk(folders["cache"], speed),
         machine.busy_cores(hardware, free.busy_cores),
         machine.shared_card(hardware, free.memory_bytes),
         machine.little_disk(*disks["runs"]),
@@ -82,6 +101,8 @@ def look(
             for technique in techniques.ALL
         },
         disks=disks,
+        speed=speed,
+        build=build,
         diagnosis=Diagnosis(
             findings=ranked(finding for finding in found if finding is not None),
             wall={},

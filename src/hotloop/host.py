@@ -13,20 +13,22 @@ import sys
 import threading
 import time
 import weakref
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import ENV
 from hotloop.launch import Stopped
 from hotloop.probe.arrivals import Arrivals
+from hotloop.probe.calls import plain
 from hotloop.probe.card import Card
 from hotloop.probe.doors import Doors
-from hotloop.probe.frames import here
+from hotloop.probe.frames import framework, here
 from hotloop.probe.readings import Readings
+from hotloop.probe.planned import Planned
 from hotloop.probe.sampler import Sampler
+from hotloop.probe.saves import Saved, content, path_of
 from hotloop.probe.surroundings import Surroundings
-from hotloop.probe.tape import BITS, Code, Tape
+from hotloop.probe.tape import BITS, NUMBERS, Code, Tape
 from hotloop.probe.tracked import Configs
 from hotloop.probe.watchers import watchers
 
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.finding import Place
 
-__all__ = ["Built", "Host", "Limits", "Saved"]
+__all__ = ["Built", "Host", "Limits"]
 
 LEARNED = 6  # updates after which the outermost modules are known
 EVERY = 0.25  # seconds between two looks at the run, about
@@ -59,20 +61,9 @@ class Built:
     thing: weakref.ref[Any]
     place: Place | None
     number: int | None = None  # in marks, once it is used
-    facts: Any = None  # taken when it was first used
+    facts: Any = None  # as they were when last taken
+    at: int = 0  # updates made until then
     rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
-    """A call of torch.save or its like."""
-
-    at: int  # ns
-    seconds: float
-    updates: int
-    path: str
-    place: Place | None
-    content: Any  # names of what was saved -> what they are, see probe/saves.py
 
 
 class Host:
@@ -91,8 +82,8 @@ class Host:
         self.roots: list[Built] = []
         self.saves: list[Saved] = []
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
-        self.batches: dict[int, list[Any]] = defaultdict(list)
         self.stopped: str | None = None
+        self.framework = ""  # whose the loop is, known at the first update
         self.surroundings = Surroundings()
         self.configs = Configs()
         self.watchers: list[Any] = [
@@ -100,11 +91,12 @@ class Host:
             self.surroundings,
             Card(self.doors),
             Readings(self.doors),
+            Planned(),
             *(watchers(self) if limits.probing else []),
         ]  # further listeners: probes of models and batches, techniques
         self._first: float | None = None  # seconds, when training began
         self._raised = 0
-        self._refresh = LEARNED  # updates after which the facts are taken again
+        self._refresh = 1  # updates after which the facts are taken again
         self._over = False
 
     # Starting and ending.
@@ -115,9 +107,9 @@ class Host:
         self.arrivals.when("torch", self._torch_came)
         self.arrivals.when("torch._dynamo.callback", self._dynamo_came)
         self.arrivals.when("safetensors.torch", self._safetensors_came)
-        if self.limits.probing:
+        if probing := self.limits.probing:
             self.configs.wait(self.arrivals, self.doors)
-        self.surroundings.start(output=self.limits.probing, files=self.limits.probing)
+        self.surroundings.start(self.doors, output=probing, files=probing)
         self.sampler.start()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
@@ -145,8 +137,7 @@ class Host:
         if ENV.fault == "doors":
             self.tape.mark = _broken  # what the doors are about to bind
         self.doors.guarded(self.doors.put_up)
-        if self.watchers:
-            self.doors.guarded(self._tell, "torch_came")
+        self.doors.guarded(self._tell, "torch_came")
         self.doors.guarded(self.surroundings.arrived, self.doors)
         self.tape.note(Code.OWN_END)
 
@@ -180,10 +171,9 @@ class Host:
         if self._first is None:
             self._first = time.perf_counter()
         number, built = self._known(self.loaders, loader)
-        if built.facts is None:
-            built.number = number
+        if built.facts is None or built.facts.key != number:
             built.facts = describe.loader(loader, key=number, place=built.place)
-            self.doors.learn()
+            self.doors.learning = True  # it may feed other modules
         self._tell("iterating", loader, iterator)
         return number
 
@@ -221,7 +211,7 @@ class Host:
         import torch
 
         first = tensors[0] if isinstance(tensors, list | tuple) and tensors else tensors
-        if isinstance(first, torch.Tensor) and first.numel() == 1:
+        if isinstance(first, torch.Tensor) and first.numel() == 1 and plain(first):
             seen = first.detach()
             kept = float(seen) if seen.device.type == "cpu" else seen.clone()
             self.losses.append((self.doors.updates, kept))
@@ -234,6 +224,8 @@ class Host:
 
     def updates(self, optimizer: Any) -> int:
         """Number an optimizer that is stepped for the first time."""
+        if not self.framework:
+            self.framework = framework()
         number, built = self._known(self.optimizers, optimizer)
         built.number = number
         self._tell("updates", optimizer)
@@ -249,14 +241,12 @@ class Host:
 
     def saved(self, thing: Any, path: Any, seconds: float) -> None:
         """Remember a save."""
-        from hotloop.probe.saves import content
-
         self.saves.append(
             Saved(
                 at=time.perf_counter_ns(),
                 seconds=seconds,
                 updates=self.doors.updates,
-                path=os.path.abspath(_path(path)),
+                path=os.path.abspath(path_of(path)),
                 place=here(),
                 content=content(thing),
             )
@@ -265,8 +255,8 @@ class Host:
     def stepped(self) -> None:
         """Look at the run: at the first steps often, later some times a second."""
         done, now = self.doors.updates, time.perf_counter()
-        for built in self.optimizers:
-            if built.number is not None and (optimizer := built.thing()) is not None:
+        for built, optimizer in _alive(self.optimizers):
+            if built.number is not None:
                 rate = optimizer.param_groups[0].get("lr")
                 if isinstance(rate, float | int):  # a tensor may live on the card
                     built.rates.append((done, float(rate)))
@@ -276,7 +266,7 @@ class Host:
             self.refresh()
         self.doors.look = self.limits.probing and (done < LEARNED or not self.doors.look)
         if done >= LEARNED:
-            self.doors.learned()
+            self.doors.learning = False
         self.doors.wake = self._next_wake(done, now)
         self.tape.pack()
         if self.tape.full:
@@ -288,18 +278,19 @@ class Host:
         """Take the facts of what is alive: a script's objects go when its functions return."""
         from hotloop.probe import describe
 
-        for built in self.optimizers:
-            if built.number is not None and (optimizer := built.thing()) is not None:
-                built.facts = describe.optimizer(optimizer, key=built.number, place=built.place)
-        for built in self.roots:
-            if (module := built.thing()) is not None:
-                built.facts = describe.model(module)
-        for built in self.schedulers:
-            if (scheduler := built.thing()) is not None:
-                built.facts = describe.scheduler(scheduler, place=built.place)
-        for built in self.scalers:
-            if (scaler := built.thing()) is not None:
-                built.facts = describe.scaler(scaler, place=built.place)
+        for built, thing in _alive(self.loaders):
+            if built.number is None:  # the others were described when their use began
+                built.facts = describe.loader(thing, key=NUMBERS - 1, place=built.place)
+        for built, thing in _alive(self.optimizers):
+            key = NUMBERS - 1 if built.number is None else built.number
+            built.facts = describe.optimizer(thing, key=key, place=built.place)
+        for built, thing in _alive(self.roots):
+            built.facts = describe.model(thing)
+        for built, thing in _alive(self.schedulers):
+            built.facts = describe.scheduler(thing, place=built.place)
+            built.at = self.doors.updates
+        for built, thing in _alive(self.scalers):
+            built.facts = describe.scaler(thing, place=built.place)
 
     # How long.
 
@@ -378,16 +369,14 @@ class Host:
                 told(*args)
 
 
+def _alive(entries: list[Built]) -> list[tuple[Built, Any]]:
+    things = ((built, built.thing()) for built in entries)
+    return [(built, thing) for built, thing in things if thing is not None]
+
+
 def _broken(mark: int) -> None:
     """Stand for a fault of ours, where a test asks for it."""
     raise RuntimeError(f"planted fault at mark {mark & 31}")
-
-
-def _path(target: Any) -> str:
-    """Return the path of what was written to: a path, or an open file."""
-    if isinstance(target, str | os.PathLike):
-        return os.fspath(target)
-    return str(getattr(target, "name", "unknown"))
 
 
 def _raise_in(thread: int) -> None:

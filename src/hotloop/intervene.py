@@ -139,7 +139,6 @@ class Intervention:
         for row in self._of(*_OF_A_MODEL):
             self._put_in(row, session)
         doors = self._doors
-        doors.settled |= bool(self._of(Stage.COMPILE))
         if session.forward is not bare:
             doors.around[id(module)] = partial(_called, calls, session.forward)
             weakref.finalize(module, doors.around.pop, id(module), None).atexit = False

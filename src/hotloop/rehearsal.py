@@ -21,6 +21,7 @@ from hotloop.estimate import Workload, estimate
 from hotloop.execute import set_up, start_weights
 from hotloop.preflight import nearest_folder
 from hotloop.probe.clock import clock
+from hotloop.probe.torch_build import torch_build
 from hotloop.training.ledger import Ledger
 from hotloop.tryout import Budget, TryOut
 
@@ -39,7 +40,9 @@ __all__ = ["CHECKS", "Rehearsal", "rehearse", "rehearsed"]
 
 CHECKS: tuple[Check, ...] = (
     settings.diverged,
-    lambda case: machine.wrong_device(case.parts.hardware),
+    lambda case: machine.wrong_device(
+        case.parts.hardware, torch_build(driver=case.parts.hardware.versions.get("driver"))
+    ),
     lambda case: machine.busy_cores(case.parts.hardware, case.busy_cores),
     settings.near_out_of_memory,
     settings.disk_room,

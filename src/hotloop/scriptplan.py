@@ -46,7 +46,7 @@ def asked_plan(
     if twice := sorted({id for id in typed if typed.count(id) > 1}):
         raise PlanError(f"--with names a technique twice: {', '.join(twice)}")
     for use in uses:
-        for clash in find(use.id).excludes & set(origins):
+        for clash in find(use.id).excludes & (set(origins) - set(typed)):
             plan = plan.minus(clash)  # what was typed comes before what a file says
         plan = plan.plus(use.id, **dict(use.choice))
         origins[use.id] = "--with"

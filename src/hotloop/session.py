@@ -87,6 +87,9 @@ class Subject:
     scaler: torch.amp.GradScaler | None = None
     wrapped: list[str] = field(default_factory=list)  # names of what wraps `forward`, inner first
     undo: dict[str, Callable[[], None]] = field(default_factory=dict)  # technique id -> back out
+    facts: dict[str, Any] = field(
+        default_factory=dict
+    )  # technique id -> what it keeps to read back
 
     def describe(self) -> str:
         """Return the chain around the forward pass, outermost first."""
@@ -130,7 +133,6 @@ class ScriptSession(Subject):
     loader: Any = None  # a DataLoader that is about to be iterated
     feeds: dict[str, Feed] = field(default_factory=dict)  # technique id -> for each new iterator
     scale: Any = None  # a probe.loss_scale.LossScale around backward passes and steps
-    facts: dict[str, Any] = field(default_factory=dict)  # technique id -> what it saw
     refused: str | None = None  # why the technique that was applied last changed nothing
     # technique id -> what went wrong after it was applied, as it happens
     troubles: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

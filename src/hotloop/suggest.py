@@ -116,7 +116,8 @@ class _Script:
 
     def before(self, statement: ast.stmt, *lines: str) -> _Edit:
         """Return the edit that puts lines before a statement, indented as it is."""
-        start = self.at(statement.lineno)
+        decorators = getattr(statement, "decorator_list", [])
+        start = self.at(min(node.lineno for node in (statement, *decorators)))
         text = "".join(f"{' ' * statement.col_offset}{line}\n" for line in lines)
         return _Edit(start, start, text)
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset
 
 from hotloop import techniques
+from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.host import Host, Limits
 from hotloop.intervene import Intervention
@@ -18,6 +19,7 @@ from hotloop.request import parse_use
 from hotloop.techniques.base import anywhere
 from hotloop.training.effect import Effect
 
+MACHINE = Hardware(device="cpu", name="a CPU", cores=2.0, host_memory_bytes=8 << 30)
 UNGATED = [replace(technique, blocked=anywhere) for technique in techniques.ALL]
 
 
@@ -99,7 +101,7 @@ def script(
     for _ in range(epochs):
         model.train()
         for x, y in loader:
-            loss = F.cross_entropy(model(x), y)
+            loss = cross_entropy(model(x), y)
             update.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -107,7 +109,7 @@ def script(
             losses.append(loss.item())
         model.eval()
         with torch.no_grad():
-            losses.append(sum(F.cross_entropy(model(x), y).item() for x, y in held_out))
+            losses.append(sum(cross_entropy(model(x), y).item() for x, y in held_out))
     return Result(losses, model, loader, update)
 
 
@@ -116,7 +118,8 @@ def put_into(call: Callable[[], Any], *uses: str) -> tuple[Any, dict[str, Effect
     plan = Plan(micro_batch=1)
     for use in map(parse_use, uses):
         plan = plan.plus(use.id, **dict(use.choice))
-    put_in, host = Intervention(plan, {}, known=UNGATED), Host(Limits(full=True, probing=False))
+    put_in = Intervention(plan, {}, hardware=MACHINE, known=UNGATED)
+    host = Host(Limits(full=True, probing=False))
     put_in.join(host)
     host.start()
     try:

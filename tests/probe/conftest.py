@@ -1,8 +1,11 @@
 """Observes small scripts in this process, as the script host does it for `hotloop doctor`."""
 
+import sys
 import textwrap
+import types
 
 import pytest
+
 from hotloop.casebook import case_of
 from hotloop.host import Host, Limits
 from hotloop.launch import Stopped, Target
@@ -17,13 +20,17 @@ def observed(tmp_path):
         path.write_text(textwrap.dedent(text))
         host = Host(Limits(steps=steps, seconds=None, full=full))
         kept = None  # a traceback keeps the script's variables, as it does in a stopped run
+        module = types.ModuleType("script")
+        module.__file__ = str(path)
+        sys.modules["script"] = module  # inspect asks it for its file
         host.start()
         try:
-            exec(compile(path.read_text(), str(path), "exec"), {"__name__": "script"})
+            exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
         except Stopped as stopped:
             kept = stopped
         finally:
             host.finish()
+            del sys.modules["script"]
         case = case_of(host, Target(name=str(path), is_module=False))
         assert host.doors.fault is None, host.doors.fault
         del kept

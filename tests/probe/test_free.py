@@ -40,4 +40,10 @@ def test_a_card_has_memory_of_its_own():
 
 def test_it_is_written_as_json():
     keys = free(Hardware(device="cpu", name="x")).to_json().keys()
-    assert set(keys) == {"memory_bytes", "host_memory_bytes", "busy_cores"}
+    assert set(keys) == {
+        "memory_bytes",
+        "host_memory_bytes",
+        "busy_cores",
+        "shm_bytes",
+        "shm_free_bytes",
+    }

@@ -187,7 +187,9 @@ def test_nothing_is_run_again_where_the_whole_run_is_observed(observed):
 
 
 def test_convolutions_norms_and_layout_are_counted(observed):
-    net = "nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3, bias=False), nn.BatchNorm2d(4), nn.Dropout(0.2))"
+    first, second = "nn.Conv2d(3, 4, 3)", "nn.Conv2d(4, 4, 3, bias=False)"
+    norm = "nn.BatchNorm2d(4)"
+    net = f"nn.Sequential({first}, {norm}, {second}, {norm}, nn.Dropout(0.2))"
     model = observed(loop(net, "x = torch.randn(2, 3, 8, 8)")).models[0]
     assert (model.convolutions, model.bias_before_norm, model.normalised) == (2, 1, True)
     assert model.channels_last is False
@@ -224,7 +226,6 @@ def test_autocast_gives_the_dtype_of_products(observed):
 def test_a_model_that_fails_in_its_forward_pass_leaves_the_next_passes_whole(observed):
     text = loop("Net()", "x = torch.randn(4, 8)", extra=TWICE.format(second="x")).replace(
         "        out = model(x)\n",
-        "        try:\n            model(x[:, :3])\n        except RuntimeError:\n            pass\n"
-        "        out = model(x)\n",
+        "        try: model(x[:, :3])\n        except RuntimeError: pass\n        out = model(x)\n",
     )
     assert observed(text).models[0].repeats[0].module == "body"

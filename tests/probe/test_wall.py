@@ -17,6 +17,8 @@ OPENS = {
     "C": Code.COMPILE,
     "O": Code.OWN,
     "I": Code.ITERATE,
+    "W": Code.WAIT,
+    "H": Code.COPY,
 }
 
 
@@ -150,3 +152,23 @@ def test_waits_are_kept_by_loader_and_the_first_of_an_epoch_with_its_start():
     assert [round(wait * 1e3) for wait in found.waits[0]] == [2, 3]
     assert [round(wait * 1e3) for wait in found.first_waits[0]] == [3 + 2]
     assert found.epochs[0] == 1
+
+
+def test_a_wait_for_the_card_has_its_row_wherever_the_step_waits():
+    found = folded("NnHhFWwfBbUu  Ww " + STEP * 2)
+    assert ms(found, "host waits") == 2
+    assert ms(found, "host to device") == 1
+    assert ms(found, "forward") == 1 + 1 + 1 + 2 * 2  # before and after the wait, and the loss
+
+
+def test_a_wait_in_an_evaluation_a_save_or_before_the_training_is_part_of_it():
+    found = folded("Ww" + STEP + "NnEWweWwNnEe" + STEP + "SWws" + STEP + "Ww!")
+    assert ms(found, "host waits") == 0
+    assert ms(found, "start:") == 2
+    assert ms(found, "save") == 3
+
+
+def test_a_wait_does_not_change_what_a_gap_is():
+    with_wait, without = folded(STEP + "  Ww  " + STEP), folded(STEP + "      " + STEP)
+    rows = {row: ms(with_wait, row) for row in with_wait.rows if row != "host waits"}
+    assert rows == {row: ms(without, row) - (row == "after step:") for row in without.rows}

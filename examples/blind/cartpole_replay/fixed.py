@@ -61,10 +61,7 @@ class ReplayBuffer:
         return node - self.leaves
 
     def add(self, transition):
-        if len(self.memory) < self.capacity:
-            self.memory.append(transition)
-        else:
-            self.memory[self.pos] = transition
+        self.memory[self.pos : self.pos + 1] = [transition]
         self.set_priority(self.pos, self.max_priority)
         self.pos = (self.pos + 1) % self.capacity
 

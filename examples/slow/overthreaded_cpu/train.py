@@ -54,7 +54,7 @@ def build_mlp(width, depth):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--depth", type=int, default=3)

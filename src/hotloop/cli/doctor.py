@@ -45,7 +45,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Alone: what this machine can do, and why not more.\n"
         "With a recipe and what hotloop train would be given: reads the data, checks the\n"
         "settings, forecasts memory and disk, makes the run's first steps to time them, and says\n"
-        "how long the run will take. No run folder is made; the weights are thrown away.\n\n"
+        "how long the run will take. No run folder is made; the weights are thrown away.\n"
+        "With --log and a training's own log: the wall time that none of its records claims.\n\n"
         f"recipes:\n{recipes()}\n\n{ORDER}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -59,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="time so many steps (default: until the median is stable, 3 to 10 s)",
     )
+    add("--log", type=Path, metavar="FILE", help="find hidden time in a log: JSON lines or CSV")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("-q", "--quiet", action="store_true", help="the report alone, no progress")
     return parser
@@ -71,6 +73,8 @@ def run(args: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(args)
     if len(options.what) == 1 and RunDir(Path(options.what[0])).exists:
         return _recorded(options)
+    if options.log is not None:
+        return _log(options)
     recipe, assignments = split(options.what)
     if recipe is None and not assignments:
         _refuse_options(options)
@@ -209,6 +213,19 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
     if options.json is not None:
         write_json(options.json, found.to_json())
     Report().rehearsal(found)
+    return 0
+
+
+def _log(options: argparse.Namespace) -> int:
+    from hotloop.logs import judge_log
+
+    if options.what:
+        raise UsageError(f"--log looks at a file alone: leave out {' '.join(options.what)}")
+    _refuse_options(options)
+    found = judge_log(options.log)
+    if options.json is not None:
+        write_json(options.json, found.diagnosis.to_json())
+    Report().log(found)
     return 0
 
 

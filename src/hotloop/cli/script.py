@@ -29,6 +29,7 @@ _VALUES = {
     "--steps",
     "--time",
     "--json",
+    "--log",
     "--html",
     "--out",
     "--with",

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from hotloop.checks import machine
 from hotloop.cli.screen import FILE_WIDTH, Screen
 from hotloop.core.env import ENV
 from hotloop.core.units import bytes_, count, duration, moment
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Diagnosis, Finding
     from hotloop.core.measurement import Measurement
     from hotloop.estimate import Estimate, Timing
+    from hotloop.logs import Logged
     from hotloop.rehearsal import Rehearsal
 
 __all__ = ["Report"]
@@ -94,13 +96,30 @@ class Report:
                 f"disk, {name}": f"{bytes_(room)} free at {folder}"
                 for name, (folder, room) in found.disks.items()
             },
+            "disk speed": _disk_speed(found),
+            "/dev/shm": _shm(found),
+            "spill risk": machine.why_spills(hardware) or "none: a full card raises out of memory",
+            "torch build": _build(found),
             "versions": ", ".join(f"{k} {v}" for k, v in hardware.versions.items()),
         }
         if hardware.device == "cpu":
             rows.pop("host memory")
+            rows.pop("spill risk")
         self._rows(rows)
         self._rest(diagnosis)
         self._say("\nhotloop doctor RECIPE key=value checks a run, and how long it will take")
+
+    def log(self, found: Logged) -> None:
+        """Print what a log hides."""
+        share = found.hidden / found.wall if found.wall else 0.0
+        self._say(f"[bold]{escape(str(found.path))}: {share:.0%} of the wall time is hidden[/]")
+        records = f"{len(found.intervals) + 1 + found.breaks:,} records"
+        runs = f" in {found.breaks + 1} runs" if found.breaks else ""
+        claimed = f"{duration(found.wall - found.hidden)} of them in {found.claim!r}"
+        said = f"{duration(found.wall)} between {records}{runs}, by {found.moment!r}; {claimed}"
+        self._say(escape(said))
+        self._findings(found.diagnosis)
+        self._rest(found.diagnosis)
 
     def _findings(self, diagnosis: Diagnosis) -> None:
         for finding in diagnosis.findings:
@@ -203,6 +222,32 @@ def _device(found: Checkup) -> str:
     if peak is not None:
         said.append(f"{count(peak.median)} FLOP/s in 16 bit ({peak.source})")
     return ", ".join(said)
+
+
+def _disk_speed(found: Checkup) -> str:
+    speed, (folder, _) = found.speed, found.disks["cache"]
+    rates = {"writes": speed.write, "reads": speed.read}
+    said = [f"{how} {bytes_(rate)}/s" for how, rate in rates.items() if rate is not None]
+    if said:
+        said = [f"{' and '.join(said)} ({bytes_(speed.size)} at {folder}, measured once)"]
+    return "; ".join([*said, *([f"not measured: {speed.why_not}"] if speed.why_not else [])])
+
+
+def _shm(found: Checkup) -> str:
+    free = found.free
+    if free.shm_bytes is None:
+        return "none here"
+    return f"{bytes_(free.shm_bytes)}, {_size(free.shm_free_bytes)} free"
+
+
+def _build(found: Checkup) -> str:
+    build, capability = found.build, found.hardware.capability
+    if build.cuda is None:
+        return f"ROCm {build.hip}" if build.hip else "without CUDA"
+    said = f"CUDA {build.cuda} for {', '.join(build.arches) or 'unknown cards'}"
+    if capability is None:
+        return said
+    return said + ("; this card is not among them" if build.why_not(capability) else "; fits")
 
 
 def _size(size: int | None) -> str:

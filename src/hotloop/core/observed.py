@@ -49,7 +49,7 @@ class Stack:
     """Where the main thread stood while time went into a row: samples of one and the same stack."""
 
     row: str
-    frames: tuple[Frame, ...]  # innermost first, at most 24
+    frames: tuple[Frame, ...]  # innermost first; libraries' outer frames are left out
     samples: int
     seconds: float  # of the row's time, by its share of the row's samples
 

@@ -250,7 +250,8 @@ def _keep_label(kept: Kept, label: Any) -> None:
 def _facts(kept: Kept, loader: Loader | None, trained: set[int], covered: float | None) -> Facts:
     """Return the facts of one loader's batches."""
     widths, lengths, pad, found = rows.lengths(kept.tokens, kept.masks)
-    shifted = rows.shift(kept.tokens) if loader is not None and _is_indexed(loader) else None
+    indexed = loader is not None and _is_indexed(loader)
+    shifted = rows.shift(kept.tokens, loader.length if loader else None) if indexed else None
     values, ignored = rows.label_values(kept.labels)
     evaluates = loader is not None and loader.role != "train"
     return Facts(

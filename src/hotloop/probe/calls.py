@@ -118,7 +118,7 @@ class Calls:
         return tuple(sums)
 
 
-def tensors(thing: Any, depth: int = 3) -> Iterator[Any]:
+def tensors(thing: Any, depth: int = 4) -> Iterator[Any]:
     """Yield the tensors in arguments or outputs, however nested."""
     import torch
 

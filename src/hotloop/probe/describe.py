@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections import Counter
 from types import CodeType
@@ -21,13 +22,18 @@ def own_code(thing: Any) -> Place | None:
     if isinstance(code, CodeType):
         own = is_own(code.co_filename)
         return Place(file=code.co_filename, line=code.co_firstlineno) if own else None
-    if not inspect.isclass(thing):
-        return None
+    return _own_class(thing) if inspect.isclass(thing) else None
+
+
+@functools.lru_cache(maxsize=256)  # inspect parses the whole file: 25 ms for torch's containers
+def _own_class(cls: type) -> Place | None:
     try:
-        file, line = inspect.getsourcefile(thing), inspect.findsource(thing)[1] + 1
+        file = inspect.getsourcefile(cls)
+        if file is None or not is_own(file):
+            return None
+        return Place(file=file, line=inspect.findsource(cls)[1] + 1)
     except (OSError, TypeError):  # built in, or its source is gone
         return None
-    return Place(file=file, line=line) if file and is_own(file) else None
 
 
 def nbytes(batch: Any) -> int:
@@ -180,16 +186,16 @@ def scheduler(scheduler: Any, *, place: Place | None) -> Scheduler:
 
 
 def _closed_over(scheduler: Any) -> int | None:
-    """Return the training steps a LambdaLR's function was made for, by the usual names."""
+    """Return the steps a LambdaLR's function was made for: the largest count it closes over."""
     for function in getattr(scheduler, "lr_lambdas", ()):
         keywords = dict(getattr(function, "keywords", None) or {})
         code = getattr(function, "__code__", None)
         if code is not None and function.__closure__:
             cells = zip(code.co_freevars, function.__closure__, strict=True)
             keywords.update({name: cell.cell_contents for name, cell in cells})
-        for name, value in keywords.items():
-            if "total" in name or "training_steps" in name or "max_steps" in name:
-                return value if isinstance(value, int) else None
+        counts = [v for v in keywords.values() if isinstance(v, int) and not isinstance(v, bool)]
+        if counts and max(counts) > 1:  # the warm-up is shorter than the whole
+            return max(counts)
     return None
 
 

@@ -1,12 +1,17 @@
-"""The door of the modules: sees each call of an outermost module, and at first of every module."""
+"""The door of the modules: sees each call of an outermost module, and at first of every module.
+
+It stands at nn.Module.__call__ and stays there. Dynamo takes what it finds there when it is first
+imported for PyTorch's own and leaves it out of its guards; a door that changes later, or one on a
+class, had models compiled twice (tests/probe/test_door_calls.py).
+"""
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from hotloop.probe.doors import ABSENT, AT_MOST
 from hotloop.probe.tape import BITS
 
 if TYPE_CHECKING:
@@ -27,79 +32,61 @@ def modules(doors: Doors) -> None:
     tape, listener, module_class = doors.tape, doors.listener, torch.nn.Module
     plain = module_class.__call__
 
-    def looked_at(module: Any, args: Any, kwargs: Any) -> Any:
+    def looked_at(module: Any, *args: Any, **kwargs: Any) -> Any:
         doors.guarded(listener.inside, module, args, kwargs)
         output = plain(module, *args, **kwargs)
         doors.guarded(listener.left, module, output)
         return output
 
-    def any_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or _me() != tape.thread:
-            return plain(self, *args, **kwargs)
-        if doors.inside:
-            if doors.look:
-                return looked_at(self, args, kwargs)
-            return plain(self, *args, **kwargs)
-        return outermost(plain, self, args, kwargs)
+    # The module is args[0]: arguments that are passed on as they came are not packed again, which
+    # is most of what a door costs.
+    @functools.wraps(plain)
+    def any_call(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or (doors.inside and not doors.look) or _me() != tape.thread:
+            return plain(*args, **kwargs)
+        if not doors.inside:
+            return outermost(plain, args, kwargs)
+        return looked_at(*args, **kwargs) if doors.learning else plain(*args, **kwargs)
 
-    def class_door(cls: type) -> None:
-        if cls in doors._classes or len(doors._classes) > AT_MOST:
-            return
-        own = cls.__dict__.get("__call__", ABSENT)
-        above: Any = next(base for base in cls.__mro__[1:] if "__call__" in vars(base))
-
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            old = above.__call__ if own is ABSENT else own
-            if is_compiling() or doors.inside or doors.learning or _me() != tape.thread:
-                return old(self, *args, **kwargs)
-            return outermost(old, self, args, kwargs)
-
-        doors._classes.add(cls)
-        doors.replace(cls, "__call__", call)
-
-    outermost = _outermost(doors, class_door)
-    doors._calls = any_call, plain
+    outermost = _outermost(doors)
     doors.replace(module_class, "__call__", any_call)
 
 
-def _outermost(doors: Doors, class_door: Callable[[type], None]) -> Callable[..., Any]:
-    """Return what calls an outermost module; `class_door` gives its class a door of its own."""
+def _outermost(doors: Doors) -> Callable[..., Any]:
+    """Return what calls an outermost module."""
     import torch
 
     mark, listener, with_grad = doors.tape.mark, doors.listener, torch.is_grad_enabled
+    numbers = doors._numbers
 
-    def outermost(old: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
+    def outermost(old: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         try:
-            number = doors.number_of(module, listener.root)
+            module = args[0]
+            number = numbers.get(id(module))
+            if number is None:
+                number = doors.number_of(module, listener.root)
             grad = with_grad()
             kind = (2 if module.training else 6) if grad else 4
             if doors.arrivals and grad:
                 doors.arrive(module)
             call = doors.around.get(id(module)) if doors.around else None
-            if doors.learning:
-                class_door(type(module))
-                if doors.settled:
-                    doors.learned()
             opening = number << 5 | kind
             mark(_clock() << BITS | opening)
             if doors.timed is not None:
                 doors.timed(kind)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             doors.failed(error)
-            return old(module, *args, **kwargs)
+            return old(*args, **kwargs)
         doors.inside = True
         try:
-            if call is None:
-                output = old(module, *args, **kwargs)
-            else:
-                output = call(old, module, args, kwargs)
+            output = old(*args, **kwargs) if call is None else call(old, module, args[1:], kwargs)
         finally:
             doors.inside = False
             mark(_clock() << BITS | opening | 1)
             if doors.timed is not None:
                 doors.quietly(doors.timed, kind | 1)
         if doors.look:
-            doors.guarded(listener.passed, number, module, args, kwargs, output)
+            doors.guarded(listener.passed, number, module, args[1:], kwargs, output)
         return output
 
     return outermost

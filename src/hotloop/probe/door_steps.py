@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from hotloop.probe.doors import LAST
+from hotloop.probe.doors import LAST, unseen
 from hotloop.probe.tape import BITS, Code
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _after_init(doors: Doors, cls: Any, tell: Callable[[Any], None]) -> None:
         old(self, *args, **kwargs)
         doors.guarded(tell, self)
 
-    doors.replace(cls, "__init__", init)
+    doors.replace(cls, "__init__", unseen(init))
 
 
 def backward(doors: Doors) -> None:
@@ -109,30 +110,36 @@ def backward(doors: Doors) -> None:
 
     def door(old: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(old)
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        def backward(*args: Any, **kwargs: Any) -> Any:
             if is_compiling() or _me() != tape.thread:
-                return old(tensors, *args, **kwargs)
+                return old(*args, **kwargs)
             try:
                 mark(_clock() << BITS | 8)
                 if doors.timed is not None:
                     doors.timed(8)
             except Exception as error:  # noqa: BLE001 - kept, and told in the report
                 doors.failed(error)
-                return old(tensors, *args, **kwargs)
+                return old(*args, **kwargs)
             if doors.look:
-                doors.guarded(doors.listener.loss, tensors)
+                doors.guarded(doors.listener.loss, _first(args, kwargs))
             before, doors.inside = doors.inside, True  # what a checkpoint runs again is no new pass
             try:
                 if doors.through is not None and old is plain:
-                    return doors.through(old, tensors, args, kwargs)
-                return old(tensors, *args, **kwargs)
+                    tensors = args[0] if args else kwargs.pop("tensors")
+                    return doors.through(old, tensors, args[1:], kwargs)
+                result = old(*args, **kwargs)
             finally:
                 doors.inside = before
                 mark(_clock() << BITS | 9)
                 if doors.timed is not None:
                     doors.quietly(doors.timed, 9)
+            if doors.by_hand:
+                doors.updates += 1
+                if doors.updates >= doors.wake:
+                    doors.guarded(doors.listener.stepped)
+            return result
 
-        return backward
+        return unseen(backward)
 
     plain = torch.autograd.backward
     doors.replace(torch.autograd, "backward", door(plain))
@@ -175,9 +182,15 @@ def optimizers(doors: Doors) -> None:
         if wanted:
             doors.guarded(listener.stepped)
 
-    doors._hooks.append(optimizer.register_optimizer_step_pre_hook(before))
-    doors._hooks.append(optimizer.register_optimizer_step_post_hook(after))
-    _after_init(doors, Optimizer, listener.built_optimizer)
+    doors._hooks.append(optimizer.register_optimizer_step_pre_hook(unseen(before)))
+    doors._hooks.append(optimizer.register_optimizer_step_post_hook(unseen(after)))
+
+    def built(made: Any) -> None:
+        if doors.by_hand:
+            doors.by_hand, doors.updates, doors.wake = False, 0, 1
+        listener.built_optimizer(made)
+
+    _after_init(doors, Optimizer, built)
 
 
 def others(doors: Doors) -> None:
@@ -194,17 +207,27 @@ def saving(doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
     """Return `old`, a function that writes (thing, path), with a door before it."""
 
     @functools.wraps(old)
-    def save(thing: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+    def save(*args: Any, **kwargs: Any) -> Any:
         started = _clock()
         try:
-            return old(thing, f, *args, **kwargs)
+            result = old(*args, **kwargs)
         finally:
             ended = _clock()
             doors.quietly(written, started, ended)
-            doors.guarded(doors.listener.saved, thing, f, (ended - started) / 1e9)
+        doors.guarded(told, args, kwargs, (ended - started) / 1e9)
+        return result
+
+    def told(args: Any, kwargs: Any, seconds: float) -> None:
+        thing, path = inspect.signature(old).bind(*args, **kwargs).args[:2]
+        doors.listener.saved(thing, path, seconds)
 
     def written(started: int, ended: int) -> None:
         doors.tape.note(Code.SAVE, at=started)
         doors.tape.note(Code.SAVE_END, at=ended)
 
     return save
+
+
+def _first(args: Any, kwargs: Any) -> Any:
+    """Return the tensors that backward begins from: the first argument, under whatever name."""
+    return args[0] if args else next(iter(kwargs.values()), None)

@@ -15,11 +15,10 @@ from hotloop.probe.tape import NUMBERS, Code, Tape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "AT_MOST", "LAST", "Doors", "Listener"]
+__all__ = ["ABSENT", "LAST", "Doors", "Listener", "unseen"]
 
 LAST = NUMBERS - 1
 ABSENT: Any = object()  # what a class does not define itself
-AT_MOST = 4  # classes of outermost modules with a door of their own
 
 
 class Listener(Protocol):
@@ -82,23 +81,19 @@ class Doors:
         self.look = False  # call the listener at batches, forward passes and losses
         self.wake = 1  # call `listener.stepped` when so many updates have been made
         self.updates = 0
+        self.by_hand = True  # no optimizer was built: backward passes count as updates
         self.fault: BaseException | None = None
         self.inside = False  # an outermost module is running
-        self.learning = True  # every module's call is seen, to find the outermost ones
+        self.learning = True  # while looking, tell of the calls inside an outermost module too
         # What techniques put in; empty or None costs a truth test.
         self.around: dict[int, Callable[..., Any]] = {}  # id of an outermost module -> its caller
         self.through: Callable[..., Any] | None = None  # runs the backward passes
         self.timed: Callable[[int], None] | None = None  # told the codes of calls: probe/card.py
         self.arrivals = False  # tell of each outermost module's first call with gradients
-        self.settled = False  # learn no more: compiled code is guarded by Module.__call__
         self._arrived: set[int] = set()
         self._replaced: list[tuple[Any, str, Any]] = []
         self._hooks: list[Any] = []
         self._numbers: dict[int, int] = {}  # id of optimizers and outermost modules -> number
-        self._classes: set[type] = set()  # of outermost modules
-        self._calls: tuple[Any, Any] | None = (
-            None  # Module.__call__ that sees all, and the plain one
-        )
 
     def failed(self, error: BaseException) -> None:
         """Take the doors out: hotloop's own code failed, and the script must not notice."""
@@ -118,10 +113,10 @@ class Doors:
             self.failed(error)
             return None
 
-    def quietly(self, call: Callable[..., Any], *args: Any) -> None:
+    def quietly(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         """Call our own bookkeeping without marks around it."""
         try:
-            call(*args)
+            call(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             self.failed(error)
 
@@ -145,7 +140,6 @@ class Doors:
             else:
                 setattr(owner, name, old)
         self._replaced.clear()
-        self._classes.clear()
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -156,6 +150,8 @@ class Doors:
         """Put up all doors; torch has been imported."""
         from hotloop.probe import door_calls, door_steps
 
+        unseen(self.guarded, below=True)
+        unseen(self.quietly, below=True)
         door_steps.loaders(self)
         door_calls.modules(self)
         door_steps.backward(self)
@@ -176,20 +172,16 @@ class Doors:
             self._arrived.add(id(module))
             self.guarded(self.listener.arriving, module)
 
-    def learn(self) -> None:
-        """See every module's call again, because an unknown outermost one may come."""
-        if not self.learning and not self.settled and self.fault is None:
-            self.learning = True
-            self._set_call(0)
 
-    def learned(self) -> None:
-        """Leave doors at the classes of the outermost modules only."""
-        if self.learning and self.fault is None and len(self._classes) <= AT_MOST:
-            self.learning = False
-            self._set_call(1)
+def unseen(function: Any, *, below: bool = False) -> Any:
+    """Return `function`, which Dynamo is to run as it is, and with `below` all that it calls.
 
-    def _set_call(self, which: int) -> None:
-        import torch
+    Dynamo compiles what is called between the compiled parts of a script, our doors as well: one
+    more graph break for each (tests/probe/test_door_calls.py).
+    """
+    from torch._C._dynamo import eval_frame
 
-        if self._calls is not None:
-            torch.nn.Module.__call__ = self._calls[which]  # type: ignore[method-assign]
+    skip, default = eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT
+    strategy = eval_frame._FrameExecStrategy(skip, skip if below else default)
+    eval_frame.set_code_exec_strategy(function.__code__, strategy)
+    return function

@@ -18,6 +18,7 @@ __all__ = ["Fetches", "Timed"]
 
 _ITEMS, _COLLATES = 512, 64  # times that are kept of a loader
 _EACH = 8  # rows of a batch that are compared when they are read again
+_FEWEST = 4  # of them, before their share says something
 _MOST = 4096  # rows that are remembered
 _clock = time.perf_counter
 
@@ -36,7 +37,7 @@ class Timed:
     @property
     def repeats(self) -> float | None:
         """Return the share of rows that were equal when they were read again."""
-        return self.equal / self.compared if self.compared >= _EACH else None
+        return self.equal / self.compared if self.compared >= _FEWEST else None
 
 
 class _Data:

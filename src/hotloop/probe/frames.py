@@ -14,9 +14,10 @@ from hotloop.core.observed import Frame
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["here", "is_own", "shown", "spot", "walk"]
+__all__ = ["framework", "here", "is_own", "shown", "spot", "walk"]
 
-DEEPEST = 24  # frames of a stack that are kept
+DEEPEST = 120  # frames of a stack that are walked
+INNERMOST = 12  # of them that are shown; further out, what is the project's own or called by it
 _HOTLOOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = tuple(
     os.path.join(path, "")
@@ -25,6 +26,14 @@ _LIBRARIES = tuple(
         *(os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib")),
     }
 )
+_FRAMEWORKS = {  # Trainer works through Accelerate, Lightning's through Fabric: in this order
+    "/transformers/trainer": "transformers",
+    "/lightning/pytorch/": "lightning",
+    "/pytorch_lightning/": "lightning",
+    "/lightning/fabric/": "fabric",
+    "/lightning_fabric/": "fabric",
+    "/accelerate/": "accelerate",
+}
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
@@ -50,7 +59,13 @@ def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
 
 
 def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
-    """Return a stack as facts."""
+    """Return a stack as facts: the innermost frames, and the project's own with what they call."""
+    own = [is_own(code.co_filename) for code, _ in stack]
+    kept = [
+        frame
+        for at, frame in enumerate(stack)
+        if at < INNERMOST or own[at] or (at + 1 < len(stack) and own[at + 1])
+    ]
     return tuple(
         Frame(
             file=os.path.abspath(code.co_filename)
@@ -60,7 +75,7 @@ def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
             function=code.co_qualname,
             own=is_own(code.co_filename),
         )
-        for code, line in stack
+        for code, line in kept
     )
 
 
@@ -78,3 +93,12 @@ def spot() -> tuple[str, int] | None:
             return file, frame.f_lineno
         frame = frame.f_back
     return None
+
+
+def framework() -> str:
+    """Return whose loop calls, by the files on the stack of this thread: "plain" for nobody's."""
+    files = [code.co_filename.replace(os.sep, "/") for code, _ in walk(sys._getframe(1))]
+    return next(
+        (name for part, name in _FRAMEWORKS.items() if any(part in file for file in files)),
+        "plain",
+    )

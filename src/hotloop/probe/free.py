@@ -28,6 +28,8 @@ class Free:
     memory_bytes: int | None  # of the device; on a CPU the host's
     host_memory_bytes: int
     busy_cores: float  # cores of the machine that other processes use
+    shm_bytes: int | None = None  # size of /dev/shm; None: there is none
+    shm_free_bytes: int | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -53,8 +55,19 @@ def free_now(
         if torch is None:
             import torch
         device = int(torch.cuda.mem_get_info()[0])
+    shm = _shared_memory()
     return Free(
         memory_bytes=device,
         host_memory_bytes=host,
         busy_cores=others(before, after),
+        shm_bytes=shm[0],
+        shm_free_bytes=shm[1],
     )
+
+
+def _shared_memory() -> tuple[int | None, int | None]:
+    try:
+        usage = psutil.disk_usage("/dev/shm")
+    except OSError:  # Windows, macOS
+        return None, None
+    return usage.total, usage.free

@@ -78,8 +78,8 @@ class Graph:
         """Whether a part of it is thrown away and computed again (the reentrant kind)."""
         return any("CheckpointFunction" in name for name in self.names)
 
-    def attention(self) -> list[Attention]:
-        """Return how attention was computed, by kind and kernel."""
+    def attention(self, dropout: float | None = None) -> list[Attention]:
+        """Return how attention was computed, by kind and kernel; `dropout` is the model's."""
         found: Counter[tuple[str, str | None]] = Counter()
         for name, count in self.names.items():
             for start, kernel in _KERNELS.items():
@@ -99,7 +99,7 @@ class Graph:
                 kind=kind,  # type: ignore[arg-type]
                 kernel=kernel,
                 calls=float(calls),
-                why_math=_why_math() if kernel == "math" else None,
+                why_math=_why_math(dropout) if kernel == "math" else None,
             )
             for (kind, kernel), calls in found.most_common()
         ]
@@ -120,12 +120,14 @@ def _near(start: Any, step: Any) -> bool:
     return False
 
 
-def _why_math() -> str | None:
+def _why_math(dropout: float | None) -> str | None:
     import torch
 
     cuda: Any = torch.backends.cuda
     if not cuda.flash_sdp_enabled() and not cuda.mem_efficient_sdp_enabled():
         return "the flash and the efficient kernel are switched off"
+    if dropout and not torch.cuda.is_available():
+        return "the CPU has no fused kernel with dropout"
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import sys
+import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,9 @@ class Habits:
         self._seed_places: dict[Place, None] = {}
         self._scalers: dict[int | None, Scaled] = {}  # by their place in the host's list
         self._zeroed: dict[int | None, Zeroed] = {}  # likewise
+        self._last: tuple[Any, Zeroed] = _nothing, Zeroed()  # whose gradients were zeroed last
         self._autocast: dict[str, None] = {}
-        self._in_autocast = False
+        self._in_autocast = self._in_step = False
         self._waiting: list[Weights] = []
         self._updates: list[Update] = []
 
@@ -115,10 +117,11 @@ class Habits:
 
         @functools.wraps(old)
         def step(scaler: Any, *args: Any, **kwargs: Any) -> Any:
-            before = doors.updates
+            before, self._in_step = doors.updates, True
             try:
                 return old(scaler, *args, **kwargs)
             finally:
+                self._in_step = False
                 doors.quietly(self._scaler_stepped, scaler, doors.updates == before)
 
         return step
@@ -137,8 +140,11 @@ class Habits:
         return bool(threading.get_ident() == self._host.tape.thread)
 
     def _zeroing(self, args: Any, kwargs: Any) -> None:
-        key = _index(self._host.optimizers, args[0])  # None: a module's zero_grad
-        zeroed = self._zeroed.setdefault(key, Zeroed())
+        last, zeroed = self._last
+        if last() is not args[0]:
+            key = _index(self._host.optimizers, args[0])  # None: a module's zero_grad
+            zeroed = self._zeroed.setdefault(key, Zeroed())
+            self._last = weakref.ref(args[0]), zeroed
         zeroed.calls += 1
         if zeroed.to_none is not False:
             given = args[1] if len(args) > 1 else kwargs.get("set_to_none", True)
@@ -147,7 +153,7 @@ class Habits:
     def _scaling(self, what: str, args: Any, kwargs: Any) -> None:
         scaled = self._scalers.setdefault(_index(self._host.scalers, args[0]), Scaled())
         scaled.scaled += what == "scale"
-        scaled.unscaled += what == "unscale_"
+        scaled.unscaled += what == "unscale_" and not self._in_step  # step() calls it too
         scaled.scale = getattr(args[0], "_scale", None)
 
     def _scaler_stepped(self, scaler: Any, skipped: bool) -> None:
@@ -259,6 +265,10 @@ class Habits:
             scale=None if scale is None else float(scale),
             autocast=dtypes[0] if dtypes else None,
         )
+
+
+def _nothing() -> None:
+    """Stand for a reference to what is gone."""
 
 
 def _index(built: list[Any], thing: Any) -> int | None:

@@ -134,7 +134,7 @@ def _own_line(stack: Raw) -> tuple[str, str]:
     """Return the text of the innermost line of the project's own code, and its function."""
     for code, line in stack:
         if is_own(code.co_filename):
-            return linecache.getline(code.co_filename, line).strip(), code.co_name
+            return linecache.getline(code.co_filename, line or 0).strip(), code.co_name
     return "", ""
 
 

@@ -148,7 +148,7 @@ class Models:
     def _read_graph(self, seen: Seen, outputs: list[Any], calls: list[Call], given: Any) -> None:
         graph = Graph(outputs)
         seen.graphs += 1
-        seen.attention = graph.attention()
+        seen.attention = graph.attention(seen.facts["dropout"])
         if graph.checkpointed or any(call.checkpointed for call in calls):
             seen.facts["checkpointed"] = True
         elif not any(tensor.requires_grad for tensor in tensors(given)):

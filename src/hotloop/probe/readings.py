@@ -6,6 +6,7 @@ nvidia-ml-py, which lets go of Python's lock while it waits; processes through p
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import sys
@@ -54,7 +55,7 @@ class Readings:
         self._missing: str | None = None  # why the card was not read
         self._before: _Spent | None = None
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._workers: dict[int, tuple[int, ...]] = {}  # number of a loader -> process ids
+        self._iterators: dict[int, weakref.ref[Any]] = {}  # number of a loader -> its newest one
         self._busy: dict[int, float] = defaultdict(float)  # CPU seconds of a loader's workers
         self._watched: dict[int, float] = defaultdict(float)  # seconds in which there were some
         self._host: list[tuple[float, float]] = []  # first and last wake: wall and CPU seconds
@@ -72,11 +73,13 @@ class Readings:
             self._doors.when_down(self)
 
     def iterating(self, loader: Any, iterator: Any) -> None:
-        """Remember a loader's worker processes; loaders are numbered as the host does it."""
+        """Remember a loader's iterator, whose workers are about to be started.
+
+        Loaders are numbered as the host does it.
+        """
         number = self._numbers.setdefault(loader, len(self._busy))
         self._busy[number] += 0.0
-        workers = getattr(iterator, "_workers", None) or ()
-        self._workers[number] = tuple(w.pid for w in workers if w.pid is not None)
+        self._iterators[number] = weakref.ref(iterator)
 
     def stepped(self, done: int) -> None:
         """Note the CPU time of the host.
@@ -130,12 +133,13 @@ class Readings:
             self.fault = error
 
     def _read(self) -> None:
-        workers = [pid for pids in self._workers.values() for pid in pids]
-        now = _Spent.of({os.getpid(), *workers, *_below(os.getpid(), self._proc)})
+        workers = {number: _workers(ref()) for number, ref in list(self._iterators.items())}
+        every = itertools.chain([os.getpid()], _below(os.getpid(), self._proc), *workers.values())
+        now = _Spent.of(set(every))
         row = {"rss_bytes": float(psutil.Process().memory_info().rss)}
         if self._before is not None:
             row |= now.since(self._before)
-            self._count_workers(self._before, now)
+            self._count(workers, self._before, now)
         self._before = now
         if (handle := self._card()) is not None:
             values, reasons = look(self._nvml, handle, own=frozenset(now.cpu))
@@ -160,8 +164,8 @@ class Readings:
                 self._missing = "the driver's library does not know it"
         return self._handle
 
-    def _count_workers(self, before: _Spent, now: _Spent) -> None:
-        for number, pids in self._workers.items():
+    def _count(self, workers: dict[int, list[int]], before: _Spent, now: _Spent) -> None:
+        for number, pids in workers.items():
             both = [pid for pid in pids if pid in now.cpu and pid in before.cpu]
             if both:
                 self._busy[number] += sum(now.cpu[pid] - before.cpu[pid] for pid in both)
@@ -216,6 +220,14 @@ class _Spent:
         if self.read is not None and before.read is not None:
             rates["read_bytes_per_s"] = max(0, self.read - before.read) / seconds
         return rates
+
+
+def _workers(iterator: Any) -> list[int]:
+    """Return the ids of an iterator's worker processes."""
+    try:
+        return [worker.pid for worker in getattr(iterator, "_workers", None) or () if worker.pid]
+    except ValueError:  # the process object was closed
+        return []
 
 
 def _below(pid: int, proc: Path) -> list[int]:

@@ -32,6 +32,7 @@ _INSIDE = 0.05  # of the other positions hold the padding's value
 _VALUES = 50
 _WINDOWED = 1 << 17  # numbers in which windows are looked for
 _FEWEST = 3  # pairs of windows that show the stride
+_SHARE = 0.3  # of the pairs that should overlap, at least
 _MATCHES = 400
 _ENOUGH = 4.0  # rows that should have come again, before their absence says something
 _PRIME = 0x9E3779B97F4A7C15 - (1 << 64)  # odd, as a signed 64-bit number; products wrap around
@@ -205,26 +206,31 @@ def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
     return dict(zip(shown, counts[order].tolist(), strict=True)), ignored
 
 
-def shift(tokens: Sequence[Any]) -> int | None:
+def shift(tokens: Sequence[Any], length: int | None = None) -> int | None:
     """Return how many positions apart rows are, where they are windows of one sequence.
 
-    A row's first tokens are looked for in all other rows; where the rest of the overlap is equal
-    too, both are windows of one text. The greatest common divisor of all distances is the stride.
-    None where fewer than 3 pairs overlap.
+    A row's first half is looked for in all other rows; where the rest of the overlap is equal too,
+    both are windows of one text. The greatest common divisor of the distances is the stride. None
+    where fewer than 3 pairs overlap, or far fewer than windows of that stride would among `length`
+    rows in any order: a text repeats itself as well.
     """
     import torch
 
     if not tokens:
         return None
     width = min(batch.shape[1] for batch in tokens)
-    least = max(NARROWEST, width // 4)
+    least = max(NARROWEST, width // 2)
     if width <= least:
         return None
     every = torch.cat([batch[:, :width].long() for batch in tokens])[: max(2, _WINDOWED // width)]
     every = torch.unique(every, dim=0)
     every = every[(every != every[:, :1]).any(1)]  # an empty row is found everywhere
     distances = _distances(every, least)
-    return math.gcd(*distances) if len(distances) >= _FEWEST else None
+    if len(distances) < _FEWEST:
+        return None
+    stride = math.gcd(*distances)
+    expected = len(every) ** 2 * ((width - least) // stride) / (length or len(every))
+    return stride if len(distances) >= _SHARE * min(expected, _MATCHES) else None
 
 
 def _distances(every: Any, least: int) -> list[int]:

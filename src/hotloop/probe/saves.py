@@ -1,11 +1,16 @@
-"""What a checkpoint holds, judged by the names and kinds of what is saved."""
+"""What was saved: where, how long it took, and what a checkpoint holds by its names and kinds."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["content"]
+if TYPE_CHECKING:
+    from hotloop.core.finding import Place
+
+__all__ = ["Saved", "content", "path_of"]
 
 _NAMES = {
     "optim": "optimizer",
@@ -22,6 +27,18 @@ _NAMES = {
     "state_dict": "model",
     "weight": "model",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """A call of torch.save or its like."""
+
+    at: int  # ns
+    seconds: float
+    updates: int
+    path: str
+    place: Place | None
+    content: Any  # what `content` says of it
 
 
 def content(thing: Any) -> tuple[str, ...]:
@@ -43,3 +60,10 @@ def _kind(name: str, value: Any) -> str:
         return "optimizer"
     lowered = name.lower()
     return next((kind for part, kind in _NAMES.items() if part in lowered), "other")
+
+
+def path_of(target: Any) -> str:
+    """Return the path of what was written to: a path, or an open file."""
+    if isinstance(target, str | os.PathLike):
+        return os.fspath(target)
+    return str(getattr(target, "name", "unknown"))

@@ -7,6 +7,7 @@ and keeps its own caches. What it finds comes back as JSON.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import random
@@ -111,6 +112,7 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
+        sys.stdout = sys.stderr = io.StringIO()  # where they are not these
         import torch
 
         torch.set_num_threads(1)  # as loader workers do: OpenMP's threads did not survive the fork

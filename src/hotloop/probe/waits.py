@@ -77,6 +77,7 @@ class Waits:
             *((torch.cuda, name, name) for name in EXPLICIT),
         ):
             door = self._explicit(getattr(owner, name), said, torch.compiler.is_compiling)
+            _hide(door, torch)
             self._doors.replace(owner, name, door)
 
     def tensors(self, torch: Any) -> None:
@@ -85,6 +86,7 @@ class Waits:
         for name in (*READS, *MOVES):
             make = self._moving if name in MOVES else self._reading
             door = make(getattr(torch.Tensor, name), name, plain, torch.compiler.is_compiling)
+            _hide(door, torch)
             self._doors.replace(torch.Tensor, name, door)
 
     def row(self) -> str:
@@ -188,3 +190,16 @@ class Waits:
     def _mark(self, code: Code, began: int, ended: int) -> None:
         self._doors.tape.note(code, at=began)
         self._doors.tape.note(Code(code + 1), at=ended)
+
+
+def _hide(door: Any, torch: Any) -> None:
+    """Have Dynamo run a door as it is where a compiled function has left its graph.
+
+    It would compile the door's own frame: one graph break more per function that reads a value
+    (torch 2.13: tests/probe/test_waits.py). torch._dynamo.skip does the same and imports Dynamo.
+    """
+    inner = getattr(getattr(torch, "_C", None), "_dynamo", None)
+    frames: Any = getattr(inner, "eval_frame", None)
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+        frames.set_code_exec_strategy(door.__code__, skip)

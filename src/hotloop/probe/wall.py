@@ -88,6 +88,7 @@ def fold(marks: Sequence[Mark]) -> Folded:
 def _kinds(marks: Sequence[Mark], found: Folded) -> list[str]:
     """Say of each mark whether it belongs to training or to an evaluation ("" for neither)."""
     graded = {n for _, code, n in marks if code == Code.FORWARD}
+    unfinished = _unfinished(marks)
     kinds = [""] * len(marks)
     learns = False  # a backward pass follows before the next batch or update
     ended = {}
@@ -100,9 +101,8 @@ def _kinds(marks: Sequence[Mark], found: Folded) -> list[str]:
         elif code - 1 in _CALLS:
             opening = code - 1
             evaluates = opening == Code.EVAL and (number in graded or not learns)
-            ended[number] = (
-                "evaluate" if evaluates or not (learns or at > len(marks) - 9) else "train"
-            )
+            trains = learns or at > unfinished
+            ended[number] = "evaluate" if evaluates or not trains else "train"
             kinds[at] = ended[number]
         elif code in _CALLS:
             kinds[at] = ended.get(number, "train")
@@ -110,6 +110,17 @@ def _kinds(marks: Sequence[Mark], found: Folded) -> list[str]:
             kinds[at] = "train"
     _of_loaders(marks, kinds, found)
     return kinds
+
+
+def _unfinished(marks: Sequence[Mark]) -> int:
+    """Return the mark after which a step began that the end of the script cut short.
+
+    What is called once after the last backward pass is such a step, several calls an evaluation.
+    """
+    solid = [at for at, (_, code, _) in enumerate(marks) if code in (Code.BACKWARD, Code.UPDATE)]
+    last = solid[-1] if solid else -1
+    calls = Counter(number for _, code, number in marks[last + 1 :] if code in _CALLS)
+    return last if max(calls.values(), default=0) <= 1 else len(marks)
 
 
 def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:

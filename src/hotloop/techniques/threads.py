@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TECHNIQUE"]
 
+ID = "threads"
+
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """A count above the cores is refused; with unknown cores a count must be named."""
-    asked = (plan.choice("threads") or {}).get("count", 0)
+    asked = (plan.choice(ID) or {}).get("count", 0)
     if hardware.cores is None:
         return None if asked else "the cores of this machine are unknown: name a count"
     if isinstance(asked, int) and asked > max(1, int(hardware.cores)):
@@ -45,21 +47,22 @@ def apply(session: Subject, *, count: int = 0) -> int:
     if want == before:
         return 0
     torch.set_num_threads(want)
-    session.undo["threads"] = lambda: torch.set_num_threads(before)
+    session.facts[ID] = want
+    session.undo[ID] = lambda: torch.set_num_threads(before)
     return 1
 
 
 def read_back(session: Subject) -> str | None:
-    """Ask torch how many there are, once the count was set."""
+    """Ask torch how many there are, once the count was set and while it is so."""
     import torch
 
-    if "threads" not in session.undo:
+    if ID not in session.undo or torch.get_num_threads() != session.facts[ID]:
         return None
     return f"{torch.get_num_threads()} compute threads"
 
 
 TECHNIQUE = Technique(
-    id="threads",
+    id=ID,
     title="Compute threads",
     page=__doc__ or "",
     stage=Stage.PROCESS,

@@ -1,0 +1,71 @@
+"""What the installed torch was built for, and whether an NVIDIA card seems to be here."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["TorchBuild", "torch_build"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchBuild:
+    """The build, as torch tells it."""
+
+    cuda: str | None = None  # version; None: without CUDA
+    hip: str | None = None
+    arches: tuple[str, ...] = ()  # "sm_86" has kernels, "compute_90" can be compiled for later ones
+    card_here: str | None = None  # what speaks for an NVIDIA card, whatever torch sees
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+    def why_not(self, capability: tuple[int, int]) -> str | None:
+        """Return why no kernel of this build runs on a card of `capability`, or None.
+
+        Kernels of sm_XY run on X.Z with Z >= Y, and compute_XY on all later cards.
+        Source: https://docs.nvidia.com/cuda/cuda-c-programming-guide/ (binary and PTX
+        compatibility, 2026-11).
+        """
+        if not self.arches:  # unknown
+            return None
+        for arch in self.arches:
+            kind, _, digits = arch.partition("_")
+            number = digits.rstrip("af")  # sm_90a: for 9.0 alone, which the first test holds to
+            if not number.isdecimal() or len(number) < 2:
+                continue
+            built = int(number[:-1]), int(number[-1])
+            if kind == "compute" and built <= capability:
+                return None
+            same = built == capability or (digits == number and built <= capability)
+            if kind == "sm" and built[0] == capability[0] and same:
+                return None
+        major, minor = capability
+        return f"it has kernels for {', '.join(self.arches)}, and the card is sm_{major}{minor}"
+
+
+def torch_build(
+    *,
+    torch: Any = None,
+    driver: str | None = None,
+    which: Callable[[str], str | None] = shutil.which,
+    dev: Path = Path("/dev"),
+) -> TorchBuild:
+    """Describe the installed torch. `torch`, `which` and `dev` are seams."""
+    if torch is None:
+        import torch
+    card = f"a driver ({driver})" if driver else None
+    if card is None and which("nvidia-smi"):
+        card = "nvidia-smi"
+    if card is None and (dev / "nvidiactl").exists():
+        card = "/dev/nvidiactl"
+    arches = torch.cuda.get_arch_list() if torch.version.hip is None else ()
+    return TorchBuild(
+        cuda=torch.version.cuda, hip=torch.version.hip, arches=tuple(arches), card_here=card
+    )

@@ -1,0 +1,82 @@
+"""hotloop run --with, from outside: exit codes, streams, files."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """\
+import sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Data(Dataset):
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, index):
+        time.sleep(3e-4)
+        return torch.full((4,), float(index))
+
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1))
+optimizer = torch.optim.AdamW(net.parameters())
+for epoch in range(2):
+    for x in DataLoader(Data(), batch_size=4, shuffle=True):
+        loss = net(x).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+torch.save(net.state_dict(), "net.pt")
+sys.exit(int(sys.argv[1]))
+"""
+
+
+def start(folder: Path, *command: str) -> subprocess.CompletedProcess:
+    folder.mkdir(exist_ok=True)
+    (folder / "train.py").write_text(SCRIPT)
+    return subprocess.run(
+        (sys.executable, *command), cwd=folder, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_run_with_bitwise_techniques_is_the_scripts_own_and_says_what_was_put_in(
+    tmp_path: Path,
+) -> None:
+    plain = start(tmp_path / "a", "train.py", "3")
+    uses = ("--with", "loader-workers:count=1,gc-freeze", "--json", "found.json")
+    done = start(tmp_path / "b", "-m", "hotloop", "run", *uses, "train.py", "3")
+    assert (done.returncode, done.stdout) == (3, plain.stdout), done.stderr
+    assert (tmp_path / "a/net.pt").read_bytes() == (tmp_path / "b/net.pt").read_bytes()
+    assert "1 loader processes, 2 batches ahead each" in done.stderr
+    assert done.stderr.count("in effect") == 2
+    assert "next: train.py:" in done.stderr
+    assert json.loads((tmp_path / "b/found.json").read_text())["schema"] == 1
+
+
+def test_a_typed_technique_that_cannot_work_stops_before_the_script(tmp_path: Path) -> None:
+    done = start(
+        tmp_path, "-m", "hotloop", "run", "--with", "loader-workers:count=9999", "train.py"
+    )
+    assert done.returncode == 78
+    assert "9999 loader processes" in done.stderr
+    assert not (tmp_path / "net.pt").exists()
+    assert not (tmp_path / ".hotloop").exists()
+
+
+@pytest.mark.parametrize("uses", [(), ("--with", "lagged-loss-read")])
+def test_suggest_needs_something_to_suggest_and_runs_nothing(tmp_path: Path, uses) -> None:
+    done = start(tmp_path, "-m", "hotloop", "run", "--suggest", *uses, "train.py", "0")
+    assert done.returncode in (2, 78)
+    assert done.stdout == ""
+    assert not (tmp_path / "net.pt").exists()
+
+
+def test_suggest_prints_a_diff_and_runs_nothing(tmp_path: Path) -> None:
+    done = start(tmp_path, "-m", "hotloop", "run", "--suggest", "--with", "fused-adamw", "train.py")
+    assert done.returncode == 0
+    assert "+optimizer = torch.optim.AdamW(net.parameters(), fused=True)" in done.stdout
+    assert not (tmp_path / "net.pt").exists()

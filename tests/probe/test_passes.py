@@ -1,0 +1,51 @@
+"""What the calls of some forward passes say."""
+
+from torch import nn
+
+from hotloop.probe import passes
+from hotloop.probe.calls import Call
+from hotloop.probe.layers import layers
+
+
+def call(module, **facts):
+    return Call(module=id(module), **{"parent": -1, "seconds": 0.5, "inputs": (1,), **facts})
+
+
+def test_a_repeat_counts_where_most_passes_agree():
+    root = nn.Sequential(nn.Linear(2, 2))
+    one = (call(root[0]), call(root[0]))
+    other = (call(root[0]), call(root[0], inputs=(2,)))
+    for seen, same in (([one, one, other], True), ([one, other, other], False)):
+        [repeat] = passes.repeats(seen, layers(root))
+        assert (repeat.calls, repeat.same_input, repeat.seconds) == (2.0, same, 1.0)
+
+
+def test_only_the_outermost_frozen_module_is_named():
+    root = nn.Sequential(nn.Sequential(nn.Linear(2, 2)).requires_grad_(False), nn.Linear(2, 2))
+    seen = (call(root[0]), call(root[0][0], parent=0), call(root[1], requires=True))
+    assert [repeat.module for repeat in passes.repeats([seen], layers(root))] == ["0"]
+    assert passes.frozen_seconds([seen], layers(root)) == 0.5
+    assert passes.frozen_seconds([seen], layers(root), {id(root[0]), id(root[0][0])}) is None
+
+
+def test_a_frozen_module_behind_a_trainable_one_is_not_frozen():
+    root = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False))
+    seen = (call(root[0], requires=True), call(root[1], moving=True, requires=True))
+    assert passes.repeats([seen], layers(root)) == []
+
+
+def test_modules_whose_weights_are_used_are_not_unused():
+    root = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2), "tied": nn.Linear(2, 2)})
+    root["tied"].weight = root["a"].weight
+    root["tied"].bias = None
+    known = layers(root)
+    never = passes.never_called(known, {id(root["a"])}, set())
+    assert [known[number].name for number in never] == ["b"]
+    assert passes.numbers_of(known, never, {id(root["a"])}) == 6
+    assert passes.never_called(known, {id(root["a"])}, {id(root["b"].weight)}) == []
+    assert passes.never_called(known, set(), set()) == []  # nothing inside was seen
+
+
+def test_a_bias_before_a_batch_norm_is_counted():
+    root = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1), nn.ReLU())
+    assert passes.bias_before_norm([tuple(map(call, root))], layers(root)) == 1

@@ -1,0 +1,95 @@
+import pytest
+import torch
+from torch.utils.data import Subset, TensorDataset, default_collate
+
+from hotloop.probe.equal import equal
+from hotloop.probe.reading import CHECKED_FIRST, Cache, CachedReads, VectorisedReads, vectorised
+
+
+class Counting:
+    """Counts its reads; `shift` changes what they give."""
+
+    def __init__(self) -> None:
+        self.reads, self.shift = [], 0
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index):
+        self.reads.append(index)
+        return torch.tensor([index + self.shift])
+
+
+def epoch(data, cache: Cache) -> list[int]:
+    state = data.reads, data.reads.clear()
+    del state
+    cache.begin("the same data set")
+    return [int(CachedReads(data, cache)[index]) for index in range(40)]
+
+
+def test_the_second_epoch_reads_only_what_is_checked() -> None:
+    data, cache = Counting(), Cache(1 << 20, [])
+    assert epoch(data, cache) == list(range(40))
+    assert len(data.reads) == 40
+    assert epoch(data, cache) == list(range(40))
+    assert len(data.reads) == CHECKED_FIRST
+    assert cache.hits == 40
+
+
+def test_a_sample_that_changed_ends_the_cache_and_is_said() -> None:
+    troubles: list[str] = []
+    data, cache = Counting(), Cache(1 << 20, troubles)
+    epoch(data, cache)
+    data.shift = 100
+    assert epoch(data, cache) == list(range(100, 140))
+    assert troubles == ["it was ended: sample 0 was another one when it was read again"]
+
+
+def test_a_data_set_that_was_changed_is_read_anew() -> None:
+    data, cache = Counting(), Cache(1 << 20, [])
+    for shift in (0, 100):
+        data.shift = shift
+        data.reads = []  # marks see another list
+        cache.begin(data)
+        reads = [int(CachedReads(data, cache)[index]) for index in range(40)]
+        assert reads == list(range(shift, shift + 40))
+    assert not cache.is_off
+
+
+def test_memory_is_kept_within_its_limit() -> None:
+    troubles: list[str] = []
+    data, cache = Counting(), Cache(2000, troubles)
+    assert epoch(data, cache) == list(range(40))
+    assert "do not fit" in troubles[0]
+
+
+def test_changing_a_sample_does_not_change_the_cache() -> None:
+    data, cache = Counting(), Cache(1 << 20, [])
+    epoch(data, cache)
+    cache.begin("the same data set")
+    reads = CachedReads(data, cache)
+    for index in range(CHECKED_FIRST + 1):
+        reads[index].fill_(-1)
+    assert int(reads[CHECKED_FIRST]) == CHECKED_FIRST
+
+
+def tensors() -> TensorDataset:
+    return TensorDataset(torch.randn(12, 3), torch.arange(12))
+
+
+@pytest.mark.parametrize("data", [tensors(), Subset(tensors(), [5, 1, 7, 7]), torch.randn(9, 2)])
+def test_a_batch_that_is_cut_at_once_is_what_collate_makes(data) -> None:
+    indices = [3, 0, 2]
+    assert equal(vectorised(data, indices), default_collate([data[i] for i in indices]))
+
+
+def test_the_first_batch_of_an_iterator_is_read_as_before() -> None:
+    data = tensors()
+    reads = VectorisedReads(data, lambda rows: "collated")
+    assert reads.__getitems__([0, 1]) == "collated"
+    assert equal(reads.__getitems__([0, 1]), default_collate([data[0], data[1]]))
+
+
+def test_what_is_no_batch_of_tensors_is_refused() -> None:
+    with pytest.raises(TypeError):
+        vectorised([1, 2, 3], [0])

@@ -1,0 +1,109 @@
+"""What sampled rows say."""
+
+import pytest
+import torch
+
+from hotloop.probe import rows
+
+DRAW = torch.Generator().manual_seed(0)
+
+
+def random_rows(count, width, low=1):
+    return torch.randint(low, 1000, (count, width), generator=DRAW)
+
+
+def test_rows_are_told_apart_by_their_hash():
+    batch = random_rows(6, 12)
+    first = rows.hashes(batch)
+    assert len(set(first)) == 6
+    assert rows.hashes(batch.clone()) == first
+    batch[2, 11] += 1
+    assert [a == b for a, b in zip(first, rows.hashes(batch), strict=True)].count(False) == 1
+
+
+@pytest.mark.parametrize(
+    "batch", [torch.zeros(4, 20), torch.zeros(4, 3, dtype=torch.long), torch.zeros(4)]
+)
+def test_constant_and_short_rows_are_not_hashed(batch):
+    assert rows.hashes(batch) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.uint8, torch.bool])
+def test_rows_of_any_dtype_are_hashed(dtype):
+    batch = (torch.rand(5, 3, 8, 8, generator=DRAW) > 0.5).to(dtype)
+    assert len(set(rows.hashes(batch))) == 5
+
+
+def test_text_without_padding_has_none():
+    widths, real, pad, share = rows.lengths([random_rows(8, 16), random_rows(8, 16)], [])
+    assert (widths, pad, share) == ([16, 16], None, 0.0)
+    assert set(real) == {16}
+
+
+def test_zeros_that_are_everywhere_are_no_padding():
+    picture = (random_rows(16, 40) % 5 == 0).long() * 7
+    picture[:, 30:] = 0
+    picture[3, 30] = picture[5, 33] = picture[6, 36] = 7
+    assert rows.lengths([picture, picture], [])[2] is None
+
+
+def test_masks_count_before_trailing_values():
+    mask = (torch.arange(16) < torch.arange(1, 9)[:, None]).long()
+    assert rows.lengths([random_rows(8, 16)], [mask.sum(1)])[1] == list(range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("widths", "real", "share"),
+    [([8, 8], [8, 3, 8, 2], 0.5), ([8, 7], [8, 3, 7, 2], None), ([8], [8, 3], None)],
+)
+def test_truncated_rows_fill_a_width_that_all_batches_have(widths, real, share):
+    assert rows.truncated(widths, real) == share
+
+
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_the_stride_of_shuffled_windows_is_found(stride):
+    text = torch.randint(0, 60, (600,), generator=DRAW)
+    length = (600 - 32) // stride
+    starts = torch.randperm(length, generator=DRAW)[:64] * stride
+    windows = torch.stack([text[at : at + 32] for at in starts.tolist()])
+    assert rows.shift(list(windows.split(8)), length) == stride
+
+
+def test_rows_of_their_own_have_no_stride():
+    assert rows.shift([random_rows(32, 32)]) is None
+
+
+def test_a_text_that_repeats_itself_has_no_stride():
+    batch = random_rows(200, 32)
+    for row, at in ((0, 9), (1, 11), (2, 14)):
+        batch[row, at:] = batch[row + 100, : 32 - at]  # by chance
+    assert rows.shift([batch], 1000) is None
+
+
+def test_a_common_opening_is_no_overlap():
+    batch = random_rows(32, 32)
+    batch[:, :16] = torch.arange(16)
+    batch[:, 10:26] = torch.arange(16)  # its first part is in the middle of every row
+    assert rows.shift([batch]) is None
+
+
+def test_came_again_puts_what_was_seen_in_proportion():
+    epochs = {1: list(range(50)), 2: list(range(25, 75))}
+    assert rows.came_again(epochs, {}, 100) == 1.0
+    assert rows.came_again({1: list(range(50)), 2: list(range(100, 150))}, {}, 100) == 0.0
+    assert rows.came_again({1: list(range(50))}, {}, 100) is None
+    assert rows.came_again({1: [1], 2: [2]}, {}, 100) is None  # too few to tell
+    assert rows.came_again({1: [1, 2], 2: [1, 2]}, {1: [1, 2], 2: [1, 2]}, None) == 1.0
+
+
+def test_shared_rows_are_put_in_proportion_to_what_was_seen_of_the_training():
+    assert rows.shared({1: [1, 2, 3, 4]}, {1, 2, 3, 9}, 0.75) == 1.0
+    assert rows.shared({1: [5, 6, 7, 8]}, {1, 2}, 0.5) == 0.0
+    assert rows.shared({1: []}, {1}, 0.5) is None
+
+
+def test_labels_are_counted_without_those_that_are_ignored():
+    values, ignored = rows.label_values([torch.tensor([1, 1, -100, 2])])
+    assert (values, ignored) == ({"1": 2, "2": 1}, 0.25)
+    assert rows.label_values([torch.rand(100)]) == ({}, None)
+    assert rows.label_values([torch.full((9,), 0.5)]) == ({"0.5": 9}, None)

@@ -1,0 +1,48 @@
+import pytest
+import torch
+from tests.golden.outside import put_into, script
+
+
+def hugging(attention: str):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=11,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        attn_implementation=attention,
+    )
+    return transformers.BertForSequenceClassification(config)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize(
+    ("before", "use", "after", "how"),
+    [
+        ("eager", "sdpa", "sdpa", "in 2 calls"),
+        ("sdpa", "sdpa:backend=naive", "eager", "written-out"),
+        ("sdpa", "sdpa:backend=math", "sdpa", "math in 2 calls"),
+    ],
+)
+def test_a_model_of_transformers_is_switched_by_its_own_setter(before, use, after, how) -> None:
+    def train() -> str:
+        model = hugging(before)
+        ids = torch.arange(8).reshape(2, 4)
+        loss = model(ids, labels=torch.tensor([0, 1])).loss
+        loss.backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+        return model.config._attn_implementation
+
+    found, effects = put_into(train, use)
+    assert effects["sdpa"].word == "in effect", effects
+    assert how in effects["sdpa"].how
+    assert found == after
+
+
+def test_attention_of_a_models_own_is_said_to_be_left_alone() -> None:
+    _, effects = put_into(lambda: script(epochs=1), "sdpa:backend=math")
+    assert effects["sdpa"].word == "refused"
+    assert "attention is its own" in effects["sdpa"].how
+    _, effects = put_into(lambda: script(epochs=1), "sdpa")
+    assert effects["sdpa"].word == "not needed here"
