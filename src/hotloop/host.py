@@ -23,8 +23,8 @@ from hotloop.probe.calls import plain
 from hotloop.probe.card import Card
 from hotloop.probe.doors import Doors
 from hotloop.probe.frames import framework, here
-from hotloop.probe.readings import Readings
 from hotloop.probe.planned import Planned
+from hotloop.probe.readings import Readings
 from hotloop.probe.sampler import Sampler
 from hotloop.probe.saves import Saved, content, path_of
 from hotloop.probe.surroundings import Surroundings

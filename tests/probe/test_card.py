@@ -1,6 +1,7 @@
 import pytest
 from tests.golden.card import doors, fake_torch, module_on
 from tests.golden.cases import healthy as case
+from tests.observing import observed
 
 from hotloop.probe.card import Card, thinned
 from hotloop.probe.tape import Code
@@ -97,3 +98,22 @@ def test_without_a_card_only_explicit_calls_are_added(card, torch):
 def test_values_are_thinned_evenly():
     assert thinned(range(10), 5) == (0, 2, 4, 6, 8)
     assert thinned([1.0, 2.0]) == (1.0, 2.0)
+
+
+def test_real_doors_tell_the_codes_of_a_step_to_the_card():
+    import torch as real
+
+    model, told, hosts = real.nn.Linear(2, 1), [], []
+    optimizer = real.optim.SGD(model.parameters())
+
+    def train():
+        for _ in range(3):
+            hosts[0].doors.timed = told.append
+            optimizer.zero_grad()
+            model(real.ones(1, 2)).sum().backward()
+            optimizer.step()
+
+    observed(train, prepare=hosts.append)
+    assert tuple(told) == STEP * 3
+    assert hosts[0].doors.timed is None
+    assert hosts[0].doors.fault is None

@@ -6,7 +6,7 @@ import torch
 
 import hotloop.probe.frames as frames
 from hotloop.core.finding import Place
-from hotloop.probe.frames import DEEPEST, here, is_own, shown, walk
+from hotloop.probe.frames import DEEPEST, framework, here, is_own, shown, walk
 
 
 def test_own_is_what_no_library_and_no_generator_wrote():
@@ -30,7 +30,7 @@ def test_a_walk_is_innermost_first_and_of_bounded_depth():
     def deep(left: int):
         return walk(sys._getframe()) if left == 0 else deep(left - 1)
 
-    stack = deep(40)
+    stack = deep(DEEPEST + 40)
     assert len(stack) == DEEPEST
     assert {code.co_name for code, _ in stack} == {"deep"}
     assert walk(None) == ()
@@ -42,3 +42,19 @@ def test_a_stack_is_shown_with_absolute_files_and_whose_they_are():
     assert (own.file, own.line, own.own) == (str(Path("somewhere.py").absolute()), 7, True)
     assert (library.own, library.function) == (False, "dumps")
     assert library.line == json.dumps.__code__.co_firstlineno, "unknown lines: the function's"
+
+
+def called_from(file: str):
+    """Call `framework` from code of a file of that name."""
+    space = {"framework": framework}
+    exec(compile("found = framework()", file, "exec"), space)
+    return space["found"]
+
+
+def test_the_loop_is_that_of_the_outermost_framework_on_the_stack():
+    assert framework() == "plain"
+    assert called_from("lib/site-packages/accelerate/optimizer.py") == "accelerate"
+    assert called_from("lib/site-packages/transformers/trainer.py") == "transformers"
+    assert called_from("lib/site-packages/transformers/optimization.py") == "plain"
+    assert called_from("lib/site-packages/lightning/pytorch/loops/fit_loop.py") == "lightning"
+    assert called_from("lib/site-packages/lightning/fabric/wrappers.py") == "fabric"

@@ -265,7 +265,8 @@ def _facts(kept: Kept, loader: Loader | None, trained: set[int], covered: float 
         padding=found,
         truncated=rows.truncated(widths, lengths) if found else None,
         ignored=ignored,
-        duplicated=rows.duplicated(kept.hashes),
+        # of batches made by hand it is not known where an epoch ends
+        duplicated=rows.duplicated(kept.hashes) if loader is not None else None,
         shifted=shifted,
         overlap=min(widths) / shifted if shifted else None,
         in_evaluation=rows.shared(kept.hashes, trained, covered) if evaluates else None,

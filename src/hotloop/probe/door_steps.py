@@ -139,7 +139,8 @@ def backward(doors: Doors) -> None:
                     doors.guarded(doors.listener.stepped)
             return result
 
-        return unseen(backward)
+        unseen(backward)
+        return backward
 
     plain = torch.autograd.backward
     doors.replace(torch.autograd, "backward", door(plain))

@@ -70,9 +70,9 @@ class Planned:
         if case.planned_steps is not None or not self._epochs or not case.steps.count:
             return case
         updates = max(1, case.steps.optimizers)
-        if len(self._turns) > 2:  # the first turn may have been seen late
-            (_, first), (_, last) = self._turns[1], self._turns[-1]
-            each = (last - first) / (len(self._turns) - 2) / updates
+        if len(self._turns) > 1:
+            (_, first), (_, last) = self._turns[0], self._turns[-1]
+            each = (last - first) / (len(self._turns) - 1) / updates
         elif self._inner is not None:
             each = self._inner / max(1.0, case.steps.backwards or 1.0)
         else:

@@ -38,7 +38,7 @@ class Saved:
     updates: int
     path: str
     place: Place | None
-    content: Any  # what `content` says of it
+    content: tuple[str, ...]  # what `content` says of it
 
 
 def content(thing: Any) -> tuple[str, ...]:

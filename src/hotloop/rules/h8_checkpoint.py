@@ -16,8 +16,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hotloop.core.costing import costing
-from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import bytes_, moment
+from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -66,6 +66,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.SAVES),
-    weight=1,
+    weight=2,
     numerics="bitwise",
 )

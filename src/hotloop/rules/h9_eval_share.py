@@ -18,8 +18,8 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from hotloop.core.costing import costing
-from hotloop.core.finding import WARN, Place, Remedy
 from hotloop.core.units import moment
+from hotloop.core.finding import WARN, Place, Remedy
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
