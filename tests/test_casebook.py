@@ -3,13 +3,13 @@ import sys
 from pathlib import Path
 
 import torch
+from tests.observing import observed
 from torch import nn
 
 from hotloop.casebook import MOST_STEPS, case_of, sources
 from hotloop.core.case import Case
 from hotloop.host import Host, Limits
 from hotloop.launch import Target
-from tests.observing import observed
 
 
 def steps(count: int) -> None:

@@ -79,7 +79,8 @@ def test_a_plain_loop_with_evaluation():
     assert (model.name, model.role, model.parameters) == ("Sequential", "train", 17)
     assert (optimizer.name, optimizer.steps) == ("AdamW", 18)
     assert rates.name == "StepLR"
-    assert rates.steps == rates.optimizer_steps // 6 > 0, "as of when it was last alive"
+    assert rates.steps >= 1
+    assert rates.optimizer_steps // 6 - rates.steps in {0, 1}, "as of when it was last alive"
     assert len(case.steps.losses) >= LEARNED
     assert case.steps.losses[0][0] == 1
     assert case.framework == "plain"
@@ -317,7 +318,7 @@ def test_a_script_that_catches_everything_is_stopped_again_but_not_for_ever():
         for _ in range(10):
             try:
                 plain(model, optimizer, DataLoader(DATA, batch_size=4))
-            except BaseException:  # noqa: BLE001, S110, SIM105 - what such a script does
+            except BaseException:  # noqa: BLE001, S110 - what such a script does
                 pass
 
     case = observed(train, limits=Limits(steps=2))

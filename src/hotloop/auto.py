@@ -9,15 +9,17 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
 from hotloop.core.files import make_folder, write_json
+from hotloop.core.plan import Plan
 from hotloop.host import Host, Limits
 from hotloop.launch import Target
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hotloop.core.finding import Diagnosis
 
 __all__ = ["in_child", "report"]
@@ -44,6 +46,11 @@ def in_child() -> None:
             full=full,
         )
     _host = Host(of)
+    if ENV.parent.plan is not None:
+        from hotloop.intervene import Intervention
+
+        plan = Plan.from_json(ENV.parent.plan)
+        Intervention(plan, dict.fromkeys((use.id for use in plan.techniques), "plan")).join(_host)
     atexit.register(_leave, _host, ENV.parent.folder)
     _host.start()
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Built", "Host", "Limits"]
 
 LEARNED = 6  # updates after which the outermost modules are known
+_PASSES = 16  # that are looked at between two updates: each costs about what it looks at
 EVERY = 0.25  # seconds between two looks at the run, about
 _STABLE_SECONDS, _STABLE_STEPS, _DRIFT = 3.0, 40, 0.10
 
@@ -96,6 +97,7 @@ class Host:
         ]  # further listeners: probes of models and batches, techniques
         self._first: float | None = None  # seconds, when training began
         self._raised = 0
+        self._looking, self._passes = False, 0  # passes looked at since the last update
         self._refresh = 1  # updates after which the facts are taken again
         self._over = False
 
@@ -107,7 +109,8 @@ class Host:
         self.arrivals.when("torch", self._torch_came)
         self.arrivals.when("torch._dynamo.callback", self._dynamo_came)
         self.arrivals.when("safetensors.torch", self._safetensors_came)
-        if probing := self.limits.probing:
+        probing = self.limits.probing
+        if probing and not self.limits.full:  # what it returns is no plain dict
             self.configs.wait(self.arrivals, self.doors)
         self.surroundings.start(self.doors, output=probing, files=probing)
         self.sampler.start()
@@ -197,6 +200,9 @@ class Host:
     def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Pass a forward pass on to the probes."""
         self._tell("passed", number, module, args, kwargs, output)
+        self._passes += 1
+        if self._passes >= _PASSES:  # an evaluation, or many micro-batches
+            self.doors.look = False
 
     def inside(self, module: Any, args: Any, kwargs: Any) -> None:
         """Pass an inner call on to the probes."""
@@ -264,7 +270,8 @@ class Host:
         if done >= self._refresh:
             self._refresh = 2 * done
             self.refresh()
-        self.doors.look = self.limits.probing and (done < LEARNED or not self.doors.look)
+        self._looking = self.limits.probing and (done < LEARNED or not self._looking)
+        self.doors.look, self._passes = self._looking, 0
         if done >= LEARNED:
             self.doors.learning = False
         self.doors.wake = self._next_wake(done, now)
@@ -273,6 +280,11 @@ class Host:
             self.doors.failed(RuntimeError("the tape is full"))
         if (why := self._enough(done, now)) is not None:
             self._stop(why)
+
+    def look(self) -> None:
+        """Look at what comes until the next update."""
+        self._looking, self._passes = True, 0
+        self.doors.look, self.doors.wake = True, self.doors.updates + 1
 
     def refresh(self) -> None:
         """Take the facts of what is alive: a script's objects go when its functions return."""
@@ -296,7 +308,7 @@ class Host:
 
     def _next_wake(self, done: int, now: float) -> int:
         """Return after how many updates to look again: at once, or in about EVERY seconds."""
-        if self.doors.look:
+        if self._looking:
             return done + 1
         rate = done / max(now - (self._first or now), 1e-3)
         wake = done + max(1, min(1000, int(rate * EVERY)))

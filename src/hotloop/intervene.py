@@ -102,6 +102,10 @@ class Intervention:
         host.watchers.append(self)
         host.doors.arrivals = bool(self._of(Stage.PROCESS, *_OF_A_MODEL))
 
+    def wanted(self) -> list[tuple[str, str]]:
+        """Return each technique as it was asked for, and who did."""
+        return [(str(use), self._origins.get(use.id, "plan")) for use in self.plan.techniques]
+
     # What the host tells.
 
     def torch_came(self) -> None:

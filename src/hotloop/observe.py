@@ -21,11 +21,14 @@ from hotloop.core.rundir import OBSERVED, RunDir
 from hotloop.diagnose import diagnose
 from hotloop.host import Host, Limits
 from hotloop.launch import Stopped, run
+from hotloop.training.effect import Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hotloop.core.finding import Diagnosis
+    from hotloop.core.plan import Plan
+    from hotloop.intervene import Intervention
     from hotloop.launch import Target
 
 __all__ = ["Observed", "judge_again", "observe", "place_for"]
@@ -40,6 +43,7 @@ class Observed:
     folder: Path | None
     page: Path | None
     problem: str | None = None  # why nothing was kept
+    effects: Sequence[Effect] = ()  # what came of the techniques that were asked for
 
 
 def place_for(target: Target, out: Path | None) -> Path:
@@ -58,30 +62,45 @@ def observe(
     folder: Path,
     tell: Callable[[Observed], None],
     page: Callable[[Case, Diagnosis], str] | None = None,
-    prepare: Callable[[Host], None] = lambda host: None,
+    put_in: Intervention | None = None,
     further: Callable[[Case], Case] = lambda case: case,
 ) -> None:
     """Run the script and leave as it would (`launch.run`); `tell` gets the result before that.
 
-    A script that was stopped early leaves with 0. `prepare` may add watchers to the host, `further`
-    what was measured afterwards to the case.
+    A script that was stopped early leaves with 0. `put_in` are techniques for it and its children;
+    `further` may add to the case what is measured afterwards.
     """
     host = Host(limits)
-    prepare(host)
+    if put_in is not None:
+        put_in.join(host)
 
     def finished(error: BaseException | None) -> int | None:
         try:
             host.finish()
             forget_children()
-            case = further(_busiest(case_of(host, target), RunDir(folder).children))
-            tell(_kept(case, diagnose(case), folder, target, page))
+            here = case_of(host, target)
+            case = _busiest(here, RunDir(folder).children)
+            effects = _effects(put_in, case, is_here=case is here)
+            case = further(case)
+            tell(
+                _kept(
+                    case,
+                    diagnose(case),
+                    folder,
+                    target,
+                    page,
+                    None if put_in is None else put_in.plan,
+                    effects,
+                )
+            )
         except Exception:  # noqa: BLE001 - a bug of ours must not change how the script ends
             print("hotloop: its own report failed; the script was not touched:", file=sys.stderr)
             traceback.print_exc()
         return 0 if isinstance(error, Stopped) else None
 
     limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}
-    observe_children(RunDir(folder).children, limited)
+    plan = None if put_in is None else put_in.plan.to_json()
+    observe_children(RunDir(folder).children, limited, plan)
     host.start()
     run(target, finished=finished)
 
@@ -98,12 +117,28 @@ def _busiest(case: Case, children: Path) -> Case:
     return max(cases, key=lambda seen: seen.steps.count)  # of equals the first, rank 0
 
 
+def _effects(put_in: Intervention | None, case: Case, *, is_here: bool) -> Sequence[Effect]:
+    """Return what came of the techniques in the process that trained."""
+    if put_in is None or is_here:
+        return [] if put_in is None else put_in.effects()
+    return [
+        Effect(technique=use, origin=origin, word="in effect", how=f"in a child process: {how}")
+        if (how := case.techniques.get(use.partition(":")[0]))
+        else Effect(
+            technique=use, origin=origin, word="refused", how="not in the child that trained"
+        )
+        for use, origin in put_in.wanted()
+    ]
+
+
 def _kept(
     case: Case,
     diagnosis: Diagnosis,
     folder: Path,
     target: Target,
     page: Callable[[Case, Diagnosis], str] | None,
+    plan: Plan | None,
+    effects: Sequence[Effect],
 ) -> Observed:
     """Write the run folder; a disk that takes nothing costs the folder, not the result."""
     home = RunDir(folder)
@@ -114,19 +149,16 @@ def _kept(
         "command": list(target.command),
         "hotloop": __version__,
         "hardware": case.hardware.to_json(),
+        "effects": [effect.to_json() for effect in effects],
     }
+    known = Observed(case=case, diagnosis=diagnosis, folder=None, page=None, effects=effects)
     try:
-        home.save_observed(record, case.to_json(), diagnosis.to_json())
+        home.save_observed(record, case.to_json(), diagnosis.to_json(), plan)
         if page is not None:
             write_file(home.report, page(case, diagnosis))
     except HotloopError as error:
-        return Observed(case=case, diagnosis=diagnosis, folder=None, page=None, problem=str(error))
-    return Observed(
-        case=case,
-        diagnosis=diagnosis,
-        folder=folder,
-        page=home.report if page is not None else None,
-    )
+        return replace(known, problem=str(error))
+    return replace(known, folder=folder, page=home.report if page is not None else None)
 
 
 def judge_again(folder: Path) -> tuple[Case, Diagnosis]:

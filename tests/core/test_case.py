@@ -2,11 +2,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.golden.cases import healthy
 
 from hotloop.core.case import IN_STEP, ONCE, SCHEMA, Case
 from hotloop.core.errors import DataError
 from hotloop.core.observed import ROWS, Steps
-from tests.golden.cases import healthy
 
 CASE = healthy(wall={"start": 5.0, "data wait": 1.0, "forward": 3.0}, arguments=("--lr", "0.1"))
 

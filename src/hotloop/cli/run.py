@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.core.plan import Plan
-    from hotloop.host import Host
-    from hotloop.intervene import Intervention
     from hotloop.launch import Target
     from hotloop.observe import Observed
 
@@ -62,29 +60,25 @@ def run(args: Sequence[str]) -> int:
 
     put_in = Intervention(plan, origins) if plan.techniques else None
 
-    def prepare(host: Host) -> None:
-        if put_in is not None:
-            put_in.join(host)
-
     def tell(found: Observed) -> None:
-        _tell(found, put_in, options)
+        _tell(found, options)
 
-    folder = place_for(target, options.out)
-    observe(target, Limits(full=True), folder=folder, tell=tell, prepare=prepare)
+    limits = Limits(full=True, probing=False)  # of models and batches: nothing but the steps
+    observe(target, limits, folder=place_for(target, options.out), tell=tell, put_in=put_in)
     return 0
 
 
-def _tell(found: Observed, put_in: Intervention | None, options: argparse.Namespace) -> None:
+def _tell(found: Observed, options: argparse.Namespace) -> None:
     """Say what the techniques did and what is next; without techniques, all that was found."""
     from hotloop.cli.diagnosis import show
     from hotloop.cli.effects import show_effects, show_next
 
     if options.quiet:
         pass
-    elif put_in is None:
+    elif not found.effects:
         show(found.case, found.diagnosis, console(), folder=found.folder, page=found.page)
     else:
-        show_effects(put_in.effects(), console())
+        show_effects(found.effects, console())
         show_next(found.case, found.diagnosis, console(), folder=found.folder)
     if found.problem is not None:
         print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)

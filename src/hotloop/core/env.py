@@ -25,6 +25,7 @@ class Parent:
 
     folder: Path  # where they leave what they saw
     limits: Mapping[str, float | bool | None]  # steps, seconds, full: as host.Limits
+    plan: Mapping[str, object] | None = None  # techniques to put into them, a plan's JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +89,20 @@ def _parent(text: str | None) -> Parent | None:
         return None
     try:
         told = json.loads(text)
-        return Parent(folder=Path(told["folder"]), limits=dict(told["limits"]))
+        return Parent(
+            folder=Path(told["folder"]), limits=dict(told["limits"]), plan=told.get("plan")
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"HOTLOOP_PARENT is hotloop's own and damaged: unset it ({error})"
         ) from error
 
 
-def observe_children(folder: Path, limits: Mapping[str, float | bool | None]) -> None:
+def observe_children(
+    folder: Path,
+    limits: Mapping[str, float | bool | None],
+    plan: Mapping[str, object] | None = None,
+) -> None:
     """Have Python processes that this one starts leave in `folder` what they saw.
 
     The one change of the environment: children inherit it, however they are started.
@@ -103,7 +110,9 @@ def observe_children(folder: Path, limits: Mapping[str, float | bool | None]) ->
     ahead = str(Path(__file__).parents[1] / "children")
     old = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = ahead + (os.pathsep + old if old else "")
-    os.environ["HOTLOOP_PARENT"] = json.dumps({"folder": str(folder), "limits": dict(limits)})
+    os.environ["HOTLOOP_PARENT"] = json.dumps(
+        {"folder": str(folder), "limits": dict(limits), "plan": plan}
+    )
 
 
 def named(names: Iterable[str]) -> dict[str, str]:

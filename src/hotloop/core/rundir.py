@@ -77,7 +77,13 @@ class RunDir:
         """What the child processes of an observed script saw."""
         return self.path / "children"
 
-    def save_observed(self, record: Mapping[str, object], case: object, findings: object) -> None:
+    def save_observed(
+        self,
+        record: Mapping[str, object],
+        case: object,
+        findings: object,
+        plan: Plan | None = None,
+    ) -> None:
         """Write what was seen of a script and what was found; WriteError when that fails.
 
         The folder above gets a .gitignore of its own: it lies in somebody's project.
@@ -88,6 +94,8 @@ class RunDir:
             write_file(ignore, "*\n")
         write_json(self.case, case)
         write_json(self.findings, findings)
+        if plan is not None:
+            write_json(self._plan, plan.to_json())
         write_json(self._file, {"schema": SCHEMA, **record})
 
     @property

@@ -80,8 +80,7 @@ class Batches:
 
     def iterating(self, loader: Any, iterator: Any) -> None:
         """Begin an epoch. Its first batches are looked at: they tell whether the order is kept."""
-        doors = self._host.doors
-        doors.look, doors.wake = True, doors.updates + 1
+        self._host.look()
         number = next(b.number for b in self._host.loaders if b.thing() is loader)
         kept = self._kept.setdefault(number, Kept())
         kept.epoch, kept.in_epoch = kept.epoch + 1, 0

@@ -22,11 +22,11 @@ def own_code(thing: Any) -> Place | None:
     if isinstance(code, CodeType):
         own = is_own(code.co_filename)
         return Place(file=code.co_filename, line=code.co_firstlineno) if own else None
-    return _own_class(thing) if inspect.isclass(thing) else None
+    return _own_class(thing) if isinstance(thing, type) else None
 
 
 @functools.lru_cache(maxsize=256)  # inspect parses the whole file: 25 ms for torch's containers
-def _own_class(cls: type) -> Place | None:
+def _own_class(cls: Any) -> Place | None:
     try:
         file = inspect.getsourcefile(cls)
         if file is None or not is_own(file):

@@ -136,7 +136,7 @@ def _states() -> tuple[Any, ...]:
     """Return the states of the global random generators, to be compared."""
     import torch
 
-    drawn = [bytes(torch.get_rng_state().tolist()), random.getstate()]
+    drawn = [torch.get_rng_state().view(torch.int64).tolist(), random.getstate()]
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         state = numpy.random.get_state()

@@ -171,6 +171,8 @@ def evaluated(node: ast.expr, names: Mapping[str, Any]) -> Any:
         arguments = [evaluated(each, names) for each in node.args]
         if node.func.id == "range" and all(isinstance(each, int) for each in arguments):
             return range(*arguments)
-        if node.func.id in ("len", "int") and len(arguments) == 1:
-            return {"len": len, "int": int}[node.func.id](arguments[0])
+        if node.func.id == "len" and len(arguments) == 1:
+            return len(arguments[0])
+        if node.func.id == "int" and len(arguments) == 1:
+            return int(arguments[0])
     raise Unknown(ast.dump(node)[:40])

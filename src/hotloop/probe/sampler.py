@@ -25,6 +25,7 @@ __all__ = ["Sampler", "Stand"]
 EVERY = 0.02  # seconds; 100 a second cost 4.2 us a step of 0.45 ms (PROBE 3), 50 half of that
 SWITCH = 1e-4  # seconds a running thread keeps the GIL from the sampler; Python's own is 5e-3
 MOST = 30_000  # samples; then every second one is dropped, and they are taken half as often
+MOST_FAULTS = 10  # looks that failed, until it gives up
 
 Stack = tuple[tuple["CodeType", int], ...]
 
@@ -73,12 +74,13 @@ class Sampler:
         self._interval = None
 
     def _run(self) -> None:
-        try:
-            while not self._over.wait(self._every):
+        left = MOST_FAULTS
+        while left and not self._over.wait(self._every):
+            try:
                 self._look()
                 self._each()
-        except Exception as error:  # noqa: BLE001 - kept, and told in the report
-            self.fault = error
+            except Exception as error:  # noqa: BLE001 - kept, and told in the report
+                self.fault, left = error, left - 1
 
     def _look(self) -> None:
         stack = walk(sys._current_frames().get(self._thread))

@@ -82,6 +82,19 @@ class Noted(dict[Any, Any]):
         self._read(key)
         return dict.pop(self, key, *default)
 
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """Read one key."""
+        self._read(key)
+        return dict.setdefault(self, key, default)
+
+    def __or__(self, other: Any) -> Any:
+        self._read_all()
+        return dict.__or__(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        self._read_all()
+        return dict.__ror__(self, other)
+
     def keys(self) -> Any:
         """Read everything."""
         self._read_all()
