@@ -61,6 +61,7 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.feeding $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.checkpointing $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.startup $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.watching $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.char_lm_plans $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.table
 

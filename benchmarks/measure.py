@@ -10,11 +10,13 @@ import contextlib
 import datetime
 import platform
 import resource
+import statistics
 import sys
 import time
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 import psutil
@@ -34,6 +36,7 @@ __all__ = [
     "Goal",
     "Load",
     "interleave",
+    "interval",
     "judge",
     "options",
 ]
@@ -46,13 +49,15 @@ WATCH_S = 1.0  # for how long the load is watched before the first reading
 Readings = dict[str, dict[str, list[float]]]  # row -> quantity -> a value a round
 
 
-def options(argv: Sequence[str] | None, about: str, **paths: Path) -> argparse.Namespace:
+def options(
+    argv: Sequence[str] | None, about: str, *, rounds: int = FEWEST + 2, **paths: Path
+) -> argparse.Namespace:
     """Return the options that every benchmark has, and the paths of this one with defaults."""
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--rounds", type=int, default=FEWEST + 2, help="readings of each row (default %(default)s)")
+    add("--rounds", type=int, default=rounds, help="readings of each row (default %(default)s)")
     add("--only", action="append", default=[], metavar="TEXT", help="rows whose name has TEXT")
     add("--busy", action="store_true", help="go on, and mark the result, on a busy machine")
     add("--quick", action="store_true", help="2 rounds, tiny sizes, no peers: does it run?")
@@ -126,6 +131,16 @@ def _own_seconds() -> float:
     return total
 
 
+def interval(values: Sequence[float], *, draws: int = 4_000) -> tuple[float, float, float]:
+    """Return the median in the middle of its 95 % interval, by the bootstrap with a fixed seed.
+
+    Source: Efron, Bootstrap methods: another look at the jackknife, 1979 (percentile interval).
+    """
+    random = Random(0)
+    medians = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(draws))
+    return medians[draws // 40], statistics.median(values), medians[draws - 1 - draws // 40]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
     """What a row must reach, against another row of the same rounds or as it is."""
@@ -137,6 +152,7 @@ class Goal:
     relation: Literal["ratio", "difference"] = "ratio"
     bound: Literal["at most", "at least"] = "at most"
     limit: float
+    judged: Literal["quartiles", "interval"] = "quartiles"  # by the spread, or by the median's own
 
     def values(self, readings: Readings) -> list[float]:
         """Return what is judged, one value a round."""
@@ -151,14 +167,15 @@ def judge(goal: Goal, readings: Readings) -> dict[str, Any]:
     """Return the goal with its value and verdict: REACHED, MISSED by, UNKNOWN or not measured.
 
     REACHED takes the worse quartile within the limit, MISSED the better one outside it; quartiles
-    on both sides of the limit are UNKNOWN, not a pass, and so are few pairs.
+    on both sides of the limit are UNKNOWN, not a pass, and so are few pairs. A goal may ask for the
+    ends of the median's 95 % interval in their place.
     """
     about: dict[str, Any] = {**asdict(goal), "n": 0}
     gone = [name for name in (goal.row, goal.against) if name and name not in readings]
     if gone:
         return {**about, "verdict": f"not measured: {' and '.join(gone)} not run"}
     values = goal.values(readings)
-    low, middle, high = quartiles(values)
+    low, middle, high = (interval if goal.judged == "interval" else quartiles)(values)
     over = goal.bound == "at most"
     best, worst = (low, high) if over else (high, low)
     fails = [value > goal.limit if over else value < goal.limit for value in (best, worst)]
@@ -167,7 +184,7 @@ def judge(goal: Goal, readings: Readings) -> dict[str, Any]:
     elif fails[0]:
         verdict = f"MISSED by {abs(middle / goal.limit - 1):.0%}"
     else:
-        verdict = "UNKNOWN: the quartiles are on both sides" if fails[1] else "REACHED"
+        verdict = f"UNKNOWN: the {goal.judged} is on both sides" if fails[1] else "REACHED"
     return {**about, "n": len(values), "value": [low, middle, high], "verdict": verdict}
 
 

@@ -17,14 +17,15 @@ __all__ = ["lines", "page", "quartiles", "shown"]
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-ORDER = ("engine_step", "feeding", "char_lm_plans", "checkpointing", "startup")
+ORDER = ("engine_step", "feeding", "char_lm_plans", "checkpointing", "startup", "watching")
 HEAD = """# Benchmarks against other tools
 
 Written by `python -m benchmarks.table` from `benchmarks/results/*.json`; do not edit. `make bench`
 measures anew. Rows are taken by turns in one run; medians with quartiles in brackets; a ratio is
 the median over the pairs of one round. Absolute times belong to the machine and the day, ratios of
 one run count. A goal is REACHED when the worse quartile keeps it, MISSED when the better one does
-not, and UNKNOWN in between, with fewer than 20 pairs, or when the machine was busy.
+not, and UNKNOWN in between, with fewer than 20 pairs, or when the machine was busy. W1 is judged by
+the 95 % interval of the median instead.
 """
 
 

@@ -5,6 +5,7 @@ python watched.py OUT.json [STEPS]
 Readings are of whole epochs, the first left out: loader and loop included, evaluation not.
 """
 
+import itertools
 import json
 import statistics
 import sys
@@ -58,7 +59,7 @@ def main():
         ended = time.thread_time_ns(), time.process_time_ns(), time.perf_counter_ns()
         if epoch:
             totals = [t + b - a for t, a, b in zip(totals, began, ended, strict=True)]
-            taken += [b - a for a, b in zip(stamps, stamps[1:], strict=False)]
+            taken += [b - a for a, b in itertools.pairwise(stamps)]
         print(f"epoch {epoch}: accuracy {evaluate():.3f}")
     cpu, all_cpu, wall = (total / len(taken) / 1e3 for total in totals)
     found = {

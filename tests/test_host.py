@@ -318,7 +318,7 @@ def test_a_script_that_catches_everything_is_stopped_again_but_not_for_ever():
         for _ in range(10):
             try:
                 plain(model, optimizer, DataLoader(DATA, batch_size=4))
-            except BaseException:  # noqa: BLE001, S110 - what such a script does
+            except BaseException:  # noqa: BLE001, S110, SIM105 - what such a script does
                 pass
 
     case = observed(train, limits=Limits(steps=2))

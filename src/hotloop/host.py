@@ -107,8 +107,9 @@ class Host:
         """Wait for torch; begin to sample. Nothing is imported."""
         self.tape.note(Code.OWN)
         self.arrivals.when("torch", self._torch_came)
-        self.arrivals.when("torch._dynamo.callback", self._dynamo_came)
-        self.arrivals.when("safetensors.torch", self._safetensors_came)
+        guarded = self.doors.guarded
+        self.arrivals.when("torch._dynamo.callback", lambda: guarded(self._dynamo_came))
+        self.arrivals.when("safetensors.torch", lambda: guarded(self._safetensors_came))
         probing = self.limits.probing
         if probing and not self.limits.full:  # what it returns is no plain dict
             self.configs.wait(self.arrivals, self.doors)

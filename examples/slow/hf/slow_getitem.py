@@ -44,7 +44,7 @@ class SpeechDataset(Dataset):
         self.rows = rows
         self.tokenizer = tokenizer
         counts = Counter(re.findall(r"[a-z']+", " ".join(t for t, _ in rows).lower()))
-        self.known = [w for w, _ in counts.most_common(700)]
+        self.known = [w for w, _ in counts.most_common(1000)]
         self.known_set = set(self.known)
 
     def __len__(self):
@@ -53,7 +53,7 @@ class SpeechDataset(Dataset):
     def normalise(self, text):
         words = []
         for word in re.findall(r"[a-z']+|[.,;:!?]", text.lower()):
-            if len(word) > 7 and word not in self.known_set:
+            if len(word) > 5 and word not in self.known_set:
                 near = difflib.get_close_matches(word, self.known, n=1, cutoff=0.75)
                 word = near[0] if near else word
             words.append(word)

@@ -60,11 +60,11 @@ class Gratings(L.LightningModule):
         super().__init__()
         self.save_hyperparameters()
         self.net = nn.Sequential(
-            nn.Conv2d(1, 12, 7, stride=2, padding=3),
+            nn.Conv2d(1, 8, 7, stride=2, padding=3),
             nn.ReLU(),
             nn.AdaptiveAvgPool2d(2),
             nn.Flatten(),
-            nn.Linear(12 * 4, 4),
+            nn.Linear(8 * 4, 4),
         )
 
     def training_step(self, batch, batch_idx):

@@ -19,7 +19,7 @@ class TrainConfig:
     lr: float = 4e-3
     warmup_ratio: float = 0.05
     seq_len: int = 64
-    hidden: int = 96
+    hidden: int = 80
     max_grad_norm: float = 1.0
     seed: int = 0
     out: str = "out"
@@ -73,12 +73,12 @@ def validate(model, criterion, x, y):
 def train(cfg):
     torch.manual_seed(cfg.seed)
     text = (Path(__file__).resolve().parent / ".." / "data" / "shakespeare.txt").read_text()
-    text = text[:160_000]
+    text = text[:120_000]
     vocab = sorted(set(text))
     lookup = {c: i for i, c in enumerate(vocab)}
     ids = torch.tensor([lookup[c] for c in text])
-    x_train, y_train = sequences(ids[:145_000], cfg.seq_len)
-    x_val, y_val = sequences(ids[145_000:], cfg.seq_len)
+    x_train, y_train = sequences(ids[:110_000], cfg.seq_len)
+    x_val, y_val = sequences(ids[110_000:], cfg.seq_len)
 
     model = GRUModel(len(vocab), cfg.hidden)
     criterion = nn.CrossEntropyLoss()

@@ -35,6 +35,7 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mod: operator.mod,
 }
 _THROUGH = {"enumerate", "tqdm", "trange", "track", "iter", "reversed"}  # their first argument
+_COUNTERS = ("step", "iter", "update", "epoch", "batch")  # in names of what counts turns
 _MOST = 10_000_000  # numbers above this are no count of steps
 
 
@@ -60,7 +61,8 @@ class Planned:
         lengths = [_length(loop, at) for at, loop in inner]
         known = [length for length in lengths if length]
         self._inner = functools.reduce(operator.mul, known, 1) if all(lengths) else None
-        name = outer.target.id if isinstance(outer, ast.For) and _is_name(outer.target) else None
+        target = outer.target if isinstance(outer, ast.For) else None
+        name = target.id if isinstance(target, ast.Name) else None
         turn = frame.f_locals.get(name) if name else None
         if not self._turns or self._turns[-1][0] != turn:
             self._turns.append((turn, done))
@@ -79,10 +81,6 @@ class Planned:
             return case
         planned = round(self._epochs * each)
         return replace(case, planned_steps=max(planned, case.steps.count))
-
-
-def _is_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name)
 
 
 def _enclosing(frame: FrameType | None) -> list[tuple[FrameType, ast.For | ast.While]]:
@@ -122,11 +120,29 @@ def _length(loop: ast.For | ast.While, frame: FrameType) -> int | None:
     try:
         if isinstance(loop, ast.While):
             return _bound(loop.test, names)
-        thing = evaluated(_through(loop.iter), names)
-        length = len(thing)
+        length = min(len(evaluated(_through(loop.iter), names)), _broken_off(loop, names))
     except (Unknown, TypeError, ValueError, ZeroDivisionError, NotImplementedError):
         return None
     return length if 0 < length <= _MOST else None
+
+
+def _broken_off(loop: ast.For, names: Mapping[str, Any]) -> int:
+    """Return the number in `if step == max_steps: break`, or more than any loop has.
+
+    A break for another reason (early stopping) is none that the author counts on.
+    """
+    for node in ast.walk(loop):
+        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Break):
+            test = node.test
+            counts = (ast.Eq, ast.GtE, ast.Gt)
+            if isinstance(test, ast.Compare) and isinstance(test.ops[0], counts):
+                counter = "".join(
+                    part.id for part in ast.walk(test.left) if isinstance(part, ast.Name)
+                )
+                if any(word in counter.lower() for word in _COUNTERS):
+                    bound = evaluated(test.comparators[0], names)
+                    return bound if isinstance(bound, int) and bound > 0 else _MOST
+    return _MOST
 
 
 def _bound(test: ast.expr, names: Mapping[str, Any]) -> int | None:

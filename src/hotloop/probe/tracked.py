@@ -137,8 +137,8 @@ class Configs:
         for name, functions in _LOADERS.items():
             arrivals.when(
                 name,
-                lambda name=name, functions=functions: self._wrap(  # type: ignore[misc]
-                    doors, sys.modules[name], functions
+                lambda name=name, functions=functions: doors.guarded(  # type: ignore[misc]
+                    self._wrap, doors, sys.modules[name], functions
                 ),
             )
 

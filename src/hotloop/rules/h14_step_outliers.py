@@ -17,8 +17,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hotloop.core.costing import costing, hot_path
-from hotloop.core.units import moment
 from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hotloop.core.costing import costing
-from hotloop.core.units import bytes_, moment
 from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.units import bytes_, moment
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -6,20 +6,22 @@ Stays silent when: they take less.
 Remedy: evaluate less often, on fewer samples or in larger batches; under inference_mode.
 Numbers: training: each iterator over a validation loader draws a seed from the global generator, so
     another interval is another random stream, unless it stands inside torch.random.fork_rng().
-Seen: golden cases only.
+Seen: examples/slow/evaluation_bound, and its versions for HF Trainer, Lightning and Accelerate.
 Source: hotloop; measured there: every 4 or every 8 steps moves the losses by 2.0e-1, inside
     fork_rng by 0 (CPU, float32).
 """
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from math import ceil
 from typing import TYPE_CHECKING
 
 from hotloop.core.costing import costing
-from hotloop.core.units import moment
 from hotloop.core.finding import WARN, Place, Remedy
+from hotloop.core.syntax import parse
+from hotloop.core.units import moment
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEAST = 0.20
+OFTEN = ("eval_steps", "val_check_interval", "check_val_every_n_epoch", "eval_strategy")
 BATCHES = Remedy(
     text="larger batches under torch.inference_mode(): nothing is kept for a backward pass",
     effort="code edit",
@@ -62,10 +65,24 @@ def judge(case: Case) -> Finding | None:
         rule=RULE.label,
         claim=f"{count} evaluation{'s' * (count > 1)} of {moment(each)}, one per {times:,.0f} "
         f"steps, take {share:.0%} of the time",
-        places=sorted(places, key=lambda place: -places[place]),
+        places=[*_settings(case), *sorted(places, key=lambda place: -places[place])],
         evidence={"batches": f"{sum(stretch.batches for stretch in case.evaluations):,}"},
         remedies=[*often, BATCHES] if count > 1 else [BATCHES],
     )
+
+
+def _settings(case: Case) -> list[Place]:
+    """Return where a framework is told how often to evaluate: its loop is no line of the script."""
+    if case.framework not in ("transformers", "lightning"):
+        return []
+    return [
+        module.place(given.value)
+        for module in parse(case.sources).modules
+        for call in ast.walk(module.tree)
+        if isinstance(call, ast.Call)
+        for given in call.keywords
+        if given.arg in OFTEN
+    ][:1]
 
 
 def less(share: float) -> float:

@@ -1,0 +1,44 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+import hotloop.auto
+from hotloop.core.errors import UsageError
+
+SCRIPT = """\
+import hotloop.auto
+import torch
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(12):
+    model(torch.ones(3, 2)).sum().backward()
+    optimizer.step()
+    if step == 5:
+        seen = hotloop.auto.report()
+print("done")
+"""
+
+
+def test_a_script_that_imports_it_tells_what_was_seen_then_and_at_its_end(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    seen = subprocess.run(
+        (sys.executable, "train.py"), cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (seen.returncode, seen.stdout) == (0, "done\n"), seen.stderr
+    assert "6 steps" in seen.stderr
+    assert "12 steps" in seen.stderr
+    assert "Traceback" not in seen.stderr
+    assert os.listdir(tmp_path) == ["train.py"], "it keeps nothing"
+
+
+def test_a_process_that_is_observed_otherwise_is_told_so():
+    old = hotloop.auto._host
+    hotloop.auto._host = None
+    try:
+        with pytest.raises(UsageError, match="observed by hotloop doctor or run"):
+            hotloop.auto.report()
+    finally:
+        hotloop.auto._host = old

@@ -1,0 +1,99 @@
+"""A script under `hotloop run`, started as a user starts it; what it leaves behind."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotloop.core.errors import DataError
+from hotloop.launch import Target
+from hotloop.observe import judge_again, place_for
+
+CHILD = """\
+import torch
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(12):
+    model(torch.ones(3, 2)).sum().backward()
+    optimizer.step()
+"""
+
+
+def start(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (sys.executable, "-m", "hotloop", *command),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | variables,
+    )
+
+
+def test_a_script_without_torch_leaves_a_folder_that_can_be_judged_again(tmp_path):
+    script = (
+        "import sys\nprint(sys.argv[1:])\nprint('note', file=sys.stderr)\nsys.exit('no data')\n"
+    )
+    (tmp_path / "train.py").write_text(script)
+    seen = start(tmp_path, "run", "--out", "kept", "train.py", "--lr", "1")
+    assert (seen.returncode, seen.stdout) == (1, "['--lr', '1']\n")
+    assert seen.stderr.startswith("note\n")
+    assert seen.stderr.endswith("no data\n"), "said by Python, last"
+    assert "Traceback" not in seen.stderr
+    case, diagnosis = judge_again(tmp_path / "kept")
+    assert (case.arguments, case.steps.count, case.stopped) == (("--lr", "1"), 0, None)
+    assert not diagnosis.findings or case.process.other_cores is not None
+    record = json.loads((tmp_path / "kept" / "run.json").read_text())
+    assert (record["status"], record["command"]) == ("complete", ["train.py", "--lr", "1"])
+
+
+def test_the_process_that_trains_may_be_a_child(tmp_path):
+    (tmp_path / "child.py").write_text(CHILD)
+    (tmp_path / "train.py").write_text(
+        "import subprocess, sys\n"
+        "sys.exit(subprocess.run([sys.executable, 'child.py']).returncode + 5)\n"
+    )
+    seen = start(tmp_path, "run", "-q", "--out", "kept", "train.py")
+    assert (seen.returncode, seen.stdout, seen.stderr) == (5, "", "")
+    case, _ = judge_again(tmp_path / "kept")
+    assert case.steps.count == 12
+    assert os.path.basename(case.script) == "child.py"
+
+
+@pytest.mark.slow
+def test_spawned_and_elastic_children_are_observed(tmp_path):
+    (tmp_path / "child.py").write_text(CHILD)
+    (tmp_path / "spawns.py").write_text(
+        "import multiprocessing, runpy\n"
+        "def work():\n    runpy.run_path('child.py')\n"
+        "if __name__ == '__main__':\n"
+        "    process = multiprocessing.get_context('spawn').Process(target=work)\n"
+        "    process.start()\n    process.join()\n    raise SystemExit(process.exitcode)\n"
+    )
+    assert start(tmp_path, "run", "-q", "--out", "spawned", "spawns.py").returncode == 0
+    assert judge_again(tmp_path / "spawned")[0].steps.count == 12
+    elastic = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "child.py")
+    seen = start(tmp_path, "run", "-q", "--out", "ranks", *elastic)
+    assert seen.returncode == 0, seen.stderr
+    assert judge_again(tmp_path / "ranks")[0].steps.count == 12
+    assert len(list((tmp_path / "ranks" / "children").glob("case-*.json"))) == 2
+
+
+def test_the_folder_is_named_after_the_script(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = place_for(Target(name="a b/train it.py", is_module=False), None)
+    assert folder.parent == tmp_path / ".hotloop"
+    assert folder.name.startswith("train-it-")
+    assert not folder.exists()
+    module = place_for(Target(name="package.train", is_module=True), None)
+    assert module.name.startswith("package.train-")
+    assert place_for(Target(name="a.py", is_module=False), Path("x")) == tmp_path / "x"
+
+
+def test_only_runs_of_scripts_are_judged_again(tmp_path):
+    with pytest.raises(DataError):
+        judge_again(tmp_path / "nowhere")
