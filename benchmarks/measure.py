@@ -175,7 +175,10 @@ def judge(goal: Goal, readings: Readings) -> dict[str, Any]:
     if gone:
         return {**about, "verdict": f"not measured: {' and '.join(gone)} not run"}
     values = goal.values(readings)
-    low, middle, high = (interval if goal.judged == "interval" else quartiles)(values)
+    spread, ends = (
+        (interval, "interval is") if goal.judged == "interval" else (quartiles, "quartiles are")
+    )
+    low, middle, high = spread(values)
     over = goal.bound == "at most"
     best, worst = (low, high) if over else (high, low)
     fails = [value > goal.limit if over else value < goal.limit for value in (best, worst)]
@@ -184,7 +187,7 @@ def judge(goal: Goal, readings: Readings) -> dict[str, Any]:
     elif fails[0]:
         verdict = f"MISSED by {abs(middle / goal.limit - 1):.0%}"
     else:
-        verdict = f"UNKNOWN: the {goal.judged} is on both sides" if fails[1] else "REACHED"
+        verdict = f"UNKNOWN: the {ends} on both sides" if fails[1] else "REACHED"
     return {**about, "n": len(values), "value": [low, middle, high], "verdict": verdict}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hotloop.core.errors import DataError
+from hotloop.core.errors import HotloopError
 from hotloop.launch import Target
 from hotloop.observe import judge_again, place_for
 
@@ -95,5 +95,5 @@ def test_the_folder_is_named_after_the_script(tmp_path, monkeypatch):
 
 
 def test_only_runs_of_scripts_are_judged_again(tmp_path):
-    with pytest.raises(DataError):
+    with pytest.raises(HotloopError, match="nowhere"):
         judge_again(tmp_path / "nowhere")

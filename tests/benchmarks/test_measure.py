@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 import pytest
-from benchmarks.measure import FEWEST, Bench, Goal, Load, interleave, judge, options
+from benchmarks.measure import FEWEST, Bench, Goal, Load, interleave, interval, judge, options
 from benchmarks.turns import NotRun
 
 AT_MOST = Goal(text="half of b", row="a", quantity="s", against="b", limit=0.5)
@@ -21,6 +23,23 @@ def against_one(*values: float) -> dict[str, dict[str, list[float]]]:
 )
 def test_a_goal_is_reached_missed_or_unknown_by_its_quartiles(ratios, verdict):
     assert judge(AT_MOST, against_one(*ratios))["verdict"] == verdict
+
+
+def test_a_goal_may_be_judged_by_the_interval_of_its_median():
+    readings = against_one(0.2, 0.45, 0.45, 0.45, 0.7)
+    assert judge(AT_MOST, readings)["verdict"] == "REACHED"  # quartiles 0.45 and 0.45
+    wide = against_one(*[0.3] * 4, 0.45, *[0.6] * 4)
+    assert judge(AT_MOST, wide)["verdict"].startswith("UNKNOWN: the quartiles are")
+    assert judge(replace(AT_MOST, judged="interval"), wide)["verdict"].startswith(
+        ("REACHED", "UNKNOWN: the interval is")
+    )
+
+
+def test_the_interval_of_a_median_narrows_with_n_and_is_the_same_each_time():
+    few, many = interval([1.0, 2.0, 3.0] * 4), interval([1.0, 2.0, 3.0] * 200)
+    assert few[0] < few[1] == 2.0 < few[2]
+    assert many == (2.0, 2.0, 2.0)
+    assert interval([1.0, 2.0, 3.0] * 4) == few
 
 
 def test_at_least_turns_the_quartiles_round():

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from tests.observing import observed
 
+from hotloop.host import Limits
 from hotloop.probe.tracked import Noted
 
 TEXT = {"model": {"width": 8, "depth": 2}, "lr": 0.1, "unread": 1}
@@ -91,10 +92,21 @@ def test_the_files_a_script_loads_are_kept_with_the_keys_it_read(tmp_path):
         with data.open() as file:
             assert type(json.load(file)) is dict
 
-    case = observed(train)
+    case = observed(train, limits=Limits(steps=9))
     (config,) = case.configs
     assert (config.path, config.text) == (str(path), path.read_text())
     assert config.read == ("model", "model.width")
     assert config.place.file == __file__
     assert dumped == [path.read_text()]
-    assert [c.read for c in observed(read_data).configs] == [None], "not tracked: it is data"
+    data_alone = observed(read_data, limits=Limits(steps=9))
+    assert [found.read for found in data_alone.configs] == [None], "not tracked: it is data"
+
+
+def test_a_run_to_its_end_gets_the_dict_that_yaml_made(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("lr: 0.1")
+
+    def train() -> None:
+        assert type(yaml.safe_load(path.read_text())) is dict
+
+    assert [config.read for config in observed(train).configs] == [None]

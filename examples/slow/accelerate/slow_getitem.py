@@ -1,4 +1,4 @@
-"""Sentiment-free bag of words: which play is the line from? Training loop with Accelerate."""
+"""Bag of words: which play is the line from? Training loop with Accelerate."""
 
 import argparse
 import re

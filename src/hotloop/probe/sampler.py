@@ -9,6 +9,7 @@ It must be stopped and joined before the interpreter ends: a daemon left alone a
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -26,6 +27,8 @@ EVERY = 0.02  # seconds; 100 a second cost 4.2 us a step of 0.45 ms (PROBE 3), 5
 SWITCH = 1e-4  # seconds a running thread keeps the GIL from the sampler; Python's own is 5e-3
 MOST = 30_000  # samples; then every second one is dropped, and they are taken half as often
 MOST_FAULTS = 10  # looks that failed, until it gives up
+# Since 3.12 it collects between two instructions only, https://docs.python.org/3/whatsnew/3.12.html
+_COLLECTS_INSIDE = sys.version_info < (3, 12)
 
 Stack = tuple[tuple["CodeType", int], ...]
 
@@ -83,10 +86,26 @@ class Sampler:
                 self.fault, left = error, left - 1
 
     def _look(self) -> None:
-        stack = walk(sys._current_frames().get(self._thread))
+        stack = self._walk()
         stack = self._stacks.setdefault(stack, stack)
         cpu = 0 if self._clock is None else time.clock_gettime_ns(self._clock)
         self.stands.append(Stand(time.perf_counter_ns(), stack, cpu))
         if len(self.stands) >= MOST:
             self.stands = self.stands[::2]
             self._every *= 2
+
+    def _walk(self) -> Stack:
+        """Return the other thread's stack, with no garbage collection on the way.
+
+        Up to Python 3.11 `f_back` may collect while it makes a frame object. Python code that runs
+        then, a gc callback or a __del__, lets the other thread go on and leave that very frame: a
+        segmentation fault within 30 s of sampling each 0.3 ms (n=1), none with this (n=2).
+        """
+        collects = _COLLECTS_INSIDE and gc.isenabled()
+        if collects:
+            gc.disable()
+        try:
+            return walk(sys._current_frames().get(self._thread))
+        finally:
+            if collects:
+                gc.enable()

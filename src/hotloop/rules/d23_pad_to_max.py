@@ -13,6 +13,7 @@ Source: TECHNIQUES (one real set: 1.04x by this alone, 2.36x with length buckets
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 FILLED = 0.60
+MADE = ("full", "zeros", "ones", "new_full", "new_zeros")  # a whole table, then filled by rows
+LIMITS = re.compile(r"max_?(len|seq|tokens|length)|(seq|block|pad)_?(len|size|length)|maxlen")
 COMPUTE = ("host to device", "forward", "backward")
 
 
@@ -87,6 +90,10 @@ def _pads(node: ast.AST) -> bool:
     name = dotted(node.func).rpartition(".")[2]
     if name == "pad":  # F.pad(ids, (0, limit - len(ids)))
         return any(_missing(part) for given in node.args for part in ast.walk(given))
+    if name in MADE:  # torch.full((len(rows), max_length), pad)
+        first = node.args[0] if node.args else None
+        sizes = first.elts if isinstance(first, ast.Tuple | ast.List) else node.args
+        return len(sizes) > 1 and bool(LIMITS.search(ast.unparse(sizes[1]).lower()))
     return any(
         word.arg == "padding"
         and isinstance(word.value, ast.Constant)
