@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-EPOCH, BATCH, CLASSES = 500, 8, 10
+EPOCH, BATCH, CLASSES = 500, 4, 10
 
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 3 * EPOCH
 each = min(EPOCH, steps // 2)  # steps of an epoch
@@ -27,7 +27,7 @@ held_out = DataLoader(TensorDataset(x[: 16 * BATCH], y[: 16 * BATCH]), batch_siz
 model = nn.Sequential(
     nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64), nn.Linear(64, 10)
 )
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 criterion = nn.CrossEntropyLoss()
 
 

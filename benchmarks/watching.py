@@ -1,10 +1,10 @@
-"""W1: what it costs to be watched: a plain loop of small steps alone, under hotloop and under peers.
+"""W1: what it costs to be watched: a plain loop of small steps, alone, under hotloop, under peers.
 
 python -m benchmarks.watching [--rounds N] [--only TEXT] [--busy] [--quick]
 
-Every reading is a fresh process that runs watched.py, which times its own steps and knows of nobody.
-CPU time is the main thread's. A second plain row says what a difference of nothing looks like. The
-peers' scripts are watched.py with the lines that their manuals ask for (EDITS).
+Every reading is a fresh process of watched.py, which times its own steps and knows of nobody. CPU
+time is the main thread's. A second plain row shows what a difference of nothing looks like. Where a
+peer's manual asks for lines in the script, EDITS has them.
 """
 
 from __future__ import annotations

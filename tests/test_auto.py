@@ -28,6 +28,7 @@ def test_a_script_that_imports_it_tells_what_was_seen_then_and_at_its_end(tmp_pa
     assert re.search(r"\b6 (of 12 )?steps", seen.stderr)
     assert re.search(r"\b12 (of 12 )?steps", seen.stderr)
     assert "Traceback" not in seen.stderr
+    assert "source was not readable" not in seen.stderr
     assert os.listdir(tmp_path) == ["train.py"], "it keeps nothing"
 
 

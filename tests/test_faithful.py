@@ -20,6 +20,7 @@ import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "examples" / "faithful"
 HOTLOOP = (sys.executable, "-m", "hotloop", "run")
+DOCTOR = (sys.executable, "-m", "hotloop", "doctor", "--full")
 LIMIT = 240  # seconds; `children`, twice at once on two busy cores, took 74 s (2026-11)
 HELPERS = {"whoami_part", "pack/__init__", "pack/net"}  # imported by a script, none themselves
 
@@ -181,6 +182,15 @@ def test_hotloop_run_changes_nothing_even_when_its_hooks_raise(case: Case, tmp_p
     assert "planted fault" not in hosted.stderr
     if case.faults:
         assert " ".join(faulty.stderr.split()).count("a fault of hotloop's own: RuntimeError") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_hotloop_doctor_to_the_end_changes_nothing(case: Case, tmp_path: Path):
+    plain, hosted = run_all(case, tmp_path, PLAIN, (DOCTOR, None))
+    assert plain.code == case.code
+    assert_same(plain, hosted)
+    assert "a fault of hotloop's own" not in " ".join(hosted.stderr.split())
 
 
 @pytest.mark.slow

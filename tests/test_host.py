@@ -265,6 +265,37 @@ def test_an_iterable_data_set_is_a_loader_like_others():
     assert (loader.iterable, loader.iterations, len(loader.waits)) == (True, 1, 5)
 
 
+def test_a_loader_built_anew_for_each_epoch_is_one_loader():
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            plain(model, optimizer, DataLoader(DATA, batch_size=4))
+            with torch.no_grad():
+                for x, _ in DataLoader(DATA, batch_size=8):
+                    model(x)
+
+    case = observed(train)
+    assert [(loader.role, loader.iterations, len(loader.waits)) for loader in case.loaders] == [
+        ("train", 3, 18),
+        ("evaluate", 3, 9),
+    ]
+    assert case.epochs == 3
+
+
+def test_two_loaders_in_use_are_two_though_they_are_alike():
+    def train() -> None:
+        model = net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader, held_out = [DataLoader(DATA, batch_size=4) for _ in range(2)]
+        plain(model, optimizer, loader)
+        with torch.no_grad():
+            for x, _ in held_out:
+                model(x)
+
+    assert [loader.role for loader in observed(train).loaders] == ["train", "evaluate"]
+
+
 def test_persistent_workers_start_an_epoch_each_time():
     case = observed(lambda: epochs(3, num_workers=1, persistent_workers=True))
     (loader,) = case.loaders
@@ -318,8 +349,8 @@ def test_a_script_that_catches_everything_is_stopped_again_but_not_for_ever():
         for _ in range(10):
             try:
                 plain(model, optimizer, DataLoader(DATA, batch_size=4))
-            except BaseException:  # noqa: BLE001, S110, SIM105 - what such a script does
-                pass
+            except BaseException:  # noqa: BLE001 - what such a script does
+                continue
 
     case = observed(train, limits=Limits(steps=2))
     assert case.stopped

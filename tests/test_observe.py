@@ -61,7 +61,8 @@ def test_the_process_that_trains_may_be_a_child(tmp_path):
     assert (seen.returncode, seen.stdout, seen.stderr) == (5, "", "")
     case, _ = judge_again(tmp_path / "kept")
     assert case.steps.count == 12
-    assert os.path.basename(case.script) == "child.py"
+    assert case.script == str(tmp_path / "child.py")
+    assert case.sources[case.script] == CHILD
 
 
 @pytest.mark.slow

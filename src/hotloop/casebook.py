@@ -219,7 +219,9 @@ def sources() -> dict[str, str]:
     found: dict[str, str] = {}
     main = sys.modules.get("__main__")
     for module in [main, *list(sys.modules.values())]:
-        file = getattr(module, "__file__", None)
+        # Python takes __file__ off the script's module when it ends, before its exit handlers.
+        loader = getattr(module, "__loader__", None)
+        file = getattr(module, "__file__", None) or getattr(loader, "path", None)
         if not isinstance(file, str) or not file.endswith(".py") or not is_own(file):
             continue
         path = os.path.abspath(file)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import ENV
@@ -177,6 +177,7 @@ class Host:
         number, built = self._known(self.loaders, loader)
         if built.facts is None or built.facts.key != number:
             built.facts = describe.loader(loader, key=number, place=built.place)
+            number = self._again(built)
             self.doors.learning = True  # it may feed other modules
         self._tell("iterating", loader, iterator)
         return number
@@ -189,8 +190,7 @@ class Host:
         """Number an outermost module."""
         if self._first is None:
             self._first = time.perf_counter()
-        number, built = self._known(self.roots, module)
-        built.number = number
+        number, _ = self._known(self.roots, module)
         self._tell("root", number, module)
         return number
 
@@ -233,8 +233,7 @@ class Host:
         """Number an optimizer that is stepped for the first time."""
         if not self.framework:
             self.framework = framework()
-        number, built = self._known(self.optimizers, optimizer)
-        built.number = number
+        number, _ = self._known(self.optimizers, optimizer)
         self._tell("updates", optimizer)
         return number
 
@@ -365,15 +364,25 @@ class Host:
 
     # What helps.
 
-    def _known(self, built: list[Built], thing: Any) -> tuple[int, Built]:
-        for entry in built:
-            if entry.thing() is thing:
-                if entry.number is None:
-                    entry.number = sum(other.number is not None for other in built)
-                return entry.number, entry
-        built.append(Built(weakref.ref(thing), None))
-        built[-1].number = sum(other.number is not None for other in built[:-1])
-        return built[-1].number, built[-1]
+    def _known(self, entries: list[Built], thing: Any) -> tuple[int, Built]:
+        entry = next((entry for entry in entries if entry.thing() is thing), None)
+        if entry is None:
+            entry = Built(weakref.ref(thing), None)
+            entries.append(entry)
+        if entry.number is None:
+            entry.number = sum(other.number is not None for other in entries)
+        return entry.number, entry
+
+    def _again(self, built: Built) -> int:
+        """Return a loader's number: that of one that is gone where it was built anew, as it was."""
+        for old in self.loaders:
+            if old.number is not None and old.thing() is None and old.facts is not None:
+                if replace(built.facts, key=old.number) == old.facts:
+                    old.thing = built.thing
+                    self.loaders = [entry for entry in self.loaders if entry is not built]
+                    return old.number
+        assert built.number is not None
+        return built.number
 
     def _tell(self, what: str, *args: Any) -> None:
         for watcher in self.watchers:

@@ -41,7 +41,7 @@ def judge(case: Case) -> Finding | None:
         if batch.role != "train" or len(set(batch.widths)) != 1 or len(batch.widths) < 2:
             continue
         width, mean = batch.widths[0], statistics.fmean(batch.lengths or (batch.widths[0],))
-        seconds = _above(batch) * sum(map(case.row, COMPUTE))
+        seconds = _saved(case, batch) * sum(map(case.row, COMPUTE))
         if mean >= FILLED * width or case.part(seconds) < ABSTAIN:
             continue
         return costs(
@@ -71,6 +71,15 @@ def _above(batch: Batches) -> float:
     rows = max(1, len(batch.lengths) // max(1, batch.sampled))
     longest = [max(batch.lengths[at : at + rows]) for at in range(0, len(batch.lengths), rows)]
     return 1 - statistics.fmean(longest) / batch.widths[0] if longest else 0.0
+
+
+def _saved(case: Case, batch: Batches) -> float:
+    """Return the share of the compute that shorter rows save at most.
+
+    Attention grows with the square of the width, so where a model has it the square is the bound.
+    """
+    left = 1 - _above(batch)
+    return 1 - (left**2 if any(model.attention for model in case.models) else left)
 
 
 def _padding(case: Case) -> list[Place]:
