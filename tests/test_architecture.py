@@ -12,6 +12,7 @@ import hotloop
 ROOT = Path(__file__).parents[1] / "src" / "hotloop"
 LAYERS = [  # lowest first; a module may import its own folder and anything lower
     {"core"},
+    {"judging"},  # what rules share: torch-free
     {"session", "rules"},  # rules: torch-free
     {"probe"},
     {"techniques", "data", "models"},
@@ -40,7 +41,7 @@ TORCH_FREE = sorted(
     ".".join(("hotloop", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
     for path in FILES
     if path.relative_to(ROOT).parts[0]
-    in {"core", "rules", "techniques", "report", "cli", "session.py"}
+    in {"core", "judging", "rules", "techniques", "report", "cli", "session.py"}
     or path.name.endswith(("_config.py", "_presets.py"))
     or path.name
     in {"store.py", "registry.py", "request.py", "library.py", "auto.py", "__init__.py"}

@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 import weakref
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import ENV
 from hotloop.launch import Stopped
 from hotloop.probe.arrivals import Arrivals
+from hotloop.probe.built import Built, again, alive, known
 from hotloop.probe.calls import plain
 from hotloop.probe.card import Card
 from hotloop.probe.doors import Doors
@@ -35,9 +36,8 @@ from hotloop.probe.watchers import watchers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.core.finding import Place
 
-__all__ = ["Built", "Host", "Limits"]
+__all__ = ["Host", "Limits"]
 
 LEARNED = 6  # updates after which the outermost modules are known
 _PASSES = 16  # that are looked at between two updates: each costs about what it looks at
@@ -53,18 +53,6 @@ class Limits:
     seconds: float | None = 120.0  # since the first batch or forward pass
     full: bool = False
     probing: bool = True  # look into models and batches as well
-
-
-@dataclass(slots=True)
-class Built:
-    """An object of PyTorch's that the script built, and where."""
-
-    thing: weakref.ref[Any]
-    place: Place | None
-    number: int | None = None  # in marks, once it is used
-    facts: Any = None  # as they were when last taken
-    at: int = 0  # updates made until then
-    rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
 
 
 class Host:
@@ -174,10 +162,10 @@ class Host:
 
         if self._first is None:
             self._first = time.perf_counter()
-        number, built = self._known(self.loaders, loader)
+        number, built = known(self.loaders, loader)
         if built.facts is None or built.facts.key != number:
             built.facts = describe.loader(loader, key=number, place=built.place)
-            number = self._again(built)
+            number = again(self.loaders, built)
             self.doors.learning = True  # it may feed other modules
         self._tell("iterating", loader, iterator)
         return number
@@ -190,7 +178,7 @@ class Host:
         """Number an outermost module."""
         if self._first is None:
             self._first = time.perf_counter()
-        number, _ = self._known(self.roots, module)
+        number, _ = known(self.roots, module)
         self._tell("root", number, module)
         return number
 
@@ -233,7 +221,7 @@ class Host:
         """Number an optimizer that is stepped for the first time."""
         if not self.framework:
             self.framework = framework()
-        number, _ = self._known(self.optimizers, optimizer)
+        number, _ = known(self.optimizers, optimizer)
         self._tell("updates", optimizer)
         return number
 
@@ -261,7 +249,7 @@ class Host:
     def stepped(self) -> None:
         """Look at the run: at the first steps often, later some times a second."""
         done, now = self.doors.updates, time.perf_counter()
-        for built, optimizer in _alive(self.optimizers):
+        for built, optimizer in alive(self.optimizers):
             if built.number is not None:
                 rate = optimizer.param_groups[0].get("lr")
                 if isinstance(rate, float | int):  # a tensor may live on the card
@@ -290,18 +278,18 @@ class Host:
         """Take the facts of what is alive: a script's objects go when its functions return."""
         from hotloop.probe import describe
 
-        for built, thing in _alive(self.loaders):
+        for built, thing in alive(self.loaders):
             if built.number is None:  # the others were described when their use began
                 built.facts = describe.loader(thing, key=NUMBERS - 1, place=built.place)
-        for built, thing in _alive(self.optimizers):
+        for built, thing in alive(self.optimizers):
             key = NUMBERS - 1 if built.number is None else built.number
             built.facts = describe.optimizer(thing, key=key, place=built.place)
-        for built, thing in _alive(self.roots):
+        for built, thing in alive(self.roots):
             built.facts = describe.model(thing)
-        for built, thing in _alive(self.schedulers):
+        for built, thing in alive(self.schedulers):
             built.facts = describe.scheduler(thing, place=built.place)
             built.at = self.doors.updates
-        for built, thing in _alive(self.scalers):
+        for built, thing in alive(self.scalers):
             built.facts = describe.scaler(thing, place=built.place)
 
     # How long.
@@ -364,36 +352,11 @@ class Host:
 
     # What helps.
 
-    def _known(self, entries: list[Built], thing: Any) -> tuple[int, Built]:
-        entry = next((entry for entry in entries if entry.thing() is thing), None)
-        if entry is None:
-            entry = Built(weakref.ref(thing), None)
-            entries.append(entry)
-        if entry.number is None:
-            entry.number = sum(other.number is not None for other in entries)
-        return entry.number, entry
-
-    def _again(self, built: Built) -> int:
-        """Return a loader's number: that of one that is gone where it was built anew, as it was."""
-        for old in self.loaders:
-            if old.number is not None and old.thing() is None and old.facts is not None:
-                if replace(built.facts, key=old.number) == old.facts:
-                    old.thing = built.thing
-                    self.loaders = [entry for entry in self.loaders if entry is not built]
-                    return old.number
-        assert built.number is not None
-        return built.number
-
     def _tell(self, what: str, *args: Any) -> None:
         for watcher in self.watchers:
             told: Callable[..., None] | None = getattr(watcher, what, None)
             if told is not None:
                 told(*args)
-
-
-def _alive(entries: list[Built]) -> list[tuple[Built, Any]]:
-    things = ((built, built.thing()) for built in entries)
-    return [(built, thing) for built, thing in things if thing is not None]
 
 
 def _broken(mark: int) -> None:

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.configs import near, unread
 from hotloop.core.finding import Finding, Remedy
+from hotloop.judging.configs import near, unread
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

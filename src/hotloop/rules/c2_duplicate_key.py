@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.configs import settings
 from hotloop.core.finding import Finding, Remedy
+from hotloop.judging.configs import settings
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

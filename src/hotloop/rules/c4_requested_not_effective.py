@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.configs import asked
-from hotloop.core.effects import NAMES, in_effect
 from hotloop.core.finding import Finding, Remedy
+from hotloop.judging.configs import asked
+from hotloop.judging.effects import NAMES, in_effect
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

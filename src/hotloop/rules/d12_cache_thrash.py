@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import bytes_
-from hotloop.core.waiting import costs, feeding, place_of
+from hotloop.judging.waiting import costs, feeding, place_of
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
-from hotloop.core.waiting import feeding, keep_samples, lines
+from hotloop.judging.waiting import feeding, keep_samples, lines
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

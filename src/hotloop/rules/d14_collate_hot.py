@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.core.waiting import costs, feeding, hottest, place_of, stacks_of, workers_for
+from hotloop.judging.waiting import costs, feeding, hottest, place_of, stacks_of, workers_for
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.core.syntax import calls, dotted, parse
-from hotloop.core.waiting import costs, feeding
+from hotloop.judging.syntax import calls, dotted, parse
+from hotloop.judging.waiting import costs, feeding
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
-from hotloop.core.waiting import (
+from hotloop.judging.waiting import (
     costs,
     feeding,
     lines,

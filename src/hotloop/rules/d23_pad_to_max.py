@@ -18,8 +18,8 @@ import statistics
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.core.syntax import dotted, parse
-from hotloop.core.waiting import costs, feeding, place_of
+from hotloop.judging.syntax import dotted, parse
+from hotloop.judging.waiting import costs, feeding, place_of
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.datasets import method
 from hotloop.core.finding import Finding, Remedy
-from hotloop.core.waiting import place_of
+from hotloop.judging.datasets import method
+from hotloop.judging.waiting import place_of
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.case import IN_STEP
 from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.core.waiting import MATTERS, costs, feeding, place_of, steady
+from hotloop.judging.waiting import MATTERS, costs, feeding, place_of, steady
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

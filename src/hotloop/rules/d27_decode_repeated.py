@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
 from hotloop.core.units import bytes_, moment
-from hotloop.core.waiting import (
+from hotloop.judging.waiting import (
     costs,
     feeding,
     item_seconds,

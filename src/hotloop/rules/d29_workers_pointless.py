@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Finding, Remedy
-from hotloop.core.waiting import MATTERS, feeding, place_of
+from hotloop.judging.waiting import MATTERS, feeding, place_of
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.case import IN_STEP
 from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.core.waiting import (
+from hotloop.judging.waiting import (
     costs,
     feeding,
     item_seconds,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
 from hotloop.core.units import count
-from hotloop.core.waiting import costs, feeding, item_seconds, place_of
+from hotloop.judging.waiting import costs, feeding, item_seconds, place_of
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

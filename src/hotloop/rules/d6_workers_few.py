@@ -16,7 +16,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
-from hotloop.core.waiting import costs, feeding, place_of, waits_for_data
+from hotloop.judging.waiting import costs, feeding, place_of, waits_for_data
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

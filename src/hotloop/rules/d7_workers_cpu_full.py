@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
-from hotloop.core.waiting import costs, feeding, keep_samples, place_of, waits_for_data
+from hotloop.judging.waiting import costs, feeding, keep_samples, place_of, waits_for_data
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
-from hotloop.core.waiting import place_of
+from hotloop.judging.waiting import place_of
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
-from hotloop.core.syntax import dotted, parse
+from hotloop.judging.syntax import dotted, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

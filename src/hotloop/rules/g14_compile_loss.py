@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing, whole_run
 from hotloop.core.finding import WARN, Remedy
 from hotloop.core.units import duration, moment
+from hotloop.judging.costing import costing, whole_run
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -18,15 +18,15 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Place, Remedy
-from hotloop.core.syntax import calls, dotted, parse, running
 from hotloop.core.units import bytes_
+from hotloop.judging.syntax import calls, dotted, parse, running
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Code
+    from hotloop.judging.syntax import Code
 
 __all__ = ["RULE"]
 

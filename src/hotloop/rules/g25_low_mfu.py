@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import DTYPES, costing, flop_rate
 from hotloop.core.finding import WARN, Remedy
+from hotloop.judging.costing import DTYPES, costing, flop_rate
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import DTYPES, flop_rate
 from hotloop.core.finding import Finding, Remedy
+from hotloop.judging.costing import DTYPES, flop_rate
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import products
 from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy
+from hotloop.judging.costing import products
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

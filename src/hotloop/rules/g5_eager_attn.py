@@ -18,15 +18,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import Site, costing, seconds_at
 from hotloop.core.finding import Remedy
-from hotloop.core.syntax import calls, parse
+from hotloop.judging.costing import Site, costing, seconds_at
+from hotloop.judging.syntax import calls, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
     from hotloop.core.finding import Finding
-    from hotloop.core.syntax import Module
+    from hotloop.judging.syntax import Module
 
 __all__ = ["RULE"]
 

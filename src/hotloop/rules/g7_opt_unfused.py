@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing
 from hotloop.core.finding import Remedy
+from hotloop.judging.costing import costing
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

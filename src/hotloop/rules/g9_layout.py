@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.costing import costing, in_steps
 from hotloop.core.finding import Finding, Remedy
+from hotloop.judging.costing import costing, in_steps
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

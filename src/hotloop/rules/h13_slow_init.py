@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing, hot_path, whole_run
 from hotloop.core.finding import Remedy
 from hotloop.core.units import duration
+from hotloop.judging.costing import costing, hot_path, whole_run
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing, hot_path
 from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
+from hotloop.judging.costing import costing, hot_path
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing, hot_path
 from hotloop.core.finding import Remedy
+from hotloop.judging.costing import costing, hot_path
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case import IN_STEP
-from hotloop.core.costing import costing
 from hotloop.core.finding import WARN, Finding, Remedy, by_share
+from hotloop.judging.costing import costing
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

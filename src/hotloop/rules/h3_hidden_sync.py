@@ -19,9 +19,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.costing import costing, site
 from hotloop.core.finding import Finding, Remedy
-from hotloop.core.syntax import dotted, parse, running
+from hotloop.judging.costing import costing, site
+from hotloop.judging.syntax import dotted, parse, running
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing, seconds_at, site
 from hotloop.core.finding import Remedy
-from hotloop.core.syntax import parse, running
+from hotloop.judging.costing import costing, seconds_at, site
+from hotloop.judging.syntax import parse, running
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
     from hotloop.core.finding import Finding
-    from hotloop.core.syntax import Module
+    from hotloop.judging.syntax import Module
 
 __all__ = ["RULE"]
 

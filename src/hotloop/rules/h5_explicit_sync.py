@@ -16,9 +16,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing, seconds_at, site
 from hotloop.core.finding import Remedy
-from hotloop.core.syntax import parse, running
+from hotloop.judging.costing import costing, seconds_at, site
+from hotloop.judging.syntax import parse, running
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing
 from hotloop.core.finding import ABSTAIN, Remedy
 from hotloop.core.units import bytes_, moment
+from hotloop.judging.costing import costing
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from collections import defaultdict
 from math import ceil
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing
 from hotloop.core.finding import WARN, Place, Remedy
-from hotloop.core.syntax import parse
 from hotloop.core.units import moment
+from hotloop.judging.costing import costing
+from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing, in_steps
 from hotloop.core.finding import WARN, Remedy
+from hotloop.judging.costing import costing, in_steps
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

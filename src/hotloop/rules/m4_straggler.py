@@ -15,9 +15,9 @@ from __future__ import annotations
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from hotloop.core.costing import costing
 from hotloop.core.finding import WARN, Remedy, by_share
 from hotloop.core.units import moment
+from hotloop.judging.costing import costing
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

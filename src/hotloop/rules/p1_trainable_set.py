@@ -20,7 +20,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Place, Remedy, Severity
-from hotloop.core.syntax import parse
+from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

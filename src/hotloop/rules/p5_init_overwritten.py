@@ -19,16 +19,16 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core import idioms
 from hotloop.core.finding import Finding, Place, Remedy
-from hotloop.core.syntax import Function, dotted, parse
+from hotloop.judging import idioms
+from hotloop.judging.syntax import Function, dotted, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Code, Module
+    from hotloop.judging.syntax import Code, Module
 
 __all__ = ["RULE"]
 

@@ -19,14 +19,14 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core import idioms
 from hotloop.core.finding import Finding, Remedy, Severity
-from hotloop.core.syntax import Function, calls, parse
+from hotloop.judging import idioms
+from hotloop.judging.syntax import Function, calls, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Code, Module
+    from hotloop.judging.syntax import Code, Module
 
 __all__ = ["RULE"]
 

@@ -21,16 +21,16 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core import idioms
 from hotloop.core.finding import Finding, Remedy
-from hotloop.core.syntax import Function, parse
+from hotloop.judging import idioms
+from hotloop.judging.syntax import Function, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Loop
+    from hotloop.judging.syntax import Loop
 
 __all__ = ["RULE"]
 

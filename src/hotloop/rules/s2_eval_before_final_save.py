@@ -16,14 +16,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core import idioms
 from hotloop.core.finding import Finding, Remedy
-from hotloop.core.syntax import parse
+from hotloop.judging import idioms
+from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Loop
+    from hotloop.judging.syntax import Loop
 
 __all__ = ["RULE"]
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core import idioms
-from hotloop.core.costing import costing, site
 from hotloop.core.finding import Place, Remedy, by_share
-from hotloop.core.syntax import parse
+from hotloop.judging import idioms
+from hotloop.judging.costing import costing, site
+from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

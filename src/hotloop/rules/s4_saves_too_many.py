@@ -19,17 +19,17 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from hotloop.core import idioms
-from hotloop.core.costing import costing
 from hotloop.core.finding import Place, Remedy
-from hotloop.core.syntax import Function, calls, parse
+from hotloop.judging import idioms
+from hotloop.judging.costing import costing
+from hotloop.judging.syntax import Function, calls, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
     from hotloop.core.finding import Finding
     from hotloop.core.observed import Save
-    from hotloop.core.syntax import Module
+    from hotloop.judging.syntax import Module
 
 __all__ = ["RULE"]
 

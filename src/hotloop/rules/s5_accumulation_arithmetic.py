@@ -21,16 +21,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core import idioms
 from hotloop.core.finding import Finding, Place, Remedy, Severity
-from hotloop.core.syntax import calls, parse
+from hotloop.judging import idioms
+from hotloop.judging.syntax import calls, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Code, Loop
+    from hotloop.judging.syntax import Code, Loop
 
 __all__ = ["RULE"]
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Place, Remedy, Severity
-from hotloop.core.syntax import calls, parse
+from hotloop.judging.syntax import calls, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

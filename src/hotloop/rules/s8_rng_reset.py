@@ -19,16 +19,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core import idioms
 from hotloop.core.finding import Finding, Place, Remedy, Severity
-from hotloop.core.syntax import Module, parse
+from hotloop.judging import idioms
+from hotloop.judging.syntax import Module, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Code
+    from hotloop.judging.syntax import Code
 
 __all__ = ["RULE"]
 

@@ -20,14 +20,14 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from hotloop.core.finding import Finding, Remedy
-from hotloop.core.syntax import parse
+from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case import Case
-    from hotloop.core.syntax import Module
+    from hotloop.judging.syntax import Module
 
 __all__ = ["RULE"]
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.datasets import returned, windows
 from hotloop.core.finding import Finding, Place, Remedy
-from hotloop.core.waiting import place_of
+from hotloop.judging.datasets import returned, windows
+from hotloop.judging.waiting import place_of
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.configs import asked
 from hotloop.core.finding import Finding, Remedy
+from hotloop.judging.configs import asked
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
-from hotloop.core.syntax import calls, parse
+from hotloop.judging.syntax import calls, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:

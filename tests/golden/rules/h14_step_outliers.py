@@ -4,6 +4,7 @@ from tests.golden.cases import SCRIPT, healthy, stack
 
 from hotloop.core.observed import Steps
 
+
 def steps(row: str, *, every: int = 20, row_seconds: float = 0.06, wall: float = 0.07) -> Steps:
     """1,000 steps of 10 ms, of which every `every`-th takes `wall`, in `row`."""
     slow = [number % every == 0 for number in range(1000)]
@@ -19,9 +20,7 @@ def steps(row: str, *, every: int = 20, row_seconds: float = 0.06, wall: float =
 
 
 POSITIVE = [
-    healthy(
-        steps=steps("after step"), stacks=(stack("after step", 3.0, (SCRIPT, 50, "main")),)
-    )
+    healthy(steps=steps("after step"), stacks=(stack("after step", 3.0, (SCRIPT, 50, "main")),))
 ]
 NEGATIVE = [
     healthy(steps=steps("data wait")),  # D5, D19

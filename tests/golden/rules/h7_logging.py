@@ -12,7 +12,5 @@ POSITIVE = [
 ]
 NEGATIVE = [
     healthy(wall=wall(log=0.4)),
-    healthy(
-        wall=wall(after_step=3.0), stacks=(stack("after step", 2.9, (SCRIPT, 50, "main")),)
-    ),
+    healthy(wall=wall(after_step=3.0), stacks=(stack("after step", 2.9, (SCRIPT, 50, "main")),)),
 ]

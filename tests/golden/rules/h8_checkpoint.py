@@ -5,6 +5,7 @@ from tests.golden.cases import SCRIPT, healthy, wall
 from hotloop.core.finding import Place
 from hotloop.core.observed import Save
 
+
 def saves(count: int, seconds: float, *, last: bool = False) -> tuple[Save, ...]:
     """Saves of `seconds` each, every ten steps or all at the end."""
     return tuple(

@@ -5,6 +5,7 @@ from tests.golden.cases import SCRIPT, healthy, wall
 from hotloop.core.finding import Place
 from hotloop.core.observed import Evaluation
 
+
 def evaluations(count: int, seconds: float) -> tuple[Evaluation, ...]:
     return tuple(
         Evaluation(

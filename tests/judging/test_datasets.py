@@ -1,7 +1,7 @@
 import pytest
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.datasets import method, returned, windows
+from hotloop.judging.datasets import method, returned, windows
 
 CODE = """\
 class Rows(Dataset):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.syntax import dotted, parse
+from hotloop.judging.syntax import dotted, parse
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
     from hotloop.core.finding import Place
-    from hotloop.core.syntax import Function, Module
+    from hotloop.judging.syntax import Function, Module
 
 __all__ = ["method", "returned", "windows"]
 

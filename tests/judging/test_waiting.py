@@ -5,7 +5,7 @@ from tests.golden.cases import CPU, SCRIPT, healthy, stack, wall
 
 from hotloop.core.finding import Place
 from hotloop.core.observed import Loader
-from hotloop.core.waiting import (
+from hotloop.judging.waiting import (
     costs,
     feeding,
     hottest,

@@ -2,8 +2,8 @@ import ast
 
 import pytest
 
-from hotloop.core import idioms
-from hotloop.core.syntax import parse
+from hotloop.judging import idioms
+from hotloop.judging.syntax import parse
 
 LOOP = """
 for epoch in range(3):

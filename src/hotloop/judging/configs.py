@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import yaml  # type: ignore[import-untyped]  # only its event parser, which builds no objects
 
 from hotloop.core.finding import Place
-from hotloop.core.syntax import dotted, parse
+from hotloop.judging.syntax import dotted, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,8 @@ from tests.golden.cases import healthy, on_card
 from hotloop.core.around import Process
 from hotloop.core.built import Attention
 from hotloop.core.case import Case
-from hotloop.core.effects import NAMES, in_effect
 from hotloop.core.observed import Batches
+from hotloop.judging.effects import NAMES, in_effect
 
 MODEL = healthy().models[0]
 BF16 = healthy(models=(replace(MODEL, compute="bfloat16", compiled=True, checkpointed=True),))

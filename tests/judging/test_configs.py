@@ -3,8 +3,8 @@ from tests.golden.cases import SCRIPT, healthy
 
 from hotloop.core.around import Config
 from hotloop.core.case import Case
-from hotloop.core.configs import Setting, asked, near, settings, unread
 from hotloop.core.finding import Place
+from hotloop.judging.configs import Setting, asked, near, settings, unread
 
 HERE = Place(file=SCRIPT, line=1)
 YAML = """\

@@ -2,7 +2,7 @@
 
 import ast
 
-from hotloop.core.syntax import dotted, evaluating, parse, running
+from hotloop.judging.syntax import dotted, evaluating, parse, running
 
 SCRIPT = """
 import torch

@@ -9,7 +9,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.syntax import Function, Loop, calls, dotted
+from hotloop.judging.syntax import Function, Loop, calls, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case import IN_STEP
 from hotloop.core.finding import ABSTAIN, Finding, Place, by_share
-from hotloop.core.syntax import parse
+from hotloop.judging.syntax import parse
 
 if TYPE_CHECKING:
     import ast
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hotloop.core.around import Operator
     from hotloop.core.case import Case
     from hotloop.core.observed import Stack
-    from hotloop.core.syntax import Module
+    from hotloop.judging.syntax import Module
 
 __all__ = [
     "DTYPES",

@@ -4,7 +4,9 @@ import pytest
 from tests.golden.cases import SCRIPT, healthy, stack, wall
 
 from hotloop.core.case import Case
-from hotloop.core.costing import (
+from hotloop.core.finding import Finding, Place
+from hotloop.core.observed import Steps, Sync
+from hotloop.judging.costing import (
     Site,
     costing,
     flop_rate,
@@ -13,8 +15,6 @@ from hotloop.core.costing import (
     seconds_at,
     whole_run,
 )
-from hotloop.core.finding import Finding, Place
-from hotloop.core.observed import Steps, Sync
 
 LOOP = """
 for x in loader:
