@@ -37,7 +37,7 @@ def main():
         nn.ReLU(),
         nn.Linear(args.width, 1),
     )
-    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
+    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr, fused=True)
     steps_per_epoch = len(x) // args.batch_size
     scheduler = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=args.lr, total_steps=args.epochs * steps_per_epoch

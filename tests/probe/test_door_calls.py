@@ -1,6 +1,6 @@
 """What Dynamo makes of a loop is the same with and without the doors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -12,6 +12,14 @@ from hotloop.host import LEARNED, Host
 
 STEPS = 3 * LEARNED  # the doors learn, and then have learned
 X = torch.linspace(-1, 1, 8).reshape(4, 2)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Leave no graphs and no counts for other tests."""
+    yield
+    torch._dynamo.reset()
+    counters.clear()
 
 
 class Net(nn.Module):
