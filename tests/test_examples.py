@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from benchmarks.diagnosed import ELSEWHERE, RECORDED, ROOT, Example, examples, verdict
+
 from hotloop.core.case import Case
 from hotloop.diagnose import diagnose
 

@@ -235,7 +235,8 @@ def test_an_evaluation_that_records_gradients_is_one_all_the_same(training_mode)
     def train() -> None:
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        loader, held_out = DataLoader(DATA, batch_size=4), DataLoader(DATA, batch_size=4)
+        loader = DataLoader(DATA, batch_size=4)
+        held_out = DataLoader(DATA, batch_size=4)
         for _ in range(2):
             plain(model, optimizer, loader)
             model.train(training_mode)
@@ -287,7 +288,8 @@ def test_two_loaders_in_use_are_two_though_they_are_alike():
     def train() -> None:
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        loader, held_out = [DataLoader(DATA, batch_size=4) for _ in range(2)]
+        sets = [TensorDataset(X, Y) for _ in range(2)]
+        loader, held_out = [DataLoader(data, batch_size=4) for data in sets]
         plain(model, optimizer, loader)
         with torch.no_grad():
             for x, _ in held_out:

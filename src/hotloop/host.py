@@ -13,13 +13,13 @@ import sys
 import threading
 import time
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import ENV
 from hotloop.launch import Stopped
 from hotloop.probe.arrivals import Arrivals
-from hotloop.probe.built import Built, again, alive, known
+from hotloop.probe.built import Built, again, alive, known, unoptimised
 from hotloop.probe.calls import plain
 from hotloop.probe.card import Card
 from hotloop.probe.doors import Doors
@@ -187,8 +187,11 @@ class Host:
         self._tell("arriving", module)
 
     def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """Pass a forward pass on to the probes."""
+        """Pass a forward pass on to the probes; see whether somebody trains the module."""
         self._tell("passed", number, module, args, kwargs, output)
+        for built, root in alive(self.roots):
+            if root is module:
+                built.idle, built.called = unoptimised(root, self.optimizers), here()
         self._passes += 1
         if self._passes >= _PASSES:  # an evaluation, or many micro-batches
             self.doors.look = False
@@ -286,6 +289,9 @@ class Host:
             built.facts = describe.optimizer(thing, key=key, place=built.place)
         for built, thing in alive(self.roots):
             built.facts = describe.model(thing)
+            if built.idle:
+                places = (built.called,) if built.called else ()
+                built.facts = replace(built.facts, unoptimised=built.idle, call_places=places)
         for built, thing in alive(self.schedulers):
             built.facts = describe.scheduler(thing, place=built.place)
             built.at = self.doors.updates

@@ -5,7 +5,8 @@ from hotloop.probe.built import Built, again, alive, known
 
 
 class Thing:
-    pass
+    def __init__(self, dataset: object = None) -> None:
+        self.dataset = object() if dataset is None else dataset
 
 
 def entry(thing: Thing, *, number: int | None = None, batch_size: int = 4) -> Built:
@@ -37,6 +38,13 @@ def test_a_loader_built_anew_takes_the_place_of_one_that_is_gone():
     del old
     assert again(entries, entries[1]) == 0
     assert [e.thing() for e in entries] == [new]
+
+
+def test_a_loader_of_the_same_data_set_is_the_one_before_though_that_is_kept():
+    data = object()
+    old, new = Thing(data), Thing(data)
+    entries = [entry(old, number=0), entry(new, number=1)]
+    assert again(entries, entries[1]) == 0
 
 
 def test_a_loader_with_other_settings_is_another():

@@ -1,3 +1,5 @@
+import contextlib
+
 # TODO remove: at 18:02 the helper who measures cost overwrote a file of this name that another
 # helper had just made (not yet in git). Its author: please add your tests below; keep these.
 """What stands around a script is read, and costs it nothing where it computes."""
@@ -22,10 +24,8 @@ def test_files_that_are_read_are_named_and_those_that_are_not_there(tmp_path):
             json.loads(file.read())
         with open(file=str(tmp_path / "out.txt"), mode="w") as file:
             file.write("x")
-        try:
+        with contextlib.suppress(FileNotFoundError):
             (tmp_path / "gone.json").open().close()
-        except FileNotFoundError:
-            pass
 
     process = observed(train).process
     assert str(here) in process.opened

@@ -129,3 +129,5 @@ class Model:
     forward_modes: Mapping[str, int] = field(default_factory=dict)  # "train grad", "eval grad", …
     wrapped: str | None = None  # DataParallel, DistributedDataParallel, FSDP
     adapters: tuple[str, ...] = ()  # kinds of adapters: lora, dora, peft
+    unoptimised: int = 0  # numbers that got gradients which no optimizer uses
+    call_places: tuple[Place, ...] = ()  # where the script calls it then

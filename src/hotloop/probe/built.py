@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hotloop.core.finding import Place
 
-__all__ = ["Built", "again", "alive", "known"]
+__all__ = ["Built", "again", "alive", "known", "unoptimised"]
 
 
 @dataclass(slots=True)
@@ -22,12 +22,31 @@ class Built:
     facts: Any = None  # as they were when last taken
     at: int = 0  # updates made until then
     rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
+    idle: int = 0  # of a module: trainable numbers that nobody updates, when it was called last
+    called: Place | None = None  # of a module: where
 
 
 def alive(entries: list[Built]) -> list[tuple[Built, Any]]:
     """Return the entries whose object is still there, with it."""
     things = ((entry, entry.thing()) for entry in entries)
     return [(entry, thing) for entry, thing in things if thing is not None]
+
+
+def unoptimised(module: Any, optimizers: list[Built]) -> int:
+    """Return how many numbers get a gradient from this call of `module` that nobody uses.
+
+    0 without gradients, where no optimizer is in use yet, and where one holds some of them.
+    """
+    import torch
+
+    used = [thing for entry, thing in alive(optimizers) if entry.number is not None]
+    if not used or not torch.is_grad_enabled():
+        return 0
+    held = {
+        id(p) for optimizer in used for group in optimizer.param_groups for p in group["params"]
+    }
+    trainable = [p for p in module.parameters() if p.requires_grad]
+    return 0 if any(id(p) in held for p in trainable) else sum(p.numel() for p in trainable)
 
 
 def known(entries: list[Built], thing: Any) -> tuple[int, Built]:
@@ -42,16 +61,23 @@ def known(entries: list[Built], thing: Any) -> tuple[int, Built]:
 
 
 def again(entries: list[Built], built: Built) -> int:
-    """Return the number of a loader, which may take the place of one that is gone.
+    """Return the number of a loader, which may be one that was there before.
 
     Trainers build one anew for each evaluation, scripts for each epoch: at the same line, with the
-    same facts. It is one loader then, and `built` leaves the list.
+    same facts, and from the same data set where the one before is still there (Accelerate keeps
+    them). It is one loader then, and `built` leaves the list.
     """
     assert built.number is not None
     for old in entries:
-        gone = old.number is not None and old.thing() is None and old.facts is not None
-        if gone and replace(built.facts, key=old.number) == old.facts:
+        if old is built or old.number is None or old.facts is None or not _may_be(old, built):
+            continue
+        if replace(built.facts, key=old.number) == old.facts:
             old.thing = built.thing
             entries[:] = [entry for entry in entries if entry is not built]
             return int(old.facts.key)
     return built.number
+
+
+def _may_be(old: Built, built: Built) -> bool:
+    before, now = old.thing(), built.thing()
+    return before is None or (now is not None and before.dataset is now.dataset)

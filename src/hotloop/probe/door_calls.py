@@ -12,7 +12,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from hotloop.probe.doors import hidden
+from hotloop.probe.doors import unseen
 from hotloop.probe.tape import BITS
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def modules(doors: Doors) -> None:
             return outermost(plain, args, kwargs)
         return looked_at(*args, **kwargs) if doors.learning else plain(*args, **kwargs)
 
-    outermost = hidden(_outermost(doors))
-    hidden(looked_at)
-    doors.replace(module_class, "__call__", hidden(any_call))
+    outermost = unseen(_outermost(doors))
+    unseen(looked_at)
+    doors.replace(module_class, "__call__", unseen(any_call))
 
 
 def _outermost(doors: Doors) -> Callable[..., Any]:

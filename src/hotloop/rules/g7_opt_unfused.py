@@ -6,9 +6,9 @@ Stays silent when: it is fused, or has no fused form (then foreach is on by defa
 Remedy: fused=True.
 Numbers: rounding; parameters differ by 9e-8 after two epochs (CPU, float32). foreach is bitwise.
 Seen: examples/slow/slow_getitem, where it is a note beside the cause.
-Source: https://docs.pytorch.org/docs/stable/optim.html (fused > foreach > for-loop); hotloop: AdamW
-    fused took 0.14 to 0.27 of the CPU time of the default (three sizes of 8 to 16 tensors, medians of
-    60 steps each, torch 2.13, 1 thread of an AMD EPYC).
+Source: https://docs.pytorch.org/docs/stable/optim.html (fused > foreach > for-loop); hotloop:
+    AdamW fused took 0.14 to 0.27 of the default's CPU time (three sizes of 8 to 16 tensors, medians
+    of 60 steps each, torch 2.13, 1 thread of an AMD EPYC).
 """
 
 from __future__ import annotations

@@ -1,0 +1,25 @@
+"""Golden cases of H19 hot_line."""
+
+from tests.golden.cases import SCRIPT, healthy, stack, wall
+
+MODULE = ("/usr/lib/python3/site-packages/torch/nn/modules/module.py", 1700, "Module._call_impl")
+LINEAR = ("/usr/lib/python3/site-packages/torch/nn/modules/linear.py", 130, "Linear.forward")
+POSITIVE = [
+    healthy(
+        wall=wall(forward=9.0),
+        stacks=(
+            stack("forward", 8.0, (SCRIPT, 40, "Codes.forward"), MODULE, (SCRIPT, 80, "main")),
+        ),
+    ),
+    healthy(
+        wall=wall(prepare=9.0),
+        stacks=(stack("prepare", 9.0, (SCRIPT, 50, "sample"), (SCRIPT, 90, "m")),),
+    ),
+]
+NEGATIVE = [
+    healthy(  # a module's own work
+        wall=wall(forward=9.0),
+        stacks=(stack("forward", 9.0, LINEAR, MODULE, (SCRIPT, 40, "Net.forward")),),
+    ),
+    healthy(stacks=(stack("forward", 2.0, (SCRIPT, 40, "Net.forward")),)),
+]
