@@ -72,6 +72,7 @@ bench-techniques: $(VENV)/.ready
 # Pages that are made from the code.
 docs: $(VENV)/.ready
 	$(BIN)/python docs/cards.py
+	$(BIN)/python docs/rules.py
 
 # On a machine with a card: its own python3 and packages, nothing is installed.
 gpu:

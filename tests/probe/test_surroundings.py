@@ -1,10 +1,7 @@
-import contextlib
-
-# TODO remove: at 18:02 the helper who measures cost overwrote a file of this name that another
-# helper had just made (not yet in git). Its author: please add your tests below; keep these.
 """What stands around a script is read, and costs it nothing where it computes."""
 
 import builtins
+import contextlib
 import io
 import json
 import sys

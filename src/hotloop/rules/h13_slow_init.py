@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEAST, LONG = 0.10, 1200.0  # of the run; seconds
+WORRIES = 60.0  # seconds before the first step; less is only noted
 SHORT = 60.0  # seconds: of less, the start is always a large part
 REMEDY = {
     "start": "do once what the script does before its loop, and keep the result in a file",
@@ -50,6 +51,7 @@ def judge(case: Case) -> Finding | None:
         seconds,
         least=0.0 if seconds >= LONG else LEAST,
         of=of,
+        **({"severity": "note"} if seconds < WORRIES else {}),
         rule=RULE.label,
         claim=f"the first step comes after {duration(seconds)}, {seconds / of:.0%} of the run, "
         f"most of it {worst}",

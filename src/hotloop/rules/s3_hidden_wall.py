@@ -79,6 +79,8 @@ def _parts(case: Case) -> dict[str, float]:
         "sleeping": case.row("idle"),
     }
     parts = {part: seconds for part, seconds in often.items() if case.part(seconds) >= SMALL}
+    if case.stopped:  # the start is no part of what its shares refer to
+        return parts
     return parts | {part: seconds for part, seconds in once.items() if seconds >= ONCE}
 
 

@@ -1,0 +1,24 @@
+"""docs/rules.md is made from the rules; this holds it to them."""
+
+import importlib.util
+from pathlib import Path
+
+from hotloop import rules
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("rules_page", DOCS / "rules.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_up_to_date():
+    assert generator().page() == (DOCS / "rules.md").read_text(encoding="utf-8"), "run make docs"
+
+
+def test_every_rule_has_its_row():
+    page = (DOCS / "rules.md").read_text(encoding="utf-8")
+    assert page.count("\n| `") == len(rules.ALL)
