@@ -222,6 +222,8 @@ def test_the_scripts_objects_stay_the_scripts() -> None:
 
 
 def test_a_compiled_model_is_read_back_by_its_graphs_and_keeps_its_names() -> None:
+    torch._dynamo.reset()  # of what other tests compiled
+    torch._dynamo.utils.counters.clear()
     result, effects = put_into(lambda: script(epochs=1), "compile:backend=aot_eager")
     assert effects["compile"].word == "in effect"
     assert effects["compile"].how.startswith("2 blocks, 1 graphs")

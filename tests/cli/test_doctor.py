@@ -38,9 +38,9 @@ def test_a_recipe_is_checked_and_timed_and_nothing_is_left(capsys, tmp_path, tin
     ("argv", "code", "said"),
     [
         (["char-ml"], 2, "did you mean char-lm"),
-        (["train.py"], 2, "cannot look at train.py yet"),
-        (["train.py", "--steps", "5"], 2, "cannot look at train.py yet"),
-        (["."], 2, "run folders are to come"),
+        (["train.py"], 2, "there is no script 'train.py'"),
+        (["train.py", "--steps", "5"], 2, "there is no script 'train.py'"),
+        (["."], 2, "no recipe is called"),
         (["--steps", "5"], 2, "for a recipe"),
         (["char-lm", "--steps", "0"], 2, "at least 1 step"),
         (["training.lr=1"], 2, "which recipe"),

@@ -67,9 +67,28 @@ def test_ranks_that_cannot_be_are_refused(values, words):
         Environment.read(values)
 
 
-def test_the_environment_was_read_once_and_is_never_written():
+def test_the_environment_is_written_for_children_only():
     assert Environment.read(os.environ) == ENV
     tree = ast.parse(Path(env.__file__).read_text())
-    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    assert [node.attr for node in uses].count("environ") == 1
-    assert not {node.attr for node in uses} & {"putenv", "unsetenv", "setdefault", "update"}
+    writes = {"putenv", "unsetenv", "setdefault", "update", "pop"}
+    writers = {
+        function.name
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if (isinstance(node, ast.Attribute) and node.attr in writes)
+        or (isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del))
+    }
+    assert writers == {"observe_children", "forget_children"}
+
+
+def test_what_is_set_for_children_is_taken_back(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", "mine")
+    env.observe_children(tmp_path, {"steps": 5, "seconds": None, "full": False})
+    told = Environment.read(os.environ).parent
+    assert told is not None
+    assert (told.folder, told.limits["steps"], told.plan) == (tmp_path, 5, None)
+    assert os.environ["PYTHONPATH"].endswith(f"{os.pathsep}mine")
+    env.forget_children()
+    assert os.environ["PYTHONPATH"] == "mine"
+    assert Environment.read(os.environ).parent is None

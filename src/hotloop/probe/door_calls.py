@@ -28,7 +28,7 @@ _clock, _me = time.perf_counter_ns, threading.get_ident
 def modules(doors: Doors) -> None:
     """Put up the door."""
     import torch
-    from torch.compiler import is_compiling
+    from torch.compiler import is_dynamo_compiling as is_compiling
 
     tape, listener, module_class = doors.tape, doors.listener, torch.nn.Module
     plain = module_class.__call__
@@ -44,7 +44,7 @@ def modules(doors: Doors) -> None:
     @functools.wraps(plain)
     def any_call(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or (doors.inside and not doors.look) or _me() != tape.thread:
-            return plain(*args, **kwargs)
+            return plain(*args, **kwargs) if kwargs else plain(*args)
         if not doors.inside:
             return outermost(plain, args, kwargs)
         return looked_at(*args, **kwargs) if doors.learning else plain(*args, **kwargs)

@@ -104,7 +104,7 @@ def _after_init(doors: Doors, cls: Any, tell: Callable[[Any], None]) -> None:
 def backward(doors: Doors) -> None:
     """Put up the doors of torch.autograd."""
     import torch
-    from torch.compiler import is_compiling
+    from torch.compiler import is_dynamo_compiling as is_compiling
 
     mark, tape = doors.tape.mark, doors.tape
 
@@ -149,7 +149,7 @@ def backward(doors: Doors) -> None:
 
 def optimizers(doors: Doors) -> None:
     """Put up the doors of optimizers."""
-    from torch.compiler import is_compiling
+    from torch.compiler import is_dynamo_compiling as is_compiling
     from torch.optim import Optimizer, optimizer
 
     mark, tape, listener = doors.tape.mark, doors.tape, doors.listener

@@ -42,7 +42,7 @@ class Zeroed:
     """How gradients are set to zero."""
 
     calls: int = 0
-    to_none: bool | None = None
+    to_none: bool = True
 
 
 @dataclass(slots=True)
@@ -73,7 +73,6 @@ class Habits:
         self._seed_places: dict[Place, None] = {}
         self._scalers: dict[int | None, Scaled] = {}  # by their place in the host's list
         self._zeroed: dict[int | None, Zeroed] = {}  # likewise
-        self._last: tuple[Any, Zeroed] = _nothing, Zeroed()  # whose gradients were zeroed last
         self._autocast: dict[str, None] = {}
         self._in_autocast = self._in_step = False
         self._waiting: list[Weights] = []
@@ -92,7 +91,7 @@ class Habits:
         ):
             replace_(owner, name, self._seen(getattr(owner, name), self._seeded))
         for cls in (torch.optim.Optimizer, torch.nn.Module):
-            replace_(cls, "zero_grad", self._seen(cls.zero_grad, self._zeroing))
+            replace_(cls, "zero_grad", self._zeroing(cls.zero_grad))
         scaler = torch.amp.GradScaler
         for name in ("scale", "unscale_", "update"):
             tell = functools.partial(self._scaling, name)
@@ -100,7 +99,7 @@ class Habits:
         replace_(scaler, "step", self._stepping(scaler.step))
 
     def _seen(self, old: Callable[..., Any], tell: Callable[..., None]) -> Callable[..., Any]:
-        from torch.compiler import is_compiling
+        from torch.compiler import is_dynamo_compiling as is_compiling
 
         doors = self._host.doors
 
@@ -111,6 +110,28 @@ class Habits:
             return old(*args, **kwargs)
 
         return seen
+
+    def _zeroing(self, old: Callable[..., Any]) -> Callable[..., Any]:
+        """Return zero_grad with a door: one that is passed at every step."""
+        from torch.compiler import is_dynamo_compiling as is_compiling
+
+        doors, last, zeroed = self._host.doors, _nothing, Zeroed()
+
+        @functools.wraps(old)
+        def zero_grad(*args: Any, **kwargs: Any) -> Any:
+            if not is_compiling():
+                if kwargs or len(args) > 1 or last() is not args[0]:
+                    doors.quietly(note, *args, **kwargs)
+                zeroed.calls += 1
+            return old(*args, **kwargs)
+
+        def note(thing: Any, set_to_none: bool = True) -> None:
+            nonlocal last, zeroed
+            key = _index(self._host.optimizers, thing)  # None: a module's zero_grad
+            last, zeroed = weakref.ref(thing), self._zeroed.setdefault(key, Zeroed())
+            zeroed.to_none = zeroed.to_none and set_to_none
+
+        return zero_grad
 
     def _stepping(self, old: Callable[..., Any]) -> Callable[..., Any]:
         doors = self._host.doors
@@ -138,17 +159,6 @@ class Habits:
         import threading
 
         return bool(threading.get_ident() == self._host.tape.thread)
-
-    def _zeroing(self, args: Any, kwargs: Any) -> None:
-        last, zeroed = self._last
-        if last() is not args[0]:
-            key = _index(self._host.optimizers, args[0])  # None: a module's zero_grad
-            zeroed = self._zeroed.setdefault(key, Zeroed())
-            self._last = weakref.ref(args[0]), zeroed
-        zeroed.calls += 1
-        if zeroed.to_none is not False:
-            given = args[1] if len(args) > 1 else kwargs.get("set_to_none", True)
-            zeroed.to_none = bool(given)
 
     def _scaling(self, what: str, args: Any, kwargs: Any) -> None:
         scaled = self._scalers.setdefault(_index(self._host.scalers, args[0]), Scaled())
@@ -242,13 +252,14 @@ class Habits:
         return replace(case, process=process)
 
     def _optimizer(self, at: int, optimizer: Optimizer) -> Optimizer:
-        own, module = self._zeroed.get(at, Zeroed()), self._zeroed.get(None, Zeroed())
+        own, module = self._zeroed.get(at), self._zeroed.get(None)
+        zeroed = own or module
         number = self._host.optimizers[at].number
         updates = [_spacings(update) for update in self._updates if update.optimizer == number]
         return replace(
             optimizer,
-            zero_grad=own.calls + module.calls,
-            zeroed_to_none=module.to_none if own.to_none is None else own.to_none,
+            zero_grad=sum(each.calls for each in (own, module) if each is not None),
+            zeroed_to_none=None if zeroed is None else zeroed.to_none,
             updates=tuple(update for update in updates if update is not None),
         )
 
