@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hotloop.core.case import Case
+    from hotloop.core.finding import Remedy
     from hotloop.core.measurement import Measurement
 
 __all__ = ["diagnose"]
@@ -124,7 +125,9 @@ def _one(members: Sequence[Judged]) -> Finding:
     said: dict[str, Measurement | str] = {}
     for finding in reversed(ordered):
         said |= finding.evidence
-    remedies = {remedy.text: remedy for finding in ordered for remedy in finding.remedies}
+    remedies: dict[str, Remedy] = {}  # of those that name one technique the leader's
+    for remedy in (remedy for finding in ordered for remedy in finding.remedies):
+        remedies.setdefault(remedy.technique or remedy.text, remedy)
     return replace(
         leader[1],
         severity=max((finding.severity for finding in ordered), key=get_args(Severity).index),

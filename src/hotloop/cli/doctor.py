@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         "how long the run will take. No run folder is made; the weights are thrown away.\n"
         "With --log and a training's own log: the wall time that none of its records claims.\n\n"
         f"recipes:\n{recipes()}\n\n{ORDER}",
+        epilog=f"With a script:\n\n{_script_parser().format_help()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -87,6 +88,7 @@ def run(args: Sequence[str]) -> int:
 def _script_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop doctor",
+        add_help=False,  # hotloop doctor --help prints both
         description="Runs a training script as python would, looks where its time goes and whether "
         "it does what\nit says, and stops it when enough was seen: after a steady reading, one "
         "evaluation and one\nsave, or 120 s of training. Nothing in the script changes. The report "

@@ -138,7 +138,9 @@ def keep_samples(loader: Loader | None) -> list[Remedy]:
         return []
     return [
         Remedy(
-            text="hotloop run --with sample-cache keeps each sample it has read", effort="option"
+            text="keep each sample in memory once it was read",
+            effort="option",
+            technique="sample-cache",
         )
     ]
 
@@ -146,7 +148,7 @@ def keep_samples(loader: Loader | None) -> list[Remedy]:
 def read_ahead() -> Remedy:
     """Return the remedy that reads in worker processes."""
     return Remedy(
-        text="hotloop run --with loader-workers reads ahead in processes",
+        text="read ahead in worker processes",
         effort="option",
         technique="loader-workers",
     )

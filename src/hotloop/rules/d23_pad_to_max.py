@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 FILLED = 0.60
+CUT = [
+    Remedy(
+        text="cut each batch to its longest row, by its attention_mask",
+        effort="option",
+        technique="dynamic-padding",
+    )
+]
 MADE = ("full", "zeros", "ones", "new_full", "new_zeros")  # a whole table, then filled by rows
 LIMITS = re.compile(r"max_?(len|seq|tokens|length)|(seq|block|pad)_?(len|size|length)|maxlen")
 COMPUTE = ("host to device", "forward", "backward")
@@ -52,10 +59,7 @@ def judge(case: Case) -> Finding | None:
             places=_padding(case) or ([batch.place] if batch.place else place_of(feeding(case))),
             evidence={"above a batch's longest row": f"{_above(batch):.0%} of the width"},
             remedies=[
-                Remedy(
-                    text="hotloop run --with dynamic-padding cuts each batch to its longest row",
-                    effort="option",
-                ),
+                *(CUT if any("attention_mask" in name for name in batch.shapes) else []),
                 Remedy(
                     text="pad in collate_fn: torch.nn.utils.rnn.pad_sequence(rows, "
                     "batch_first=True), or padding='longest' in the tokenizer's call",

@@ -47,6 +47,11 @@ def judge(case: Case) -> Finding | None:
         evidence={"samples": f"{count(1 / item)}/s"} if item else {},
         remedies=[
             Remedy(
+                text="cut each batch from its tensors at once",
+                effort="option",
+                technique="vectorised-reads",
+            ),
+            Remedy(
                 text="DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), "
                 f"{loader.batch_size or 32}, {loader.drop_last})) cuts a batch at once"
             ),
