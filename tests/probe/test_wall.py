@@ -172,3 +172,14 @@ def test_a_wait_does_not_change_what_a_gap_is():
     with_wait, without = folded(STEP + "  Ww  " + STEP), folded(STEP + "      " + STEP)
     rows = {row: ms(with_wait, row) for row in with_wait.rows if row != "host waits"}
     assert rows == {row: ms(without, row) - (row == "after step:") for row in without.rows}
+
+
+def test_an_agent_that_acts_between_its_steps_is_not_evaluated():
+    found = folded("Ee FfBbUu" * 20)
+    assert not found.stretches
+    assert ms(found, "evaluate") == 0
+    assert round(sum(found.rows.values()) * 1e3) == 20 * len("Ee FfBbUu") - 1
+
+
+def test_an_evaluation_of_one_batch_now_and_then_is_one():
+    assert len(folded(("FfBbUu" * 20 + "Ee") * 9 + "FfBbUu").stretches) == 9

@@ -77,16 +77,33 @@ class Folded:
 
 def fold(marks: Sequence[Mark]) -> Folded:
     """Return rows, steps and evaluations of a tape whose marks are in the order of time."""
+    found = _folded(marks, acts=False)
+    return _folded(marks, acts=True) if _acts(found) else found
+
+
+def _folded(marks: Sequence[Mark], *, acts: bool) -> Folded:
     found = Folded()
-    kinds = _kinds(marks, found)
+    kinds = _kinds(marks, found, acts=acts)
     ends = _step_ends(marks, kinds, found)
     _walk(marks, kinds, ends, found)
     _loaders(marks, found)
     return found
 
 
-def _kinds(marks: Sequence[Mark], found: Folded) -> list[str]:
-    """Say of each mark whether it belongs to training or to an evaluation ("" for neither)."""
+def _acts(found: Folded) -> bool:
+    """Whether what looks like evaluations is the model choosing actions, as agents do.
+
+    Single forward passes without gradients, one for three steps or more.
+    """
+    single = [stretch for stretch in found.stretches if stretch.batches == 1]
+    return len(single) >= max(10, len(found.ends) / 3, 0.9 * len(found.stretches))
+
+
+def _kinds(marks: Sequence[Mark], found: Folded, *, acts: bool) -> list[str]:
+    """Say of each mark whether it belongs to training or to an evaluation ("" for neither).
+
+    With `acts`, forward passes without gradients are part of the training.
+    """
     graded = {n for _, code, n in marks if code == Code.FORWARD}
     unfinished = _unfinished(marks)
     kinds = [""] * len(marks)
@@ -100,8 +117,8 @@ def _kinds(marks: Sequence[Mark], found: Folded) -> list[str]:
             learns = False if code != Code.UPDATE_END else learns
         elif code - 1 in _CALLS:
             opening = code - 1
-            evaluates = opening == Code.EVAL and (number in graded or not learns)
-            trains = learns or at > unfinished
+            evaluates = opening == Code.EVAL and (number in graded or not learns) and not acts
+            trains = learns or acts or at > unfinished
             ended[number] = "evaluate" if evaluates or not trains else "train"
             kinds[at] = ended[number]
         elif code in _CALLS:
