@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
         return None
     seconds, loader = case.row("data wait"), feeding(case)
     measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
-    by_hand = loader is not None and loader.kind == "hand-made"
+    by_hand = loader is None or loader.kind == "hand-made"
     return costs(
         case,
         RULE.label,
