@@ -89,7 +89,7 @@ def _twice(case: Case, batch: Batches, loader: Loader | None) -> Finding | None:
     return Finding(
         rule=RULE.label,
         claim=f"{share:.0%} of the rows came before in the same epoch",
-        severity="critical" if share >= 0.5 else "warn",
+        severity="critical" if share >= 0.5 else "warn" if share >= 0.25 else "note",
         places=_places(case, batch, loader, "__getitem__"),
         remedies=[
             Remedy(text="drop equal rows when the data are read, or say that they are weights")
