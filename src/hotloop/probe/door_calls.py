@@ -39,31 +39,51 @@ def modules(doors: Doors) -> None:
         doors.guarded(listener.left, module, output)
         return output
 
-    # The module is args[0]: arguments that are passed on as they came are not packed again, which
-    # is most of what a door costs.
+    thread, outermost = tape.thread, _outermost(doors, plain)
+
+    # Every module of a model passes here: what they pass most is short, and does itself what the
+    # function does that it stands before, where that is the one known.
     @functools.wraps(plain)
-    def any_call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or (doors.inside and not doors.look) or _me() != tape.thread:
-            return plain(*args, **kwargs) if kwargs else plain(*args)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or (doors.inside and not doors.look) or _me() != thread:
+            if self._compiled_call_impl is not None:
+                return self._compiled_call_impl(*args, **kwargs)
+            return self._call_impl(*args, **kwargs) if kwargs else self._call_impl(*args)
         if not doors.inside:
-            return outermost(plain, args, kwargs)
-        return looked_at(*args, **kwargs) if doors.learning else plain(*args, **kwargs)
+            return outermost(self._compiled_call_impl or self._call_impl, self, args, kwargs)
+        return looked_at(self, *args, **kwargs) if doors.learning else plain(self, *args, **kwargs)
 
-    outermost = unseen(_outermost(doors))
-    unseen(looked_at)
-    doors.replace(module_class, "__call__", unseen(any_call))
+    @functools.wraps(plain)
+    def call_other(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or (doors.inside and not doors.look) or _me() != thread:
+            return plain(self, *args, **kwargs)
+        if not doors.inside:
+            return outermost(functools.partial(plain, self), self, args, kwargs)
+        return looked_at(self, *args, **kwargs) if doors.learning else plain(self, *args, **kwargs)
+
+    for function in (outermost, looked_at, call, call_other):
+        unseen(function)
+    known = plain.__code__.co_code == _known_call.__code__.co_code
+    doors.replace(module_class, "__call__", call if known else call_other)
 
 
-def _outermost(doors: Doors) -> Callable[..., Any]:
+def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Do what nn.Module.__call__ does in torch 2.13; it is only compared with."""
+    if self._compiled_call_impl is not None:
+        return self._compiled_call_impl(*args, **kwargs)
+    else:  # noqa: RET505 - as it is written there, so that it compiles to the same
+        return self._call_impl(*args, **kwargs)
+
+
+def _outermost(doors: Doors, plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return what calls an outermost module."""
     import torch
 
     mark, listener, with_grad = doors.tape.mark, doors.listener, torch.is_grad_enabled
     numbers = doors._numbers
 
-    def outermost(old: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def outermost(run: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
         try:
-            module = args[0]
             number = numbers.get(id(module))
             if number is None:
                 number = doors.number_of(module, listener.root)
@@ -78,17 +98,17 @@ def _outermost(doors: Doors) -> Callable[..., Any]:
                 doors.timed(kind)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             doors.failed(error)
-            return old(*args, **kwargs)
+            return run(*args, **kwargs)
         doors.inside = True
         try:
-            output = old(*args, **kwargs) if call is None else call(old, module, args[1:], kwargs)
+            output = run(*args, **kwargs) if call is None else call(plain, module, args, kwargs)
         finally:
             doors.inside = False
             mark(_clock() << BITS | opening | 1)
             if doors.timed is not None:
                 doors.quietly(doors.timed, kind | 1)
         if doors.look:
-            doors.guarded(listener.passed, number, module, args[1:], kwargs, output)
+            doors.guarded(listener.passed, number, module, args, kwargs, output)
         return output
 
     return outermost

@@ -27,6 +27,7 @@ def loaders(doors: Doors) -> None:
     from torch.utils.data import dataloader
 
     base, mark, tape = dataloader._BaseDataLoaderIter, doors.tape.mark, doors.tape
+    thread = tape.thread
     numbers: dict[int, int] = {}  # id of an iterator, which must not show it, -> of its loader
 
     def built(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
@@ -50,7 +51,7 @@ def loaders(doors: Doors) -> None:
         tape.note(Code.ITERATE_END, number, at=ended)
 
     def next_batch(self: Any) -> Any:
-        if _me() != tape.thread:
+        if _me() != thread:
             return old_next(self)
         try:
             number = numbers.get(id(self), LAST) << 5
@@ -106,12 +107,12 @@ def backward(doors: Doors) -> None:
     import torch
     from torch.compiler import is_dynamo_compiling as is_compiling
 
-    mark, tape = doors.tape.mark, doors.tape
+    mark, thread = doors.tape.mark, doors.tape.thread
 
     def door(old: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(old)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or _me() != tape.thread:
+            if is_compiling() or _me() != thread:
                 return old(*args, **kwargs)
             try:
                 mark(_clock() << BITS | 8)
@@ -152,11 +153,11 @@ def optimizers(doors: Doors) -> None:
     from torch.compiler import is_dynamo_compiling as is_compiling
     from torch.optim import Optimizer, optimizer
 
-    mark, tape, listener = doors.tape.mark, doors.tape, doors.listener
+    mark, thread, listener = doors.tape.mark, doors.tape.thread, doors.listener
     numbers = doors._numbers
 
     def before(stepped: Any, args: Any, kwargs: Any) -> None:
-        if is_compiling() or _me() != tape.thread:
+        if is_compiling() or _me() != thread:
             return
         try:
             number = numbers.get(id(stepped))
@@ -169,7 +170,7 @@ def optimizers(doors: Doors) -> None:
             doors.failed(error)
 
     def after(stepped: Any, args: Any, kwargs: Any) -> None:
-        if is_compiling() or _me() != tape.thread:
+        if is_compiling() or _me() != thread:
             return
         try:
             mark(_clock() << BITS | numbers.get(id(stepped), LAST) << 5 | 11)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.judging.syntax import calls, dotted, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _unused(case: Case, schedule: Scheduler) -> Fault | None:
         return Fault(
             claim=f"{schedule.name} moves the learning rate of an optimizer that never steps",
             severity="warn",
-            places=(schedule.place, *schedule.step_places),
+            places=(schedule.place, *_stepped(case, schedule)),
             remedy="build the schedule for the optimizer that is in use",
         )
     return None
@@ -112,12 +113,12 @@ def _length(case: Case, schedule: Scheduler) -> Fault | None:
     if calls > total:
         then = "rises again" if schedule.name == "CosineAnnealingLR" else "stays at its end"
         said = f"ends after {total / calls:.0%} of the run, then the learning rate {then}"
-        places = (*schedule.step_places, schedule.place)
+        places = (*_stepped(case, schedule), schedule.place)
         if unit is None and _stays_up(case):
             return None
     else:
         said = f"is at {calls / total:.0%} of its length when the run ends"
-        places = (schedule.place, *schedule.step_places)
+        places = (schedule.place, *_stepped(case, schedule))
     why = f": {unit}" if unit else ""
     return Fault(claim=f"{schedule.name} {said}{why}", severity=severity, places=places)
 
@@ -141,6 +142,20 @@ def _unit(
     return None, "warn" if calls > total else "note"
 
 
+def _stepped(case: Case, schedule: Scheduler) -> tuple[Place, ...]:
+    """Return where it is stepped: as it was seen, else by name in the training loops."""
+    if schedule.step_places:
+        return schedule.step_places
+    return tuple(
+        dict.fromkeys(
+            loop.module.place(call)
+            for loop in parse(case.sources).loops
+            for call in calls(loop.node, "step")
+            if "sched" in dotted(call.func).lower()
+        )
+    )
+
+
 def _same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * other
 
@@ -159,7 +174,7 @@ def _order(case: Case, schedule: Scheduler) -> Fault | None:
     return Fault(
         claim="the schedule is stepped before the optimizer, so its first value is left out",
         severity="note",
-        places=schedule.step_places,
+        places=_stepped(case, schedule),
         remedy="optimizer.step() first, then scheduler.step()",
     )
 
