@@ -21,7 +21,7 @@ from hotloop.probe.frames import is_own
 from hotloop.probe.wall import OWN, Folded, fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hotloop.core.built import Optimizer, Scheduler
     from hotloop.core.observed import Loader, Stack
@@ -62,7 +62,7 @@ def case_of(host: Host, target: Target) -> Case:
         scalers=tuple(built.facts for built in host.scalers if built.facts is not None),
         evaluations=tuple(_evaluations(found, stacks)),
         saves=tuple(_saves(host, found)),
-        sources=sources(),
+        sources=sources(_seen(host, stacks)),
         not_checked=_faults(host),
     )
     for watcher in host.watchers:
@@ -214,25 +214,35 @@ def _saves(host: Host, found: Folded) -> list[Save]:
     return out
 
 
-def sources() -> dict[str, str]:
-    """Return the text of the project's own modules, the script first."""
+def sources(first: Iterable[str] = ()) -> dict[str, str]:
+    """Return the text of the project's own modules: the script, files of `first`, then the rest."""
+    files = dict.fromkeys([*_files([sys.modules.get("__main__")]), *first])
     found: dict[str, str] = {}
-    main = sys.modules.get("__main__")
-    for module in [main, *list(sys.modules.values())]:
-        # Python takes __file__ off the script's module when it ends, before its exit handlers.
-        loader = getattr(module, "__loader__", None)
-        file = getattr(module, "__file__", None) or getattr(loader, "path", None)
-        if not isinstance(file, str) or not file.endswith(".py") or not is_own(file):
-            continue
-        path = os.path.abspath(file)
-        if path in found or len(found) >= MOST_FILES:
-            continue
+    for path in dict.fromkeys([*files, *_files(list(sys.modules.values()))]):
         try:
-            if os.path.getsize(path) <= LONGEST_FILE:
+            if len(found) < MOST_FILES and os.path.getsize(path) <= LONGEST_FILE:
                 found[path] = Path(path).read_text(encoding="utf-8", errors="replace")
         except OSError:  # deleted meanwhile: its lines cannot be shown
             continue
     return found
+
+
+def _seen(host: Host, stacks: Iterable[Stack]) -> Iterator[str]:
+    """Yield the files in which something was built, and those that stood in a stack."""
+    for built in [*host.loaders, *host.optimizers, *host.schedulers]:
+        if built.place is not None:
+            yield built.place.file
+    yield from (frame.file for stack in stacks for frame in stack.frames if frame.own)
+
+
+def _files(modules: Iterable[Any]) -> Iterator[str]:
+    """Yield the files of the project's own modules."""
+    for module in modules:
+        # Python takes __file__ off the script's module when it ends, before its exit handlers.
+        loader = getattr(module, "__loader__", None)
+        file = getattr(module, "__file__", None) or getattr(loader, "path", None)
+        if isinstance(file, str) and file.endswith(".py") and is_own(file):
+            yield os.path.abspath(file)
 
 
 def _faults(host: Host) -> tuple[str, ...]:
