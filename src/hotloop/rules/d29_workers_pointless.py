@@ -5,7 +5,7 @@ Says so when: it is 2 to 5 % of the wall time: no number of workers can save mor
 Stays silent when: it is more (D2 to D7), or too little to think of workers at all.
 Remedy: leave num_workers=0.
 Numbers: nothing.
-Seen: golden case only.
+Seen: examples/blind/sensor_autoencoder.
 Source: the loop's own wall time; 5 % is the gate of rule D1.
 """
 

@@ -5,7 +5,7 @@ Says so when: they are 5 % of its numbers. It is a note: P2 says it where it may
 Stays silent when: all are trained.
 Remedy: give it only [p for p in model.parameters() if p.requires_grad].
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/slow/adapters_never_called.
 Source: hotloop
 """
 

@@ -7,7 +7,7 @@ Stays silent when: the length of the run is unknown, it is compiled already, or 
     the host (compiling can give more then).
 Remedy: leave it uncompiled.
 Numbers: none.
-Seen: golden cases only.
+Seen: examples/slow/accelerate/evaluation_bound, examples/slow/accelerate/pad_to_max.
 Source: page of compile: 11-24 s on two cores, gains of 14-45 % by others on sm86 to sm120.
 """
 

@@ -6,7 +6,7 @@ Says so when: it takes 1 % of the wall time, or one collection of the oldest gen
 Stays silent when: it takes less.
 Remedy: gc.freeze() before the first step, which takes what exists out of its view.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/slow/accelerate/evaluation_bound, examples/blind/credit_mlp.
 Source: https://docs.python.org/3/library/gc.html#gc.freeze; threshold as gpuprof's; measured here:
     a full collection with torch loaded takes 0.29 s, 10 us after a freeze (page of gc-freeze).
 """

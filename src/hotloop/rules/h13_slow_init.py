@@ -7,7 +7,7 @@ Stays silent when: the run is short (the start is a large part of any short run)
     and nobody knows how long it would have been.
 Remedy: cache prepared data, import less, keep compiled kernels.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/slow/pad_to_max.
 Source: 20 minutes as SageMaker's LongInitialization rule; the share is hotloop's.
 """
 

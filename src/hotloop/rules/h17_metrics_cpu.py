@@ -6,7 +6,7 @@ Says so when: they take 2 % of the wall time.
 Stays silent when: they take less.
 Remedy: keep counts (right, total, a confusion matrix) as tensors, and compute once per epoch.
 Numbers: bitwise the same for training.
-Seen: golden cases only.
+Seen: examples/slow/after_step_work.
 Source: hotloop, from the five projects.
 """
 

@@ -7,7 +7,7 @@ Stays silent when: they take less.
 Remedy: do it every N steps, or not in the loop. H2, H5, H7, H15 and H17 say more where they know
     the cause.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/blind/cartpole_replay, examples/slow/after_step_work.
 Source: hotloop; the threshold is that of H7.
 """
 

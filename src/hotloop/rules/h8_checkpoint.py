@@ -6,7 +6,7 @@ Says so when: saving takes 5 % of the wall time; or 2 %, where one save takes as
 Stays silent when: it is less, or a single save was seen: nothing says how often it comes.
 Remedy: save less often, leave out what can be made again, or write in the background.
 Numbers: bitwise the same; async-checkpoint writes a copy taken between two steps.
-Seen: golden cases only.
+Seen: examples/slow/save_every_improvement.
 Source: threshold 5 % as TraceML's; one of the five projects lost 76 % of its wall time so.
 """
 
