@@ -111,9 +111,9 @@ def verdict(example: Example, diagnosis: Diagnosis) -> tuple[bool, str]:
     return right, f"{first.rule} ({first.severity}) at {where}: {first.claim}"
 
 
-def record(name: str, case: Case) -> None:
+def record(name: str, case: Case, kept: int = KEPT) -> Path:
     """Keep a case for the suite: without this machine's paths, and not larger than needed."""
-    text = json.dumps(_short(case.to_json()), separators=(",", ":"))
+    text = json.dumps(_short(case.to_json(), kept), separators=(",", ":"))
     for path, stands in (
         (str(ROOT), ELSEWHERE),
         (sys.base_prefix, "/python"),
@@ -121,17 +121,22 @@ def record(name: str, case: Case) -> None:
     ):
         text = text.replace(path, stands)
     make_folder(RECORDED)
-    write_file(
-        RECORDED / f"{name.replace('/', '-')}.json", re.sub(r"/tmp/\w+", "/run", text) + "\n"
-    )
+    path = RECORDED / f"{name.replace('/', '-')}.json"
+    write_file(path, re.sub(r"/tmp/\w+", "/run", text) + "\n")
+    return path
 
 
-def _short(value: Any) -> Any:
+def recorded(path: Path) -> Case:
+    """Return a case that was kept, with the paths of this checkout."""
+    return Case.from_json(json.loads(path.read_text().replace(ELSEWHERE, str(ROOT))))
+
+
+def _short(value: Any, kept: int) -> Any:
     if isinstance(value, dict):
-        return {key: _short(item) for key, item in value.items()}
+        return {key: _short(item, kept) for key, item in value.items()}
     if isinstance(value, list):
-        step = max(1, -(-len(value) // KEPT))
-        return [_short(item) for item in value[::step]]
+        step = max(1, -(-len(value) // kept))
+        return [_short(item, kept) for item in value[::step]]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(__file__).parent / "watched.py"
 PYTHON, BIN = sys.executable, Path(sys.executable).parent
-CPU, WALL = "cpu us/step", "wall us/step"
-QUANTITIES = (CPU, WALL, "median wall us/step", "all threads cpu us/step", "process s")
+CPU, WALL, TENTH = "cpu us/step", "wall us/step", "tenth wall us/step"
+QUANTITIES = (CPU, WALL, TENTH, "all threads cpu us/step", "process s")
 PLAIN, AGAIN = "plain", "plain, again"
 RUN, DOCTOR = "hotloop run", "hotloop doctor"
 TRACEML, EDITED, GPUPROF = "TraceML", "TraceML, script edited", "gpuprof, script edited"
@@ -129,12 +129,12 @@ def costs(readings: Readings) -> list[str]:
         if name == PLAIN or PLAIN not in readings:
             continue
         parts = []
-        for quantity in (CPU, WALL):
+        for quantity in (CPU, WALL, TENTH):
             pairs = list(zip(readings[name][quantity], readings[PLAIN][quantity], strict=True))
             low, middle, high = interval([a - b for a, b in pairs])
             shares = map(shown, interval([(a / b - 1) * 100 for a, b in pairs]))
             parts.append(
-                f"{quantity.partition(' ')[0]} {middle:+.1f} us [{low:+.1f}..{high:+.1f}], "
+                f"{quantity.removesuffix(' us/step')} {middle:+.1f} us [{low:+.1f}..{high:+.1f}], "
                 "{1} % [{0}..{2}]".format(*shares)
             )
         said.append(f"{name} adds to a step: {'; '.join(parts)} (median, 95 % interval)")
@@ -146,7 +146,7 @@ def spread(readings: Readings) -> list[str]:
     if not {PLAIN, AGAIN} <= readings.keys():
         return []
     said = []
-    for quantity in (CPU, WALL):
+    for quantity in (CPU, WALL, TENTH):
         pairs = zip(readings[AGAIN][quantity], readings[PLAIN][quantity], strict=True)
         low, _, high = interval([(a / b - 1) * 100 for a, b in pairs])
         wide = max(-low, high) > 2

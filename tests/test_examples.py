@@ -5,13 +5,11 @@ runs the scripts; here the rules judge those again.
 """
 
 import ast
-import json
 from pathlib import Path
 
 import pytest
-from benchmarks.diagnosed import ELSEWHERE, RECORDED, ROOT, Example, examples, verdict
+from benchmarks.diagnosed import RECORDED, Example, examples, recorded, verdict
 
-from hotloop.core.case import Case
 from hotloop.diagnose import diagnose
 
 ALL = list(examples())
@@ -41,9 +39,8 @@ def test_what_is_written_down_names_lines_that_are_there(example: Example):
 
 @every_example
 def test_the_true_cause_is_the_first_finding(example: Example):
-    recorded = RECORDED / f"{example.name.replace('/', '-')}.json"
-    assert recorded.exists(), "make it with python -m benchmarks.diagnosed --record"
-    text = recorded.read_text().replace(ELSEWHERE, str(ROOT))
-    right, said = verdict(example, diagnose(Case.from_json(json.loads(text)), strict=True))
+    path = RECORDED / f"{example.name.replace('/', '-')}.json"
+    assert path.exists(), "make it with python -m benchmarks.diagnosed --record"
+    right, said = verdict(example, diagnose(recorded(path), strict=True))
     known = "not found" in (example.cause or {}).get("doctor", "")  # told in docs/log.md
     assert right or known, said

@@ -1,5 +1,3 @@
-# TODO remove: at 18:02 the helper who measures cost overwrote a file of this name that another
-# helper had just made (not yet in git). Its author: please add your tests below; keep these.
 """What the doors mark, and that they are called as PyTorch's own functions are."""
 
 import copy
