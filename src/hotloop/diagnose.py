@@ -111,7 +111,8 @@ def _one(members: Sequence[Judged]) -> Finding:
 
     The rule that comes nearest to the cause leads, if it explains at least half of the seconds of
     the largest; what it swallows stays as its evidence, lends its places and remedies, and keeps
-    its severity.
+    its severity. As the remedies are those of all, so is what they can save: "at most" is the most
+    that one of them explains, the umbrella aside.
     """
     most = max(finding.share or 0.0 for _, finding in members)
     able = [member for member in members if (member[1].share or 0.0) >= most / 2]
@@ -129,7 +130,7 @@ def _one(members: Sequence[Judged]) -> Finding:
     for remedy in (remedy for finding in ordered for remedy in finding.remedies):
         remedies.setdefault(remedy.technique or remedy.text, remedy)
     return replace(
-        leader[1],
+        _as_large_as(leader[1], [finding for rule, finding in members if rule.under]),
         severity=max((finding.severity for finding in ordered), key=get_args(Severity).index),
         places=list(dict.fromkeys(place for finding in ordered for place in finding.places)),
         evidence=said,
@@ -142,4 +143,18 @@ def _one(members: Sequence[Judged]) -> Finding:
             ),
         ],
         remedies=list(remedies.values()),
+    )
+
+
+def _as_large_as(leading: Finding, others: Iterable[Finding]) -> Finding:
+    """Return the leading finding with the seconds of the largest of its cause."""
+    largest = max(others, key=lambda finding: finding.share or 0.0, default=leading)
+    if leading.share is None or (largest.share or 0.0) <= leading.share:
+        return leading
+    return replace(
+        leading,
+        share=largest.share,
+        saves=largest.saves,
+        ceiling=largest.ceiling,
+        part=leading.share,
     )

@@ -30,6 +30,7 @@ def test_a_finding_is_written_as_the_architecture_says():
         "claim": "saves are slow",
         "severity": "warn",
         "share": 0.25,
+        "part": None,
         "saves": 0.05,
         "ceiling": 1.33,
         "effort": "option",

@@ -50,7 +50,8 @@ class Finding:
     rule: str  # id and name
     claim: str  # one sentence, with its figures
     severity: Severity
-    share: float | None = None  # of the whole wall time, 0..1
+    share: float | None = None  # of the whole wall time, 0..1; of a merged finding its whole cause's
+    part: float | None = None  # of it what the claim alone speaks of, where that is less
     saves: float | None = None  # seconds per optimizer step, at most
     ceiling: float | None = None  # how many times faster the run can become by it, at most
     places: Sequence[Place] = ()
@@ -82,6 +83,7 @@ class Finding:
             "claim": self.claim,
             "severity": self.severity,
             "share": self.share,
+            "part": self.part,
             "saves": self.saves,
             "ceiling": self.ceiling,
             "effort": self.effort,

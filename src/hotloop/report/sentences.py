@@ -103,10 +103,19 @@ def _claim(finding: Finding) -> str:
 
 def _promise(finding: Finding) -> str:
     """Return "93% of the wall time is waiting for data: fixing it can give at most 3.1x"."""
-    said, share = _claim(finding), finding.share
-    if share is not None and f"{share:.0%} of the wall time" not in said:
-        said += f" ({share:.0%} of the wall time)"
+    said, share = _claim(finding), _share(finding)
+    if share is not None and share not in said:
+        said += f" ({share})"
     return said if finding.ceiling is None else f"{said}: fixing it can give {_most(finding)}"
+
+
+def _share(finding: Finding) -> str | None:
+    """Return "53% of the wall time", and where its cause costs more that too."""
+    if finding.share is None:
+        return None
+    own = finding.share if finding.part is None else finding.part
+    more = "" if finding.part is None else f", {finding.share:.0%} with the rest of its cause"
+    return f"{own:.0%} of the wall time{more}"
 
 
 def _most(finding: Finding) -> str:
@@ -193,8 +202,8 @@ def cost(finding: Finding) -> list[str]:
     said = []
     if finding.is_correctness:
         said.append("the run is not what it says")
-    if finding.share is not None:
-        said.append(f"{finding.share:.0%} of the wall time")
+    if (share := _share(finding)) is not None:
+        said.append(share)
     if finding.ceiling is not None:
         said.append(_most(finding))
     if finding.saves is not None and finding.saves > 0:
