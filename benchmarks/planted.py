@@ -4,8 +4,9 @@
 
 `examples/planted/NAME.json` says what stands in NAME.py: the rules it is planted for and, where it
 matters, the arguments of the doctor (`doctor`), of the script (`arguments`), the number of ranks to
-start by torchrun (`ranks`) and settings of the environment (`environment`). `--record` keeps each
-case under tests/golden/recorded: the suite judges them again.
+start by torchrun (`ranks`), settings of the environment (`environment`), a command that starts the
+doctor (`within`) and how many entries of each list its recorded case needs (`kept`). `--record`
+keeps each case under tests/golden/recorded: the suite judges them again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from hotloop.rules.base import unmet
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-MOST, KEPT = 300, 30  # seconds of a run; entries of each list of a recorded case
+MOST, KEPT = 300, 30  # seconds of a run; entries of each list of a recorded case, if not more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,8 @@ class Planted:
     arguments: Sequence[str] = ()
     ranks: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
+    within: Sequence[str] = ()  # "unshare", ...: what starts the doctor, for a smaller machine
+    kept: int = KEPT  # entries of each list of the recorded case, where a rule needs more
 
     @property
     def script(self) -> Path:
@@ -66,7 +69,7 @@ def command(example: Planted, out: Path) -> list[str]:
             f"--nproc-per-node={example.ranks}",
             "-m",
         ]
-    return [*start, "hotloop", *doctor]
+    return [*example.within, *start, "hotloop", *doctor]
 
 
 def observed(example: Planted) -> Case | str:
@@ -116,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             said, right = case, False
         else:
             if options.record:
-                case = recorded(record(f"planted/{example.name}", case, KEPT))
+                case = recorded(record(f"planted/{example.name}", case, example.kept))
             silent = sorted(set(example.rules) - speaking(case))
             said = f"silent: {', '.join(silent)}" if silent else f"{', '.join(example.rules)} spoke"
             right = not silent

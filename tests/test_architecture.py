@@ -24,9 +24,10 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"engine", "rehearsal", "checkup"},
     {"diagnose", "launch", "logs"},  # torch-free
     {"shortrun"},  # run by Python itself in child processes
-    {"host", "ceilings"},
+    {"ceilings", "stopping"},
+    {"host"},
     {"intervene", "scriptplan", "suggest"},
-    {"casebook"},
+    {"casebook", "gather"},
     {"observe"},
     {"library"},
     {"report"},
@@ -121,7 +122,7 @@ def test_nothing_is_swallowed(path: Path):
 def _tells(node: ast.AST) -> bool:
     """Whether an error goes on: raised, printed, told to `failed`, or kept as somebody's fault."""
     if isinstance(node, ast.Call):
-        return ast.unparse(node.func).rpartition(".")[2] in {"failed", "print_exc"}
+        return ast.unparse(node.func).rpartition(".")[2] in {"failed", "print", "print_exc"}
     kept = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     return isinstance(node, ast.Raise) or (kept and node.attr == "fault")
 

@@ -1,12 +1,14 @@
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
+from tests.golden.cases import healthy
 from tests.observing import observed
 from torch import nn
 
-from hotloop.casebook import MOST_STEPS, case_of, sources
+from hotloop.casebook import MOST_STEPS, case_of, sources, with_products
 from hotloop.core.case import Case
 from hotloop.host import Host, Limits
 from hotloop.launch import Target
@@ -86,3 +88,10 @@ def test_garbage_is_counted_between_the_first_and_the_last_step():
     process = observed(train_and_collect).process
     assert process.gc_full == 2, "the third comes after the last step"
     assert process.gc_seconds >= process.gc_longest > 0
+
+
+def test_products_are_measured_where_the_work_of_a_step_is_known():
+    case = healthy()
+    assert with_products(case) is case
+    counted = with_products(replace(case, steps=replace(case.steps, flops=1e9)))
+    assert counted.hardware.measured["fp32"].unit == "FLOP/s"

@@ -186,11 +186,17 @@ def test_hotloop_run_changes_nothing_even_when_its_hooks_raise(case: Case, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_hotloop_doctor_to_the_end_changes_nothing(case: Case, tmp_path: Path):
-    plain, hosted = run_all(case, tmp_path, PLAIN, (DOCTOR, None))
+def test_hotloop_doctor_to_the_end_changes_nothing_even_when_watchers_raise(
+    case: Case, tmp_path: Path
+):
+    ways = [PLAIN, (DOCTOR, None), (DOCTOR, "watchers")]
+    plain, hosted, faulty = run_all(case, tmp_path, *ways)
     assert plain.code == case.code
     assert_same(plain, hosted)
-    assert "a fault of hotloop's own" not in " ".join(hosted.stderr.split())
+    assert_same(plain, faulty)
+    assert "of its own" not in " ".join(hosted.stderr.split())
+    if case.faults:
+        assert "planted fault in" in " ".join(faulty.stderr.split())
 
 
 @pytest.mark.slow

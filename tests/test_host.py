@@ -1,5 +1,6 @@
 """Loops as people write them, each observed in this process."""
 
+import io
 import threading
 
 import pytest
@@ -67,6 +68,7 @@ def test_a_plain_loop_with_evaluation():
     ]
     assert [len(loader.waits) for loader in case.loaders] == [18, 6, 0], "one for each batch"
     assert [len(loader.first_waits) for loader in case.loaders] == [3, 3, 0]
+    assert [len(loader.last_waits) for loader in case.loaders] == [3, 3, 0]
     lines = [loader.place.line - train.__code__.co_firstlineno for loader in case.loaders]
     assert lines == [2, 3, 4]
     assert [(e.step, e.batches, e.loader) for e in case.evaluations] == [
@@ -303,6 +305,7 @@ def test_persistent_workers_start_an_epoch_each_time():
     (loader,) = case.loaders
     assert (case.steps.count, case.epochs) == (18, 3)
     assert (loader.iterations, len(loader.waits), len(loader.first_waits)) == (3, 18, 3)
+    assert 0 <= loader.empty <= 1
 
 
 def test_a_module_that_calls_its_parents_call_is_one_module():
@@ -338,6 +341,29 @@ def test_it_stops_after_the_steps_that_were_asked_for():
     assert case.stopped == "9 steps were asked for"
 
 
+def test_it_stops_after_whole_steps_of_several_optimizers():
+    def train() -> None:
+        critic, actor = net(), net()
+        one = torch.optim.SGD(critic.parameters(), lr=0.1)
+        other = torch.optim.SGD(actor.parameters(), lr=0.1)
+        for _ in range(100):
+            for _ in range(5):
+                plain(critic, one, DataLoader(DATA, batch_size=24))
+            plain(actor, other, DataLoader(DATA, batch_size=24))
+
+    case = observed(train, limits=Limits(steps=9))
+    assert (case.steps.count, case.steps.optimizers) == (9, 2)
+
+
+def test_it_stops_after_the_steps_of_one_stage_and_the_next():
+    def train() -> None:
+        for _ in range(20):
+            epochs(1)
+
+    case = observed(train, limits=Limits(steps=15))
+    assert (case.steps.count, case.steps.optimizers) == (15, 1)
+
+
 def test_it_stops_after_the_time_that_was_asked_for():
     case = observed(lambda: epochs(100_000), limits=Limits(seconds=0.3))
     assert case.stopped == "0.3 s of training were observed"
@@ -355,7 +381,9 @@ def test_a_script_that_catches_everything_is_stopped_again_but_not_for_ever():
                 continue
 
     case = observed(train, limits=Limits(steps=2))
-    assert case.stopped
+    assert case.stopped is None, "it ran to its end"
+    [said] = [line for line in case.not_checked if "could not be stopped" in line]
+    assert "2 steps were asked for" in said
     assert case.steps.count < 60
 
 
@@ -366,6 +394,7 @@ def test_saves_are_seen_with_what_is_in_them(tmp_path):
         for _ in range(2):
             plain(model, optimizer, DataLoader(DATA, batch_size=12))
             torch.save({"model": model.state_dict(), "epoch": 1}, tmp_path / "last.pt")
+        torch.save(model, io.BytesIO())  # a copy in memory is no checkpoint
         with (tmp_path / "open.pt").open("wb") as file:
             torch.save(model, file)
 
@@ -389,16 +418,49 @@ def test_a_loop_in_another_thread_is_left_alone():
 
     case = observed(train)
     assert (case.steps.count, case.models) == (0, ())
+    assert case.steps.how == "another thread"
+    assert "optimizer steps of other threads: only the main one is watched" in case.not_checked
 
 
-def test_a_fault_of_ours_takes_the_doors_out_and_is_told():
+@pytest.mark.parametrize("method", ["took", "add_to"])
+def test_a_watcher_with_a_fault_is_left_out_and_told(method):
+    def fail(*_: object) -> None:
+        raise KeyError("planted")
+
     class Faulty:
-        def took(self, number: int, batch: object) -> None:
-            raise KeyError("planted")
+        pass
+
+    setattr(Faulty, method, fail)
+    case = observed(lambda: epochs(3), prepare=lambda host: host.watchers.append(Faulty()))
+    assert case.steps.count == 18
+    assert case.models
+    (said,) = case.not_checked
+    assert said == "what Faulty looks at, after a fault of its own: KeyError: 'planted'"
+
+
+def test_a_fault_at_a_door_takes_the_doors_out_and_is_told():
+    def train() -> None:
+        epochs(1)
+        hosts[0].iterating = None  # what the doors of loaders call
+        epochs(3)
+        assert nn.Module.__call__ is old
+
+    hosts, old = list[Host](), nn.Module.__call__
+    case = observed(train, prepare=hosts.append)
+    assert case.steps.count == 6
+    (said,) = case.not_checked
+    assert said.startswith("what came after a fault of hotloop's own: TypeError:")
+    assert nn.Module.__call__ is old
+
+
+def test_a_full_tape_ends_observing_and_nothing_else():
+    def train() -> None:
+        epochs(40)
+        assert nn.Module.__call__ is old
 
     old = nn.Module.__call__
-    case = observed(lambda: epochs(3), prepare=lambda host: host.watchers.append(Faulty()))
-    assert case.steps.count < 18
+    case = observed(train, prepare=lambda host: setattr(host.tape, "limit", 300))
+    assert 6 < case.steps.count < 240
+    assert sum(case.wall.values()) < 60
     (said,) = case.not_checked
-    assert said == "what came after a fault of hotloop's own: KeyError: 'planted'"
-    assert nn.Module.__call__ is old
+    assert said == f"what came after step {case.steps.count:,}: no more marks are kept in one run"

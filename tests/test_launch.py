@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import types
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,9 +112,36 @@ def test_a_module_runs_as_with_m(tmp_path, capsys):
         del sys.modules[name]
 
 
-def test_a_folder_runs_by_its_main(tmp_path):
-    (tmp_path / "__main__.py").write_text("import sys\nraise SystemExit(sys.path[0])")
-    assert launched(Target.of([str(tmp_path)]))[0] == str(tmp_path)
+ASKS = (
+    "import sys\nprint(__file__, sys.argv[0], sys.path[0], __package__, __cached__)\n"
+    "print(__spec__ and (__spec__.name, __spec__.origin), type(__loader__).__name__)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "path", ["up.py", "./up.py", "link/../up.py", "../{}/up.py", "app", "a.zip"]
+)
+def test_a_script_a_folder_and_a_zip_file_are_told_of_as_by_python(path, tmp_path, capfd):
+    (tmp_path / "far" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "deep")
+    (tmp_path / "app").mkdir()
+    for place in ("up.py", "far/up.py", "app/__main__.py"):
+        (tmp_path / place).write_text(ASKS)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.writestr("__main__.py", ASKS)
+    os.chdir(tmp_path)
+    path = path.format(tmp_path.name)
+    subprocess.run([sys.executable, path], check=True, timeout=60)
+    plain = capfd.readouterr().out
+    assert launched(Target.of([path]))[0] == 0
+    assert capfd.readouterr().out == plain
+
+
+def test_a_zip_file_without_a_main_is_said(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+        file.writestr("train.py", "")
+    with pytest.raises(UsageError, match=r"no __main__\.py in"):
+        run(Target.of([str(tmp_path / "a.zip")]), finished=lambda error: None)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +161,41 @@ def test_what_cannot_be_run_is_said(argv, said):
 def test_a_module_that_is_not_there_is_said():
     with pytest.raises(UsageError, match="no module called 'no_such_module_here'"):
         run(Target.of(["-m", "no_such_module_here"]), finished=lambda error: None)
+
+
+def test_a_package_that_cannot_be_imported_is_told_as_its_own_error(tmp_path, capsys):
+    (tmp_path / "broken_pack").mkdir()
+    (tmp_path / "broken_pack" / "__init__.py").write_text("import no_such_dependency")
+    (tmp_path / "broken_pack" / "train.py").touch()
+    os.chdir(tmp_path)
+    code, [told] = launched(Target.of(["-m", "broken_pack.train"]))
+    assert (code, type(told)) == (1, ModuleNotFoundError)
+    said = capsys.readouterr().err
+    assert said.count("  File ") == 1, said
+    assert said.endswith("No module named 'no_such_dependency'\n")
+    with pytest.raises(UsageError, match=r"no module called 'no_such_pack\.train'"):
+        run(Target.of(["-m", "no_such_pack.train"]), finished=lambda error: None)
+
+
+def test_it_is_over_when_the_scripts_threads_are(tmp_path, capsys):
+    text = (
+        "import threading, time\n"
+        "def work():\n    time.sleep(0.2)\n    print('worked')\n"
+        "threading.Thread(target=work).start()\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    with pytest.raises(Left):
+        run(script(tmp_path, text), finished=lambda error: print("finished"))
+    assert capsys.readouterr().out == "worked\nfinished\n"
+
+
+def test_it_waits_for_no_thread_that_python_ends_later(tmp_path):
+    text = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "pool = ThreadPoolExecutor(1)\nassert pool.submit(int, '3').result() == 3\n"
+    )
+    assert launched(script(tmp_path, text)) == (0, [None])
+    sys.modules["__main__"].pool.shutdown()
 
 
 def test_stopping_passes_a_script_that_catches_exceptions_and_exits_with_0():

@@ -65,6 +65,37 @@ def test_the_process_that_trains_may_be_a_child(tmp_path):
     assert case.sources[case.script] == CHILD
 
 
+def test_a_child_whose_environment_we_refuse_runs_on(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import os, subprocess, sys\n"
+        "command = [sys.executable, '-c', 'import torch; print(torch.ones(1).item())']\n"
+        "sys.exit(subprocess.run(command, env=os.environ | {'RANK': '1'}).returncode)\n"
+    )
+    seen = start(tmp_path, "run", "-q", "train.py")
+    assert (seen.returncode, seen.stdout) == (0, "1.0\n")
+    assert seen.stderr.startswith("hotloop: a child process is not observed: ConfigError: RANK=1")
+    assert "Traceback" not in seen.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork is POSIX's")
+def test_a_forked_child_that_leaves_by_sys_exit_reports_nothing(tmp_path):
+    (tmp_path / "train.py").write_text(
+        f"import os, sys\n{CHILD}\npid = os.fork()\nif pid == 0:\n    sys.exit(3)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    seen = start(tmp_path, "doctor", "--full", "train.py")
+    assert (seen.returncode, seen.stdout) == (0, "3\n"), seen.stderr
+    assert seen.stderr.count("run folder:") == 1
+
+
+def test_a_script_that_forbids_torch_is_reported(tmp_path):
+    (tmp_path / "train.py").write_text("import sys\nsys.modules['torch'] = None\n")
+    seen = start(tmp_path, "doctor", "--full", "train.py")
+    assert seen.returncode == 0
+    assert "run folder:" in seen.stderr
+    assert "its own report failed" not in seen.stderr
+
+
 @pytest.mark.slow
 def test_spawned_and_elastic_children_are_observed(tmp_path):
     (tmp_path / "child.py").write_text(CHILD)
@@ -82,6 +113,42 @@ def test_spawned_and_elastic_children_are_observed(tmp_path):
     assert seen.returncode == 0, seen.stderr
     assert judge_again(tmp_path / "ranks")[0].steps.count == 12
     assert len(list((tmp_path / "ranks" / "children").glob("case-*.json"))) == 2
+
+
+GROUP = CHILD.replace("import torch\n", "import torch, torch.distributed as group\n", 1).replace(
+    "    optimizer.step()",
+    "    group.all_reduce(next(model.parameters()).grad)\n    optimizer.step()",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("limit", "steps"), [(("--steps", "5"), 5), (("--time", "0.1"), 200)])
+def test_the_ranks_of_a_group_stop_together_and_the_first_tells_for_all(tmp_path, limit, steps):
+    (tmp_path / "train.py").write_text(
+        GROUP.replace("model =", "group.init_process_group('gloo')\nmodel =", 1).replace(
+            "12", "300"
+        )
+    )
+    seen = subprocess.run(
+        (
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", "2", "-m", "hotloop", "doctor", *limit, "train.py"),
+        ),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert seen.returncode == 0, seen.stderr
+    assert seen.stderr.count("run folder:") == 1
+    [folder] = (tmp_path / ".hotloop").glob("train-*")
+    case, _ = judge_again(folder)
+    assert (case.steps.count, case.process.world, case.process.backend) == (steps, 2, "gloo")
+    assert [len(figures) for figures in case.process.ranks.values()] == [2] * len(
+        case.process.ranks
+    )
+    assert case.process.ranks["step"][1] > 0
 
 
 def test_the_folder_is_named_after_the_script(tmp_path, monkeypatch):

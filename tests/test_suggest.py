@@ -98,6 +98,116 @@ def test_every_example_can_be_edited(path: Path) -> None:
     assert found.diff or found.said
 
 
+TOP = "import gc\nimport torch\nfrom torch.utils.data import DataLoader\n"
+
+
+@pytest.mark.parametrize(
+    ("id", "before", "after"),
+    [
+        ("loader-workers", "DataLoader(d, num_workers=8, persistent_workers=False)", None),
+        ("loader-workers", "DataLoader(d, num_workers=args.workers)", None),
+        ("loader-workers", "DataLoader(d, **more)", None),
+        ("loader-workers", "DataLoader(d, 4, True, None, None, 8)", None),
+        ("fused-adamw", "torch.optim.Adam(p, **more)", None),
+        ("fused-adamw", "torch.optim.Adam(p, foreach=True)", None),
+        ("fused-adamw", "bnb.optim.AdamW(p)", None),
+        (
+            "fused-adamw",
+            "torch.optim.AdamW(p for p in m.parameters() if p.requires_grad)",
+            "torch.optim.AdamW((p for p in m.parameters() if p.requires_grad), fused=True)",
+        ),
+        (
+            "loader-workers",
+            "DataLoader(d, num_workers=0,  # for now, (é)\n)",
+            "DataLoader(d, num_workers=2, persistent_workers=True  # for now, (é)\n)",
+        ),
+        (
+            "fused-adamw",
+            "torch.optim.SGD(p, lr=1)  # rate",
+            "torch.optim.SGD(p, lr=1, fused=True)  # rate",
+        ),
+        (
+            "fused-adamw",
+            "from torch import optim as o; o.SGD(p, fused=False)",
+            "from torch import optim as o; o.SGD(p, fused=True)",
+        ),
+    ],
+)
+def test_a_call_is_edited_where_it_may_be_and_left_alone_elsewhere(
+    id: str, before: str, after: str | None, tmp_path: Path
+) -> None:
+    changed, said = made(tmp_path, id, source=TOP + before + "\n")
+    added = [line[1:] for line in changed if line[0] == "+"]
+    if after is None:
+        assert changed == []
+        assert len(said) == 1
+    else:
+        assert [line for line in after.splitlines() if line not in before.splitlines()] == added
+
+
+def test_the_collector_is_frozen_in_a_function_that_uses_gc_above(tmp_path: Path) -> None:
+    loop = "    for x in y:\n        loss.backward()\n"
+    source = f"import gc\nimport torch\ndef train(y, loss):\n    gc.collect()\n{loop}"
+    changed, _ = made(tmp_path, "gc-freeze", source=source)
+    assert changed == ["+    gc.collect()", "+    gc.freeze()"]
+    changed, _ = made(tmp_path, "gc-freeze", source=source.replace("import gc\n", ""))
+    assert changed[0] == "+import gc"
+    inside = source.replace("    gc.collect()", "    import gc")
+    assert made(tmp_path, "gc-freeze", source=inside)[0] == [], "the name is the function's own"
+
+
+def test_threads_without_a_count_are_said_in_words(tmp_path: Path) -> None:
+    changed, said = made(tmp_path, "threads")
+    assert changed == []
+    assert "number of cores" in said[0]
+    assert "(1)" not in said[0]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SCRIPT.replace("import torch\n", "import torch as th\n"),
+        SCRIPT.replace("        loss = model(\n", "        y = 0; loss = model(\n"),
+        SCRIPT.replace("            x\n", '            x, """a\n  b"""\n'),
+    ],
+)
+def test_autocast_is_said_in_words_where_its_lines_would_be_wrong(
+    source: str, tmp_path: Path
+) -> None:
+    changed, said = made(tmp_path, "autocast-bf16", source=source)
+    assert changed == []
+    assert "within torch.autocast" in said[0]
+
+
+def test_a_model_that_the_loops_function_does_not_know_is_said_in_words(tmp_path: Path) -> None:
+    source = (
+        "import torch\ndef build():\n    net = torch.nn.Linear(1, 1)\n"
+        "    return net, torch.optim.SGD(net.parameters())\n"
+        "def train(model, data):\n    for x in data:\n        model(x).backward()\n"
+    )
+    changed, said = made(tmp_path, "compile", source=source)
+    assert changed == []
+    assert said == ("compile: put net.compile() before the training loop",)
+
+
+def test_tabs_and_form_feeds_and_an_unended_last_line_survive(tmp_path: Path) -> None:
+    source = (
+        "import torch\nm = torch.nn.Linear(1, 1)\n\x0c\nif m:\n\tfor x in [1]:\n"
+        "\t\tm(\n\t\t\tx).backward()\no = torch.optim.SGD(m.parameters())"
+    )
+    path = tmp_path / "train.py"
+    path.write_text(source)
+    plan = Plan(micro_batch=1).plus("fused-adamw").plus("autocast-bf16").plus("compile")
+    patch = ["patch", "--quiet", str(path)]
+    diff = suggest(path, plan).diff
+    done = subprocess.run(patch, input=diff, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout
+    after = path.read_text()
+    compile(after, "train.py", "exec")
+    assert after.endswith("SGD(m.parameters(), fused=True)")
+    assert "\tm.compile()" in after
+
+
 def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read as Python"):
         made(tmp_path, "tf32", source="def (")

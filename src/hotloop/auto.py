@@ -12,8 +12,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
-from hotloop.core.files import make_folder, write_json
 from hotloop.core.plan import Plan
+from hotloop.gather import leave
 from hotloop.host import Host, Limits
 from hotloop.launch import Target
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Diagnosis
 
 __all__ = ["in_child", "report"]
-
-TOGETHER = 200  # optimizer steps after which every rank of a group stops: none may wait for another
 
 _host: Host | None = None
 
@@ -36,34 +34,31 @@ def in_child() -> None:
         return
     limits = ENV.parent.limits
     steps, full = limits.get("steps"), bool(limits.get("full"))
-    if ENV.world > 1:
-        of = Limits(steps=None if full else int(steps or TOGETHER), seconds=None, full=full)
-    else:
-        seconds = limits.get("seconds")
-        of = Limits(
-            steps=int(steps) if steps else None,
-            seconds=float(seconds) if seconds else None,
-            full=full,
-        )
+    seconds = limits.get("seconds")
+    of = Limits(
+        steps=int(steps) if steps else None,
+        seconds=float(seconds) if seconds else None,
+        full=full,
+    )
     _host = Host(of)
     if ENV.parent.plan is not None:
         from hotloop.intervene import Intervention
 
         plan = Plan.from_json(ENV.parent.plan)
         Intervention(plan, dict.fromkeys((use.id for use in plan.techniques), "plan")).join(_host)
-    atexit.register(_leave, _host, ENV.parent.folder)
+    atexit.register(_leave, _host, ENV.parent.folder, os.getpid())
     _host.start()
 
 
-def _leave(host: Host, folder: Path) -> None:
+def _leave(host: Host, folder: Path, process: int) -> None:
     """Write the case of this process, unless it did not train (a loader's worker)."""
     from hotloop.casebook import case_of
 
+    if os.getpid() != process:  # it was forked off
+        return
     host.finish()
     if host.doors.updates or host.roots:
-        case = case_of(host, Target(name=sys.argv[0] or "child", is_module=False))
-        make_folder(folder)
-        write_json(folder / f"case-{ENV.rank}-{os.getpid()}.json", case.to_json())
+        leave(case_of(host, Target(name=sys.argv[0] or "child", is_module=False)), folder)
 
 
 def report() -> Diagnosis:
@@ -95,10 +90,12 @@ def _begin() -> None:
         _host = Host(Limits(full=True))
         _host.start()
         if "IPython" not in sys.modules:
-            atexit.register(_say, _host)
+            atexit.register(_say, _host, os.getpid())
 
 
-def _say(host: Host) -> None:
+def _say(host: Host, process: int) -> None:
+    if os.getpid() != process:
+        return
     host.finish()
     if host.doors.updates:
         report()

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.built import Model
 from hotloop.core.case import IN_STEP, Case
+from hotloop.core.errors import HotloopError
 from hotloop.core.finding import Place
 from hotloop.core.hardware import Hardware
 from hotloop.core.observed import Evaluation, Save, Steps
+from hotloop.judging.costing import compute_dtype, flop_rate
 from hotloop.probe import hot
 from hotloop.probe.frames import is_own
+from hotloop.probe.gemm import measure_gemm
 from hotloop.probe.wall import OWN, Folded, fold
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from hotloop.host import Host
     from hotloop.launch import Target
 
-__all__ = ["case_of"]
+__all__ = ["case_of", "with_products"]
 
 MOST_STEPS, MOST_WAITS = 2000, 2000
 MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
@@ -63,12 +66,31 @@ def case_of(host: Host, target: Target) -> Case:
         evaluations=tuple(_evaluations(found, stacks)),
         saves=tuple(_saves(host, found)),
         sources=sources(_seen(host, stacks)),
-        not_checked=_faults(host),
     )
-    for watcher in host.watchers:
+    for watcher in tuple(host.watchers):
         add: Callable[[Case], Case] | None = getattr(watcher, "add_to", None)
-        case = add(case) if add else case
-    return replace(case, own_time=own + time.perf_counter() - started)
+        try:
+            case = add(case) if add else case
+        except Exception as error:  # noqa: BLE001 - told in the report, which has the rest
+            host.watchers.failed(watcher, error)
+    not_checked = (*case.not_checked, *_faults(host))
+    own += time.perf_counter() - started
+    return replace(case, own_time=own, not_checked=not_checked)
+
+
+def with_products(case: Case) -> Case:
+    """Return the case with the speed of matrix products, measured with the script's threads.
+
+    Only where the operations of a step are known; what cannot be measured is said.
+    """
+    if flop_rate(case) is None:
+        return case
+    dtype, hardware = compute_dtype(case), case.hardware
+    try:
+        speed = measure_gemm("cuda" if case.on_card else "cpu", dtype)
+    except HotloopError as error:
+        return replace(case, not_checked=(*case.not_checked, f"speed of products: {error}"))
+    return replace(case, hardware=replace(hardware, measured={**hardware.measured, dtype: speed}))
 
 
 def _script(target: Target) -> str:
@@ -76,7 +98,7 @@ def _script(target: Target) -> str:
 
 
 def _hardware() -> Hardware:
-    if "torch" not in sys.modules:
+    if sys.modules.get("torch") is None:  # None: an import of it is to fail
         return Hardware(device="cpu", name="unknown")
     from hotloop.probe.machine import detect
 
@@ -90,8 +112,7 @@ def _thin(values: Sequence[Any], most: int) -> list[Any]:
 def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
     numbers = _thin(range(len(steps)), MOST_STEPS)
     kept = [steps[number] for number in numbers]
-    updates = max(1, found.optimizers)
-    losses = [(done // updates + 1, _number(loss)) for done, loss in host.losses]
+    losses = [(found.steps_after(done) + 1, _number(loss)) for done, loss in host.losses]
     broken = next(
         (step for step, loss in losses if loss != loss or abs(loss) == float("inf")), None
     )
@@ -101,8 +122,8 @@ def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> S
         rows={row: tuple(step.get(row, 0.0) for step in kept) for row in IN_STEP},
         numbers=tuple(number + 2 for number in numbers),
         backwards=statistics.median(found.backwards) if found.backwards else None,
-        optimizers=updates,
-        how=found.how,  # type: ignore[arg-type]
+        optimizers=max(1, found.optimizers),
+        how=found.how if found.ends or not host.doors.elsewhere else "another thread",  # type: ignore[arg-type]
         losses=tuple(_thin(losses, MOST_STEPS)),
         nonfinite=broken,
     )
@@ -127,6 +148,7 @@ def _loaders(host: Host, found: Folded) -> list[Loader]:
                     iterations=found.epochs[number],
                     waits=tuple(_thin(found.waits[number], MOST_WAITS)),
                     first_waits=tuple(found.first_waits[number][:MOST_WAITS]),
+                    last_waits=tuple(found.last_waits[number][:MOST_WAITS]),
                 )
             )
     return out
@@ -155,9 +177,8 @@ def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
 
 
 def _schedulers(host: Host, found: Folded) -> list[Scheduler]:
-    each = max(1, found.optimizers)
     return [
-        replace(built.facts, optimizer_steps=built.at // each)
+        replace(built.facts, optimizer_steps=found.steps_after(built.at))
         for built in host.schedulers
         if built.facts is not None
     ]
@@ -202,7 +223,7 @@ def _saves(host: Host, found: Folded) -> list[Save]:
             Save(
                 at=(saved.at - host.tape.started) * 1e-9,
                 seconds=saved.seconds,
-                step=saved.updates // max(1, found.optimizers),
+                step=found.steps_after(saved.updates),
                 bytes=os.path.getsize(path) if os.path.isfile(path) else None,
                 path=path,
                 place=saved.place,
@@ -248,7 +269,20 @@ def _files(modules: Iterable[Any]) -> Iterator[str]:
 def _faults(host: Host) -> tuple[str, ...]:
     said = []
     if (fault := host.doors.fault) is not None:
-        said.append(f"what came after a fault of hotloop's own: {type(fault).__name__}: {fault}")
+        said.append(f"what came after a fault of hotloop's own: {_fault(fault)}")
+    for name, fault in host.watchers.faults:
+        said.append(f"what {name} looks at, after a fault of its own: {_fault(fault)}")
+    if host.doors.elsewhere:
+        said.append("optimizer steps of other threads: only the main one is watched")
+    if host.full_at is not None:
+        said.append(f"what came after step {host.full_at:,}: no more marks are kept in one run")
+    if host.unstopped is not None:
+        caught = "it could not be stopped: the script catches every exception, and goes on"
+        said.append(f"an early end ({host.unstopped}): {caught}")
     if (fault := host.sampler.fault) is not None:
-        said.append(f"lines: the sampler failed with {type(fault).__name__}: {fault}")
+        said.append(f"lines: the sampler failed with {_fault(fault)}")
     return tuple(said)
+
+
+def _fault(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -6,15 +6,13 @@ everything else is worked out when the script is over.
 
 from __future__ import annotations
 
-import itertools
 import os
-import statistics
 import sys
 import threading
 import time
 import weakref
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from hotloop.core.env import ENV
 from hotloop.launch import Stopped
@@ -29,30 +27,19 @@ from hotloop.probe.readings import Readings
 from hotloop.probe.sampler import Sampler
 from hotloop.probe.saves import Saved, content, path_of
 from hotloop.probe.surroundings import Surroundings
-from hotloop.probe.tape import BITS, NUMBERS, Code, Tape
+from hotloop.probe.tape import NUMBERS, Code, Tape
 from hotloop.probe.tracked import Configs
+from hotloop.probe.wall import steps_in
 from hotloop.probe.watchers import watchers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from hotloop.probe.watching import Broken, Watchers, broken_mark
+from hotloop.stopping import Limits, has_evaluated, is_steady, raise_in
 
 __all__ = ["Host", "Limits"]
 
 LEARNED = 6  # updates after which the outermost modules are known
+_STOPS = 3  # times that Stopped is raised, at most
 _PASSES = 16  # that are looked at between two updates: each costs about what it looks at
 EVERY = 0.25  # seconds between two looks at the run, about
-_STABLE_SECONDS, _STABLE_STEPS, _DRIFT = 3.0, 40, 0.10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """When observing ends the script early; `full` never does."""
-
-    steps: int | None = None  # optimizer steps
-    seconds: float | None = 120.0  # since the first batch or forward pass
-    full: bool = False
-    probing: bool = True  # look into models and batches as well
 
 
 class Host:
@@ -72,19 +59,25 @@ class Host:
         self.saves: list[Saved] = []
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
         self.stopped: str | None = None
+        self.unstopped: str | None = None  # why it should have been, but it caught every Stopped
         self.framework = ""  # whose the loop is, known at the first update
         self.surroundings = Surroundings()
         self.configs = Configs()
-        self.watchers: list[Any] = [
-            self.configs,
-            self.surroundings,
-            Card(self.doors),
-            Readings(self.doors),
-            Planned(),
-            *(watchers(self) if limits.probing else []),
-        ]  # further listeners: probes of models and batches, techniques
+        self.watchers = Watchers(
+            [
+                self.configs,
+                self.surroundings,
+                Card(self.doors),
+                Readings(self.doors),
+                *(() if limits.full else (Planned(),)),
+                *(watchers(self) if limits.probing else []),
+            ]
+        )  # further listeners: probes of models and batches, techniques
+        self._tell = self.watchers.tell
         self._first: float | None = None  # seconds, when training began
+        self.full_at: int | None = None  # updates after which the tape was full
         self._raised = 0
+        self._missing = self._count_at = limits.steps or 0  # steps; updates to count them again at
         self._looking, self._passes = False, 0  # passes looked at since the last update
         self._refresh = 1  # updates after which the facts are taken again
         self._over = False
@@ -127,7 +120,9 @@ class Host:
     def _torch_came(self) -> None:
         self.tape.note(Code.OWN)
         if ENV.fault == "doors":
-            self.tape.mark = _broken  # what the doors are about to bind
+            self.tape.mark = broken_mark  # what the doors are about to bind
+        if ENV.fault == "watchers":
+            self.watchers[:] = map(Broken, self.watchers)
         self.doors.guarded(self.doors.put_up)
         self.doors.guarded(self._tell, "torch_came")
         self.doors.guarded(self.surroundings.arrived, self.doors)
@@ -237,21 +232,25 @@ class Host:
         self.scalers.append(Built(weakref.ref(scaler), here()))
 
     def saved(self, thing: Any, path: Any, seconds: float) -> None:
-        """Remember a save."""
-        self.saves.append(
-            Saved(
-                at=time.perf_counter_ns(),
-                seconds=seconds,
-                updates=self.doors.updates,
-                path=os.path.abspath(path_of(path)),
-                place=here(),
-                content=content(thing),
+        """Remember a save; what was written to memory only is none."""
+        if (written := path_of(path)) is not None:
+            self.saves.append(
+                Saved(
+                    at=time.perf_counter_ns(),
+                    seconds=seconds,
+                    updates=self.doors.updates,
+                    path=os.path.abspath(written),
+                    place=here(),
+                    content=content(thing),
+                )
             )
-        )
 
     def stepped(self) -> None:
         """Look at the run: at the first steps often, later some times a second."""
         done, now = self.doors.updates, time.perf_counter()
+        self.tape.pack()
+        if self.tape.full and self.full_at is None:
+            self._full(done)
         for built, optimizer in alive(self.optimizers):
             if built.number is not None:
                 rate = optimizer.param_groups[0].get("lr")
@@ -265,17 +264,21 @@ class Host:
         self.doors.look, self._passes = self._looking, 0
         if done >= LEARNED:
             self.doors.learning = False
+        why = self._enough(done, now)
         self.doors.wake = self._next_wake(done, now)
-        self.tape.pack()
-        if self.tape.full:
-            self.doors.failed(RuntimeError("the tape is full"))
-        if (why := self._enough(done, now)) is not None:
+        if why is not None:
             self._stop(why)
 
     def look(self) -> None:
         """Look at what comes until the next update."""
         self._looking, self._passes = True, 0
         self.doors.look, self.doors.wake = True, self.doors.updates + 1
+
+    def stop_together(self, steps: int) -> None:
+        """Stop after so many steps if no number was asked for: by time, ranks would part."""
+        if not self.limits.full and self.limits.steps is None:
+            self.limits = replace(self.limits, steps=steps, seconds=None)
+            self._missing = self._count_at = steps
 
     def refresh(self) -> None:
         """Take the facts of what is alive: a script's objects go when its functions return."""
@@ -306,22 +309,27 @@ class Host:
             return done + 1
         rate = done / max(now - (self._first or now), 1e-3)
         wake = done + max(1, min(1000, int(rate * EVERY)))
-        asked = (self.limits.steps or 0) * self._each  # exact: ranks of a group stop together
-        return min(wake, asked) if asked > done else wake
+        return min(wake, self._count_at) if self._count_at > done else wake
 
-    @property
-    def _each(self) -> int:
-        """The optimizers that are in use."""
-        return max(1, sum(built.number is not None for built in self.optimizers))
+    def _are_made(self, steps: int, done: int) -> bool:
+        """Whether so many steps are over.
+
+        They are counted when they may be, each with one update, and at no other look: ranks of a
+        group, which look at other times, stop together.
+        """
+        if self._missing > 0 and done >= self._count_at:
+            self._missing = steps - steps_in(self.tape.read())
+            self._count_at = done + self._missing
+        return self._missing <= 0
 
     def _enough(self, done: int, now: float) -> str | None:
         limits = self.limits
         if limits.full:
             return None
         if limits.steps is not None:
-            enough = done >= limits.steps * self._each
+            enough = self._are_made(limits.steps, done)
             return f"{limits.steps} steps were asked for" if enough else None
-        if self._is_stable() and self.saves and self._evaluated:
+        if is_steady(self.tape.marks) and self.saves and has_evaluated(self.tape.marks):
             return "steady, and one evaluation and one save were seen"
         return self._late(now)
 
@@ -331,46 +339,27 @@ class Host:
             return None
         return f"{limit:g} s of training were observed"
 
-    @property
-    def _evaluated(self) -> bool:
-        return any(mark & 31 in (Code.EVAL, Code.SILENT) for mark in self.tape.marks[-20_000:])
-
-    def _is_stable(self) -> bool:
-        """Whether the last steps took as long as those before them."""
-        ends = [m >> BITS for m in self.tape.marks[-8_000:] if m & 31 == Code.UPDATE_END]
-        if len(ends) < _STABLE_STEPS or (ends[-1] - ends[0]) / 1e9 < _STABLE_SECONDS:
-            return False
-        each = [end - begin for begin, end in itertools.pairwise(ends)]
-        whole, first = statistics.median(each), statistics.median(each[: len(each) // 2])
-        return abs(first - whole) <= _DRIFT * whole
-
     def _stop(self, why: str) -> None:
+        if self._raised == _STOPS:  # a bare `except:` caught them all
+            self.stopped, self.unstopped = None, self.unstopped or why
+            return
         self.stopped = why
-        self._raised += 1
-        if self._raised <= 3:  # something may catch it; the next step raises it again
-            raise Stopped(why)
+        self._raised += 1  # something may catch it; the next step raises it again
+        raise Stopped(why)
 
     def _tick(self) -> None:
         """Beside each sample: end a script that makes no steps any more."""
-        if self.stopped is None and (why := self._late(time.perf_counter() - 5.0)) is not None:
+        if self.stopped or self.unstopped:
+            return
+        if (why := self._late(time.perf_counter() - 5.0)) is not None:
             self.stopped = why
-            _raise_in(self.tape.thread)
+            raise_in(self.tape.thread)
 
-    # What helps.
-
-    def _tell(self, what: str, *args: Any) -> None:
-        for watcher in self.watchers:
-            told: Callable[..., None] | None = getattr(watcher, what, None)
-            if told is not None:
-                told(*args)
-
-
-def _broken(mark: int) -> None:
-    """Stand for a fault of ours, where a test asks for it."""
-    raise RuntimeError(f"planted fault at mark {mark & 31}")
-
-
-def _raise_in(thread: int) -> None:
-    import ctypes
-
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Stopped))
+    def _full(self, done: int) -> None:
+        """Observe no more; a script that may be stopped is, another goes on."""
+        self.full_at = done
+        self.tape.close()
+        if not self.limits.full:
+            self._stop("no more can be kept")
+        elif not self.doors.needed:
+            self.doors.take_down()

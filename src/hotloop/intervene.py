@@ -100,6 +100,7 @@ class Intervention:
         """Be told by `host` from now on."""
         self._host = host
         host.watchers.append(self)
+        host.doors.needed = True
         host.doors.arrivals = bool(self._of(Stage.PROCESS, *_OF_A_MODEL))
 
     def wanted(self) -> list[tuple[str, str]]:

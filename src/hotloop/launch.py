@@ -13,11 +13,13 @@ import importlib.util
 import io
 import itertools
 import os
+import pkgutil
 import signal
 import sys
+import threading
 import types
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import PathFinder, SourceFileLoader
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import UsageError
@@ -81,20 +83,28 @@ class Target:
 def run(target: Target, *, finished: Callable[[BaseException | None], int | None]) -> None:
     """Run the script and leave by raising `Left` with its exit code.
 
-    `finished` is called when the script's own code is over, with what ended it (None: its last
-    line), before the interpreter's exit handlers run. The code it returns replaces the script's.
-    After a KeyboardInterrupt the process dies of SIGINT, as Python's does, when all else is done.
+    `finished` is called when the script's own code is over, that of its threads too, with what
+    ended it (None: its last line), before the interpreter's exit handlers run. The code it returns
+    replaces the script's. After a KeyboardInterrupt the process dies of SIGINT, as Python's does,
+    when all else is done. Raises UsageError where there is nothing to run.
     """
     atexit.register(_die)  # first registered, so it runs last
-    module, code = _module(target) if target.is_module else _script(target)
-    sys.argv = [str(module.__file__) if target.is_module else target.name, *target.args]
+    sys.argv = ["-m" if target.is_module else target.name, *target.args]
     sys.orig_argv = [sys.executable, *target.command]
-    sys.modules["__main__"] = module
     try:
-        exec(code, module.__dict__)
+        main = _module(target) if target.is_module else _script(target)
+        if main is not None:
+            module, code = main
+            sys.modules["__main__"] = module
+            exec(code, module.__dict__)
+    except Left:  # it is no Python; that was said
+        raise
     except BaseException as error:  # noqa: BLE001 - raised again, or told as Python would
         _unlike_ours(error)
         raise _leaving(error, finished) from None
+    if main is None:
+        what = "no module called" if target.is_module else "no __main__.py in"
+        raise UsageError(f"{what} {target.name!r} can be run in {os.getcwd()}")
     raise _leaving(None, finished)
 
 
@@ -104,6 +114,8 @@ def _leaving(
     """Say what Python would say of `error`, tell `finished`, and return what exits likewise."""
     if error is not None and not isinstance(error, SystemExit):
         _report(error)
+    if not isinstance(error, Stopped | KeyboardInterrupt):
+        _wait_for_threads()
     other = finished(error)
     if other is not None:
         return Left(other)
@@ -113,6 +125,31 @@ def _leaving(
     if isinstance(error, SystemExit):
         return Left(error.code)
     return Left(0 if error is None else 1)
+
+
+def _wait_for_threads() -> None:
+    """Wait for the script's threads as Python does before it ends; Ctrl-C goes on without them.
+
+    Not for those that Python tells to end only then, by functions that modules leave with
+    `threading._register_atexit`: the workers of concurrent.futures, and of loky.
+    """
+    told = {
+        getattr(getattr(call, "func", call), "__module__", None)
+        for call in getattr(threading, "_threading_atexits", ())
+    }
+    with contextlib.suppress(KeyboardInterrupt, Stopped):
+        while thread := next(
+            (each for each in threading.enumerate() if _is_left(each, told)), None
+        ):
+            thread.join()
+
+
+def _is_left(thread: threading.Thread, told: set[str | None]) -> bool:
+    """Whether it is not a daemon, nor this one, nor what a function of a module in `told` ends."""
+    if thread.daemon or thread is threading.current_thread():
+        return False
+    made_by = {type(thread).__module__, getattr(getattr(thread, "_target", None), "__module__", "")}
+    return made_by.isdisjoint(told)
 
 
 _DIES: list[signal.Signals] = []
@@ -166,59 +203,74 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     return kept[0] if kept else None
 
 
-def _script(target: Target) -> tuple[types.ModuleType, types.CodeType]:
-    path = os.path.abspath(target.name)
-    if os.path.isdir(path):
-        first, path = path, os.path.join(path, "__main__.py")
-    else:
-        first = os.path.dirname(os.path.realpath(path))
-    _set_path(first)
+def _script(target: Target) -> tuple[types.ModuleType, types.CodeType] | None:
+    path = os.path.join(os.getcwd(), target.name)  # as Python: "..", "." and links stay in it
+    if pkgutil.get_importer(path) is not None:  # a folder, or a zip file
+        _set_path(path, always=True)
+        return _by_spec(PathFinder.find_spec("__main__", [path]))
+    _set_path(os.path.dirname(os.path.realpath(path)))
     with io.open_code(path) as stream:
         source = stream.read()
     module = _fresh(path, None)
     module.__loader__ = SourceFileLoader("__main__", path)
-    return module, _compiled(source, path)
+    return module, _compiled(lambda: compile(source, path, "exec", dont_inherit=True))
 
 
-def _compiled(source: bytes, path: str) -> types.CodeType:
+def _compiled(compiled: Callable[[], types.CodeType]) -> types.CodeType:
     try:
-        return compile(source, path, "exec", dont_inherit=True)
+        return compiled()
     except SyntaxError as error:
         error.__traceback__ = None
         _report(error)
         raise Left(1) from None
 
 
-def _module(target: Target) -> tuple[types.ModuleType, types.CodeType]:
+def _module(target: Target) -> tuple[types.ModuleType, types.CodeType] | None:
     _set_path(os.getcwd())
     spec = _spec(target.name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = _spec(f"{target.name}.__main__")
-    get_code = getattr(spec and spec.loader, "get_code", None)
-    code = get_code(spec.name) if spec and get_code else None
-    if spec is None or code is None:
-        raise UsageError(f"no module called {target.name!r} can be run in {os.getcwd()}")
-    module = _fresh(spec.origin, spec)
-    module.__loader__, module.__package__ = spec.loader, spec.parent
-    return module, code
+    found = _by_spec(spec)
+    if found is not None:
+        sys.argv[0] = str(found[0].__file__)
+    return found
 
 
 def _spec(name: str) -> ModuleSpec | None:
+    """Find a module; None where there is none. What its packages raise is theirs, and raised."""
     try:
+        if package := name.rpartition(".")[0]:
+            __import__(package)  # by this way Python leaves importlib's frames out of a traceback
         return importlib.util.find_spec(name)
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
         return None
+
+
+def _by_spec(spec: ModuleSpec | None) -> tuple[types.ModuleType, types.CodeType] | None:
+    """Return what runpy would run of a module, or None."""
+    get_code = getattr(spec and spec.loader, "get_code", None)
+    code = _compiled(lambda: get_code(spec.name)) if spec and get_code else None
+    if spec is None or code is None:
+        return None
+    module = _fresh(spec.origin, spec)
+    module.__loader__, module.__package__ = spec.loader, spec.parent
+    return module, code
 
 
 def _fresh(path: str | None, spec: ModuleSpec | None) -> types.ModuleType:
     module = types.ModuleType("__main__")
     if sys.version_info < (3, 14):
         module.__annotations__ = {}
-    module.__dict__.update(__builtins__=builtins, __spec__=spec, __file__=path, __cached__=None)
+    cached = spec and spec.cached
+    module.__dict__.update(__builtins__=builtins, __spec__=spec, __file__=path, __cached__=cached)
     return module
 
 
-def _set_path(first: str) -> None:
-    """Put what Python would put first; with -P or PYTHONSAFEPATH it puts nothing."""
+def _set_path(first: str, *, always: bool = False) -> None:
+    """Put what Python puts first; with -P or PYTHONSAFEPATH it does with a folder to run only."""
     if not sys.flags.safe_path:
         sys.path[0] = first
+    elif always:
+        sys.path.insert(0, first)

@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from hotloop import __version__
 from hotloop.casebook import case_of
 from hotloop.core.case import Case
-from hotloop.core.env import forget_children, observe_children
+from hotloop.core.env import ENV, forget_children, observe_children
 from hotloop.core.errors import DataError, HotloopError
 from hotloop.core.files import read_json, write_file
 from hotloop.core.rundir import OBSERVED, RunDir
 from hotloop.diagnose import diagnose
+from hotloop.gather import gathered, leave, wait_for
 from hotloop.host import Host, Limits
 from hotloop.launch import Stopped, run
 from hotloop.training.effect import Effect
@@ -49,10 +52,16 @@ class Observed:
 def place_for(target: Target, out: Path | None) -> Path:
     """Return the run folder: `out`, or one named after the script in .hotloop; it is not made."""
     if out is not None:
-        RunDir(out).refuse_if_used()
+        if ENV.rank == 0:
+            RunDir(out).refuse_if_used()
         return out.absolute()
     name = re.sub(r"[^\w.-]+", "-", Path(target.name).stem if not target.is_module else target.name)
-    return Path.cwd() / OBSERVED / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    began, process = time.time(), os.getpid()
+    if ENV.world > 1:  # the same for all that torchrun started
+        process = os.getppid()
+        began = psutil.Process(process).create_time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(began))
+    return Path.cwd() / OBSERVED / f"{name}-{stamp}-{process}"
 
 
 def observe(
@@ -68,53 +77,42 @@ def observe(
     """Run the script and leave as it would (`launch.run`); `tell` gets the result before that.
 
     A script that was stopped early leaves with 0. `put_in` are techniques for it and its children;
-    `further` may add to the case what is measured afterwards.
+    `further` may add to the case what is measured afterwards. Where torchrun started several of us,
+    the first tells what all saw, and runs nothing further: the group is gone.
     """
     host = Host(limits)
     if put_in is not None:
         put_in.join(host)
 
+    process = os.getpid()
+
     def finished(error: BaseException | None) -> int | None:
+        if os.getpid() != process:  # it was forked off, and ends by itself
+            return None
         try:
             host.finish()
             forget_children()
-            here = case_of(host, target)
-            case = _busiest(here, RunDir(folder).children)
-            effects = _effects(put_in, case, is_here=case is here)
-            case = further(case)
-            tell(
-                _kept(
-                    case,
-                    diagnose(case),
-                    folder,
-                    target,
-                    page,
-                    None if put_in is None else put_in.plan,
-                    effects,
-                )
-            )
+            children, here = RunDir(folder).children, case_of(host, target)
+            if ENV.rank > 0:
+                leave(here, children)
+            else:
+                wait_for(range(1, ENV.world), children)
+                case, is_here = gathered(here, children)
+                effects = _effects(put_in, case, is_here=is_here)
+                case = further(case) if ENV.world == 1 else case
+                plan = None if put_in is None else put_in.plan
+                found = diagnose(case)
+                tell(_kept(case, found, folder, target, page, plan, effects))
         except Exception:  # noqa: BLE001 - a bug of ours must not change how the script ends
             print("hotloop: its own report failed; the script was not touched:", file=sys.stderr)
             traceback.print_exc()
         return 0 if isinstance(error, Stopped) else None
 
     limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}
-    plan = None if put_in is None else put_in.plan.to_json()
-    observe_children(RunDir(folder).children, limited, plan)
+    planned = None if put_in is None else put_in.plan.to_json()
+    observe_children(RunDir(folder).children, limited, planned)
     host.start()
     run(target, finished=finished)
-
-
-def _busiest(case: Case, children: Path) -> Case:
-    """Return the case of the process that trained: this one, or one of its children."""
-    cases = [case]
-    for path in sorted(children.glob("case-*.json")) if children.is_dir() else []:
-        try:
-            cases.append(Case.from_json(read_json(path)))
-        except DataError as error:
-            unread = f"a child process: {error}"
-            case = cases[0] = replace(case, not_checked=(*case.not_checked, unread))
-    return max(cases, key=lambda seen: seen.steps.count)  # of equals the first, rank 0
 
 
 def _effects(put_in: Intervention | None, case: Case, *, is_here: bool) -> Sequence[Effect]:

@@ -6,22 +6,37 @@ The script is read, not run. What has no safe place in it is said in words.
 from __future__ import annotations
 
 import ast
+import bisect
 import difflib
+import io
+import itertools
+import tokenize
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import UsageError
+from hotloop.judging.syntax import calls, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.core.plan import Plan, Value
+    from hotloop.judging.syntax import Module
 
 __all__ = ["Suggested", "suggest"]
 
 _FUSED = ("AdamW", "Adam", "SGD", "Adagrad")
+_BEFORE_WORKERS = 5  # parameters of DataLoader before num_workers
+_BLANK = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 _IN_WORDS = {
     "autocast-fp16": "wrap the model's call in torch.autocast(..., torch.float16), and scale the "
     "loss with torch.amp.GradScaler; unscale_ before gradients are clipped",
@@ -56,9 +71,11 @@ def suggest(path: Path, plan: Plan) -> Suggested:
     """Return the edits of a plan to the script in `path`; UsageError when it cannot be read."""
     try:
         source = path.read_bytes()
-        script = _Script(source, ast.parse(source, filename=str(path)))
+        ast.parse(source, filename=str(path))
+        [module] = parse({str(path): source.decode("utf-8-sig")}).modules
     except (OSError, SyntaxError, ValueError) as error:
         raise UsageError(f"{path} cannot be read as Python: {error}") from error
+    script = _Script(module)
     edits, said = list[_Edit](), list[str]()
     for use in plan.techniques:
         made = _MAKERS.get(use.id, _nowhere)(script, dict(use.choice))
@@ -67,96 +84,167 @@ def suggest(path: Path, plan: Plan) -> Suggested:
         edits += made if isinstance(made, list) else []
         if (beside := _BESIDE.get(use.id)) is not None and isinstance(made, list):
             said.append(f"{use.id}: {beside}")
-    after = source
+    after = script.source
     for edit in sorted(set(edits), reverse=True):
         after = after[: edit.start] + edit.text.encode() + after[edit.end :]
     ast.parse(after)  # an edit that breaks the script would be a bug of ours
-    old, new = (text.decode().splitlines(keepends=True) for text in (source, after))
     name = path.as_posix().lstrip("/")
-    return Suggested(
-        diff="".join(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}")), said=tuple(said)
+    lines = difflib.unified_diff(_lines(script.source), _lines(after), f"a/{name}", f"b/{name}")
+    ended = (
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
+    return Suggested(diff="".join(ended), said=tuple(said))
+
+
+def _lines(source: bytes) -> list[str]:
+    """Return the lines as Python and patch count them: str.splitlines ends some at a form feed."""
+    return [line.decode() for line in source.splitlines(keepends=True)]
 
 
 class _Script:
     """A script's text and tree."""
 
-    def __init__(self, source: bytes, tree: ast.Module) -> None:
-        self.source, self.tree = source, tree
-        self._starts = [0]
-        for line in source.splitlines(keepends=True):
-            self._starts.append(self._starts[-1] + len(line))
+    def __init__(self, module: Module) -> None:
+        self.module, self.tree, self.source = module, module.tree, module.text.encode()
+        sizes = (len(line) for line in self.source.splitlines(keepends=True))
+        self._starts = [0, *itertools.accumulate(sizes)]
 
     def at(self, line: int, column: int = 0) -> int:
         """Return the offset of a place as ast gives it: lines from 1, columns in bytes."""
         return self._starts[line - 1] + column
 
-    def calls(self, *names: str) -> Iterator[ast.Call]:
-        """Return the calls of functions that end in one of `names`."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and _last_name(node.func) in names:
-                yield node
+    def calls(self, package: str, *names: str) -> Iterator[ast.Call]:
+        """Return the calls of a package's functions whose arguments all stand there."""
+        for call in (node for node in ast.walk(self.tree) if isinstance(node, ast.Call)):
+            origin, _, name = self.module.name(call).rpartition(".")
+            starred = any(isinstance(given, ast.Starred) for given in call.args)
+            unpacked = any(given.arg is None for given in call.keywords)
+            of_it = name in names and f"{origin}.".startswith(f"{package}.")
+            if of_it and not starred and not unpacked:
+                yield call
 
-    def keyword(self, call: ast.Call, name: str, value: str) -> _Edit | None:
-        """Return the edit that gives a call a keyword; None where it has it already."""
+    def keywords(self, call: ast.Call, **values: str) -> list[_Edit]:
+        """Return the edits that give a call these keywords, in the place of those it has."""
+        edits = []
         for given in call.keywords:
-            if given.arg == name:
-                node: Any = given.value
-                old = ast.unparse(node)
-                start = self.at(node.lineno, node.col_offset)
-                end = self.at(node.end_lineno, node.end_col_offset)
-                return None if old == value else _Edit(start, end, value)
-        assert call.end_lineno is not None
-        assert call.end_col_offset is not None
-        close = self.at(call.end_lineno, call.end_col_offset) - 1
-        text = self.source[:close].rstrip()
-        comma = "" if text.endswith((b",", b"(")) else ", "
-        space = " " if text.endswith(b",") else ""
-        return _Edit(len(text), len(text), f"{comma}{space}{name}={value}")
+            if given.arg is not None and (value := values.pop(given.arg, None)) is not None:
+                start, end = self._span(given.value)
+                edits.append(_Edit(start, end, value))
+        if not values:
+            return edits
+        _, over = self._span(call)
+        end = self._ends[bisect.bisect_right(self._ends, over - 1) - 1]  # before the parenthesis
+        comma = {b"(": "", b",": " "}.get(self.source[end - 1 : end], ", ")
+        text = comma + ", ".join(f"{name}={value}" for name, value in values.items())
+        first = self._span(call.args[0]) if call.args else (0, 0)
+        if first[1] == over:  # a generator that stands alone has the call's own parentheses
+            edits.append(_Edit(first[0], first[0], "("))
+            text = f"){text}"
+        return [*edits, _Edit(end, end, text)]
 
-    def before(self, statement: ast.stmt, *lines: str) -> _Edit:
-        """Return the edit that puts lines before a statement, indented as it is."""
+    def _span(self, node: Any) -> tuple[int, int]:
+        start = self.at(node.lineno, node.col_offset)
+        return start, self.at(node.end_lineno, node.end_col_offset)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where each token ends that is no comment, in order."""
+        tokens = tokenize.generate_tokens(io.StringIO(self.module.text).readline)
+        return [
+            self.at(token.end[0], len(token.line[: token.end[1]].encode()))
+            for token in tokens
+            if token.type not in _BLANK
+        ]
+
+    def before(self, statement: ast.stmt, *lines: str, deeper: str = "") -> _Edit | None:
+        """Return the edit that puts lines before a statement, indented as it is, and it `deeper`.
+
+        None where something else stands before it in its line.
+        """
         decorators = getattr(statement, "decorator_list", [])
         start = self.at(min(node.lineno for node in (statement, *decorators)))
-        text = "".join(f"{' ' * statement.col_offset}{line}\n" for line in lines)
-        return _Edit(start, start, text)
+        end = start + statement.col_offset
+        indent = self.source[start:end].decode()
+        if indent.strip():
+            return None
+        return _Edit(end, end, "".join(f"{line}\n{indent}" for line in lines) + deeper)
+
+    def importing(self, name: str) -> list[_Edit] | None:
+        """Return the edits that import a module at the top; None where that is not safe."""
+        found = [node for node in ast.walk(self.tree) if _binds(node, name)]
+        if found:
+            return [] if all(node in self.tree.body for node in found) else None
+        for node in self.tree.body:
+            if _imports(node) and getattr(node, "module", "") != "__future__":
+                edit = self.before(node, f"import {name}")
+                return [edit] if edit else None
+        return None
+
+    def knows(self, name: str, statement: ast.stmt) -> bool:
+        """Whether a name is bound at the top, or in a function that a statement stands in."""
+        around = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.FunctionDef) and statement in ast.walk(node)
+        ]
+        bodies = (self.tree.body, *(function.body for function in around))
+        arguments = {
+            each.arg for f in around for each in ast.walk(f.args) if isinstance(each, ast.arg)
+        }
+        return name in arguments or any(name in _assigned(body) for body in bodies)
 
     @cached_property
     def loop(self) -> ast.For | ast.While | None:
         """The outermost loop in which a backward pass is made."""
         for node in ast.walk(self.tree):  # by breadth: the outermost comes first
-            if isinstance(node, ast.For | ast.While) and _calls_method(node, "backward"):
+            if isinstance(node, ast.For | ast.While) and any(calls(node, "backward")):
                 return node
         return None
 
     @cached_property
     def model(self) -> str | None:
         """The variable whose parameters go to an optimizer."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and _last_name(node.func) == "parameters":
-                owner = node.func.value if isinstance(node.func, ast.Attribute) else None
-                if isinstance(owner, ast.Name):
-                    return owner.id
+        for call in calls(self.tree, "parameters"):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if isinstance(owner, ast.Name):
+                return owner.id
         return None
 
     @property
     def first(self) -> ast.stmt | None:
-        """The first statement at the top after the imports."""
-        body = self.tree.body
-        last = max(
-            (n for n, node in enumerate(body) if isinstance(node, ast.Import | ast.ImportFrom)),
-            default=-1,
-        )
-        imports = any(a.name == "torch" for n in body if isinstance(n, ast.Import) for a in n.names)
-        return body[last + 1] if imports and 0 <= last < len(body) - 1 else None
+        """The first statement at the top after `import torch` and what is imported with it."""
+        for number, node in enumerate(self.tree.body):
+            if _binds(node, "torch"):
+                return next(itertools.dropwhile(_imports, self.tree.body[number:]), None)
+        return None
 
 
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+def _assigned(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that statements bind, those in functions and classes below left out."""
+    found, left = set[str](), list[ast.AST](body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            left += ast.iter_child_nodes(node)
+    return found
 
 
-def _calls_method(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Call) and _last_name(n.func) == name for n in ast.walk(node))
+def _imports(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _binds(node: ast.AST, module: str) -> bool:
+    """Whether it is an import after which a module is known by its own name."""
+    names = node.names if isinstance(node, ast.Import) else []
+    return any(not a.asname and a.name.partition(".")[0] == module for a in names)
+
+
+def _off(call: ast.Call, name: str) -> bool:
+    """Whether a keyword is not given, or as a plain 0, False or None."""
+    given = [keyword.value for keyword in call.keywords if keyword.arg == name]
+    return all(isinstance(value, ast.Constant) and not value.value for value in given)
 
 
 _Made = list[_Edit] | str
@@ -170,37 +258,56 @@ def _nowhere(script: _Script, choice: _Choice) -> _Made:
 
 def _fused(script: _Script, choice: _Choice) -> _Made:
     del choice
-    edits = [script.keyword(call, "fused", "True") for call in script.calls(*_FUSED)]
-    return [edit for edit in edits if edit] or "no optimizer of torch's is built in this file"
+    edits: list[_Edit] = []
+    for call in script.calls("torch.optim", *_FUSED):
+        if all(_off(call, name) for name in ("fused", "foreach", "differentiable")):
+            edits += script.keywords(call, fused="True")
+    return edits or "no optimizer of torch's is built in this file that could take it"
 
 
 def _workers(script: _Script, choice: _Choice) -> _Made:
-    loaders = list(script.calls("DataLoader"))
+    loaders = [
+        call
+        for call in script.calls("torch.utils.data", "DataLoader")
+        if len(call.args) <= _BEFORE_WORKERS and _off(call, "num_workers")
+    ]
     shuffled = [c for c in loaders if any(k.arg == "shuffle" for k in c.keywords)]
-    edits: list[_Edit | None] = []
+    edits: list[_Edit] = []
     for call in shuffled or loaders:
-        edits.append(script.keyword(call, "num_workers", str(choice.get("count", 2))))
-        edits.append(script.keyword(call, "persistent_workers", "True"))
-    return [edit for edit in edits if edit] or "no DataLoader is built in this file"
+        more = {"persistent_workers": "True"} if _off(call, "persistent_workers") else {}
+        edits += script.keywords(call, num_workers=str(choice.get("count", 2)), **more)
+    return edits or "no DataLoader without worker processes is built in this file"
+
+
+def _threads(script: _Script, choice: _Choice) -> _Made:
+    if not choice.get("count"):
+        return "give torch.set_num_threads the number of cores this process may use"
+    return _at_the_top("torch.set_num_threads({count})")(script, choice)
 
 
 def _at_the_top(line: str) -> Callable[[_Script, _Choice], _Made]:
     def make(script: _Script, choice: _Choice) -> _Made:
-        text = line.format(**{"count": 1, **choice})
-        if script.first is None:
-            return f"put {text} after the imports"
-        return [script.before(script.first, text)]
+        text = line.format(**choice)
+        edit = script.before(script.first, text) if script.first else None
+        return [edit] if edit else f"put {text} after the imports"
 
     return make
 
 
-def _before_the_loop(*lines: str) -> Callable[[_Script, _Choice], _Made]:
+def _before_the_loop(*lines: str, imports: str = "") -> Callable[[_Script, _Choice], _Made]:
     def make(script: _Script, choice: _Choice) -> _Made:
         del choice
-        texts = [line.format(model=script.model) for line in lines]
-        if script.loop is None or script.model is None:
-            return f"put {'; '.join(texts)} before the training loop"
-        return [script.before(script.loop, *texts)]
+        model, loop = script.model, script.loop
+        texts = [line.format(model=model or "model") for line in lines]
+        edit = script.before(loop, *texts) if loop else None
+        above = script.importing(imports) if imports else []
+        needs_model = "{model}" in "".join(lines)
+        lacks_model = needs_model and not (model and loop and script.knows(model, loop))
+        lacks_torch = "torch." in "".join(lines) and script.first is None
+        if edit is None or above is None or lacks_model or lacks_torch:
+            words = "; ".join(text.partition("  #")[0] for text in texts)
+            return f"put {words} before the training loop"
+        return [*above, edit]
 
     return make
 
@@ -210,17 +317,19 @@ def _autocast(script: _Script, choice: _Choice) -> _Made:
     del choice
     name, loop = script.model, script.loop
     found = [] if loop is None else [s for s in _simple(loop) if _calls_name(s, name)]
-    if not found:
-        return f"call {name or 'the model'} within torch.autocast(device_type, torch.bfloat16)"
-    one = found[0]
-    assert one.end_lineno is not None
     head = f"with torch.autocast(next({name}.parameters()).device.type, torch.bfloat16):"
-    with_head = script.before(one, head)
-    more = [script.at(line) for line in range(one.lineno + 1, one.end_lineno + 1)]
-    return [
-        _Edit(with_head.start, with_head.end, f"{with_head.text}    "),
-        *(_Edit(start, start, "    ") for start in more),
-    ]
+    edit = script.before(found[0], head, deeper="    ") if found else None
+    if edit is None or script.first is None or _has_long_string(found[0]):
+        return f"call {name or 'the model'} within torch.autocast(device_type, torch.bfloat16)"
+    last = found[0].end_lineno or found[0].lineno
+    more = [script.at(line) for line in range(found[0].lineno + 1, last + 1)]
+    return [edit, *(_Edit(start, start, "    ") for start in more)]
+
+
+def _has_long_string(statement: ast.stmt) -> bool:
+    """Whether a string in it goes over several lines: it must not be indented."""
+    strings = (n for n in ast.walk(statement) if isinstance(n, ast.Constant | ast.JoinedStr))
+    return any(n.end_lineno != n.lineno for n in strings)
 
 
 def _simple(loop: ast.AST) -> Iterator[ast.stmt]:
@@ -240,11 +349,11 @@ _MAKERS: Mapping[str, Callable[[_Script, _Choice], _Made]] = {
     "compile": _before_the_loop("{model}.compile()  # in place; the names of its weights stay"),
     "cudnn-benchmark": _at_the_top("torch.backends.cudnn.benchmark = True"),
     "fused-adamw": _fused,
-    "gc-freeze": _before_the_loop("import gc", "gc.collect()", "gc.freeze()"),
+    "gc-freeze": _before_the_loop("gc.collect()", "gc.freeze()", imports="gc"),
     "loader-workers": _workers,
     "matmul-onednn": _at_the_top('torch.set_float32_matmul_precision("medium")'),
     "tf32": _at_the_top('torch.set_float32_matmul_precision("high")'),
-    "threads": _at_the_top("torch.set_num_threads({count})"),
+    "threads": _threads,
 }
 _BESIDE = {
     "autocast-bf16": "a loss computed outside of it gets bfloat16 outputs: give it outputs.float()",

@@ -3,11 +3,13 @@
 import pytest
 from tests.golden.cases import SCRIPT, healthy, stack, wall
 
+from hotloop.core.built import Model
 from hotloop.core.case import Case
 from hotloop.core.finding import Finding, Place
 from hotloop.core.observed import Steps, Sync
 from hotloop.judging.costing import (
     Site,
+    compute_dtype,
     costing,
     flop_rate,
     hot_path,
@@ -107,3 +109,11 @@ def test_flops_are_counted_or_six_per_parameter_and_token():
     guessed = Steps(count=1, wall=(0.5,), tokens=10.0, backwards=2.0)
     assert flop_rate(healthy(steps=guessed)) == pytest.approx(6 * 100_000 * 20 / 0.5)
     assert flop_rate(healthy()) is None
+
+
+def test_the_dtype_of_products_is_the_trained_models():
+    models = (Model(name="Teacher", role="evaluate only"), Model(name="Net", compute="bfloat16"))
+    assert (compute_dtype(healthy(models=models)), compute_dtype(healthy(models=()))) == (
+        "bf16",
+        "fp32",
+    )

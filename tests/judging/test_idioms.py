@@ -90,3 +90,25 @@ def test_assigned_names_are_those_of_plain_and_augmented_assignments():
     assert idioms.assigned([ast.parse("a, b = 1, 2\nc += 1\nd: int = 3\nprint(e)")]) == {
         *"abcd",
     }
+
+
+COMPILED = """
+import re
+from torch import compile as compiled
+word = re.compile("a")
+model = compiled(Net())
+
+@torch.compile
+def step(batch):
+    pass
+
+@torch.compile(dynamic=True)
+def other(batch):
+    pass
+"""
+
+
+def test_compiling_is_a_call_or_a_decorator_of_torch():
+    places = idioms.compiling(parse({"a.py": COMPILED}))
+    assert {place.line for place in places} == {5, 8, 11}
+    assert len(places) == 3

@@ -13,7 +13,9 @@ from hotloop.judging.waiting import (
     keep_samples,
     lines,
     quantile,
+    read_ahead,
     steady,
+    unused_cores,
     waits_for_data,
     workers_for,
 )
@@ -70,6 +72,17 @@ def test_the_line_that_reads_comes_before_the_line_that_works():
     assert lines(stacks) == [Place(file=SCRIPT, line=85), Place(file=SCRIPT, line=86)]
     assert lines(stacks[:2]) == [Place(file=SCRIPT, line=85), Place(file=SCRIPT, line=60)]
     assert hottest([]) == lines([]) == []
+
+
+def test_reading_ahead_is_offered_where_processes_do_not_read_yet():
+    assert [remedy.technique for remedy in read_ahead(LOADER)] == ["loader-workers"]
+    for changed in ({"workers": 2}, {"iterable": True}, {"in_memory": True}):
+        assert not read_ahead(replace(LOADER, **changed))
+
+
+def test_cores_are_unused_that_no_process_of_the_run_kept_busy():
+    assert unused_cores(healthy(readings={"cpu_cores": (1.2, 1.5, 1.9)})) == 0.5  # of two
+    assert unused_cores(healthy()) is None
 
 
 def test_samples_that_draw_random_numbers_are_not_kept():

@@ -1,5 +1,6 @@
 import importlib
 import sys
+import traceback
 
 import pytest
 
@@ -53,6 +54,20 @@ def test_a_module_that_is_nowhere_is_missing_as_ever():
             importlib.import_module("no_such_module_here")
     finally:
         arrivals.stop()
+
+
+def test_a_module_that_fails_shows_no_frame_of_ours(tmp_path, monkeypatch):
+    (tmp_path / "failing.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    arrivals = Arrivals()
+    arrivals.when("failing", lambda: None)
+    try:
+        with pytest.raises(ZeroDivisionError) as caught:
+            import failing  # noqa: F401
+    finally:
+        arrivals.stop()
+    shown = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert shown == [__file__, str(tmp_path / "failing.py")]
 
 
 def test_two_may_wait_for_one_module(module):

@@ -1,8 +1,12 @@
+import importlib
+
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from hotloop.core.finding import Place
 from hotloop.probe import describe
+
+ASK = "get_worker" + "_info"  # this file must not hold the word: Stream does not ask
 
 
 class Squares(Dataset):
@@ -71,6 +75,33 @@ def test_an_iterable_data_set_has_no_length():
     seen = facts(Stream(), batch_size=2)
     assert (seen.iterable, seen.length, seen.batches, seen.worker_info) == (True, None, None, False)
     assert seen.getitem == Place(file=__file__, line=line_of(Stream.__iter__))
+
+
+def test_a_stream_that_is_divided_somewhere_is_told(tmp_path, monkeypatch):
+    """In the class, its base, a function beside it, a stream that it reads, or worker_init_fn."""
+    (tmp_path / "shards.py").write_text(
+        f"from torch.utils.data import IterableDataset, {ASK}\n"
+        f"def mine(): return {ASK}().id\n"
+        "class Shards(IterableDataset):\n"
+        "    def __iter__(self): yield mine()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    shards = importlib.import_module("shards").Shards
+
+    class Later(shards):
+        pass
+
+    class Around(IterableDataset):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __iter__(self):
+            yield from self.inner
+
+    for divided in (shards(), Later(), Around(Around(shards()))):
+        assert facts(divided).worker_info is True
+    assert facts(Around(Stream())).worker_info is False
+    assert facts(Stream(), num_workers=1, worker_init_fn=print).worker_info is None
 
 
 def test_bytes_are_counted_however_they_are_nested():

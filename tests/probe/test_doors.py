@@ -1,3 +1,7 @@
+import gc
+import pickle
+import random
+
 import pytest
 import torch
 from tests.observing import observed
@@ -114,3 +118,90 @@ def weights(into: list[torch.Tensor]) -> None:
         model(x).square().mean().backward()
         optimizer.step()
     into.append(model.weight.detach())
+
+
+def test_what_the_script_put_there_since_stays_and_ours_behind_it_does_nothing(monkeypatch):
+    seen = []
+
+    def train() -> None:
+        ours = nn.Module.__call__
+
+        def theirs(self: nn.Module, *args: object) -> object:
+            seen.append(self)
+            return ours(self, *args)
+
+        monkeypatch.setattr(nn.Module, "__call__", theirs)
+
+    old, hosts = nn.Module.__call__, []
+    observed(train, prepare=hosts.append)
+    assert nn.Module.__call__ is not old
+    hosts[0].tape.marks.clear()
+    nn.Linear(2, 1)(torch.ones(1, 2))
+    assert len(seen) == 1
+    assert hosts[0].tape.marks == []
+
+
+def test_functions_are_pickled_as_before():
+    functions = (torch.save, torch.set_num_threads, torch.autograd.backward, open)
+    before = [pickle.dumps(function) for function in functions]
+    during = []
+
+    def train() -> None:
+        for name in ("save", "set_num_threads"):
+            assert pickle.loads(pickle.dumps(getattr(torch, name))) is getattr(torch, name)
+        pickle.dumps(torch.autograd.backward)
+        during.append(pickle.dumps(random.seed))
+        during.append(pickle.dumps(open))
+
+    observed(train)
+    assert len(during) == 2
+    assert [pickle.dumps(function) for function in functions] == before
+
+
+def test_the_number_of_what_is_gone_is_not_anothers():
+    doors = Doors(Tape(), None)
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))])
+    doors.number_of(optimizer, lambda thing: 3)
+    assert list(doors._numbers.values()) == [3]
+    del optimizer
+    gc.collect()
+    assert doors._numbers == {}
+
+
+def test_a_new_model_arrives_though_it_has_the_id_of_another():
+    told = []
+
+    class Listener:
+        def arriving(self, module: nn.Module) -> None:
+            told.append(id(module))
+
+    doors = Doors(Tape(), Listener())
+    for _ in range(40):
+        module = nn.Linear(1, 1)
+        doors.arrive(module)
+        doors.arrive(module)
+        del module
+    assert len(told) == 40
+    assert len(set(told)) < 40  # or the test shows nothing
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_torchscript_finds_autograd_behind_a_door():
+    def train() -> None:
+        @torch.jit.script
+        def slope(x: torch.Tensor):
+            return torch.autograd.grad([(x * x).sum()], [x])
+
+        x = torch.ones(2, requires_grad=True)
+        assert slope(x)[0].tolist() == [2.0, 2.0]
+
+    observed(train)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_model_can_be_traced_while_it_is_looked_at():
+    def train() -> None:
+        model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+        torch.jit.trace(model, torch.ones(1, 2))
+
+    observed(train)

@@ -37,6 +37,13 @@ def test_random_rows_are_neither_repeated_nor_without_random_numbers(observed):
         assert (loader.uses_random, loader.repeats) == (True, 0.0)
 
 
+def test_rows_of_few_and_large_records_are_compared_too(observed):
+    few = "numpy.zeros(8, dtype=[('x', 'f4', (4, 2500))])"  # 320 kB
+    text = OWN.replace("import random\n", "import random\nimport numpy\n")
+    more = ", collate_fn=lambda rows: torch.ones(len(rows), 8)"
+    assert observed(text.format(row=few, more=more)).loaders[0].repeats == 1.0
+
+
 def test_a_data_set_that_reads_rows_together_is_left_to_do_so(observed):
     text = OWN.replace(
         "    def __getitem__(self, i)",

@@ -1,12 +1,15 @@
 import json
+import os
 import sys
+import sysconfig
+import weakref
 from pathlib import Path
 
 import torch
 
 import hotloop.probe.frames as frames
 from hotloop.core.finding import Place
-from hotloop.probe.frames import DEEPEST, framework, here, is_own, shown, walk
+from hotloop.probe.frames import DEEPEST, framework, here, is_own, names, shown, walk
 
 
 def test_own_is_what_no_library_and_no_generator_wrote():
@@ -18,6 +21,7 @@ def test_own_is_what_no_library_and_no_generator_wrote():
     assert not is_own(json.__file__)
     assert not is_own(torch.__file__)
     assert not is_own(frames.__file__)
+    assert not is_own(os.path.join(sysconfig.get_path("scripts"), "hotloop")), "what started us"
 
 
 def test_here_is_the_innermost_own_line():
@@ -58,3 +62,28 @@ def test_the_loop_is_that_of_the_outermost_framework_on_the_stack():
     assert called_from("lib/site-packages/transformers/optimization.py") == "plain"
     assert called_from("lib/site-packages/lightning/pytorch/loops/fit_loop.py") == "lightning"
     assert called_from("lib/site-packages/lightning/fabric/wrappers.py") == "fabric"
+
+
+def test_the_names_of_a_frame_keep_nothing_alive():
+    class Thing:
+        pass
+
+    def function() -> list[weakref.ref[Thing]]:
+        thing = Thing()
+        kept = weakref.ref(thing)
+        assert names(sys._getframe())["thing"] is thing
+        del thing
+        return [kept, kept()]
+
+    assert function()[1] is None
+
+
+def test_names_that_a_function_asked_for_itself_stay_as_they_were():
+    def function() -> dict[str, object]:
+        value = 1
+        mine = locals()
+        value = 2
+        names(sys._getframe())
+        return {**mine, "now": value}
+
+    assert (function()["value"], function()["now"]) == (1, 2)

@@ -132,7 +132,15 @@ def test_a_frozen_trunk_with_dropout_does_not_give_the_same_again(observed):
 
 def test_a_trunk_that_no_optimizer_holds_still_builds_a_graph(observed):
     text = START + FROZEN.format(dropout="").replace(".requires_grad_(False)", "")
-    assert observed(text).models[0].frozen_graph == "trunk"
+    model = observed(text).models[0]
+    assert model.frozen_graph == "trunk"
+    assert model.frozen_prefix_seconds > 0
+
+
+def test_the_operations_of_a_step_are_counted(observed):
+    case = observed(START + FROZEN.format(dropout=""))
+    # 2 each: 4 rows * 64 forward; 4 rows * 16 forward and for the weight's gradient
+    assert case.steps.flops == 2 * 4 * 64 + 2 * 2 * 4 * 16
 
 
 def test_an_average_of_weights_is_not_frozen(observed):

@@ -49,3 +49,20 @@ def test_modules_whose_weights_are_used_are_not_unused():
 def test_a_bias_before_a_batch_norm_is_counted():
     root = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1), nn.ReLU())
     assert passes.bias_before_norm([tuple(map(call, root))], layers(root)) == 1
+
+
+def test_operations_are_those_of_layers_whose_products_are_known():
+    root = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2))
+    seen = (call(root[0], made=16), call(root[3], made=2, moving=True))
+    assert passes.flops([seen], layers(root)) == 2 * 27 * 16 * 2 + 2 * 16 * 2 * 3
+    root.requires_grad_(False)
+    assert passes.flops([seen[:1]], layers(root)) == 2 * 27 * 16
+    assert passes.flops([seen], layers(nn.Sequential(nn.LSTM(2, 2)))) is None
+    assert passes.flops([], layers(root)) is None
+
+
+def test_seconds_of_some_modules_are_the_median_pass():
+    root = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    seen = [(call(root[0], seconds=s), call(root[1])) for s in (0.1, 0.3, 0.2)]
+    assert passes.seconds_of({id(root[0])}, seen) == 0.2
+    assert passes.seconds_of(set(), seen) is None

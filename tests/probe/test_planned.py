@@ -1,5 +1,6 @@
 import ast
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,9 +10,13 @@ from hotloop.core.observed import Steps
 from hotloop.probe.planned import Planned, Unknown, evaluated
 
 
-def planned(watcher: Planned, count: int, *, backwards: float = 1.0) -> int | None:
+def planned(
+    watcher: Planned, count: int, *, backwards: float = 1.0, updates: int | None = None
+) -> int | None:
+    (optimizer,) = healthy().optimizers
+    optimizer = replace(optimizer, steps=updates or count)
     steps = Steps(count=count, backwards=backwards)
-    return watcher.add_to(healthy(steps=steps)).planned_steps
+    return watcher.add_to(healthy(steps=steps, optimizers=(optimizer,))).planned_steps
 
 
 def test_the_lengths_of_both_loops_are_read_before_an_epoch_is_over():
@@ -50,6 +55,79 @@ def test_a_loop_that_counts_its_steps_ends_there():
             assert return_early
             break
     assert planned(watcher, 6) == 160
+
+
+@pytest.mark.parametrize("seen", [(0, 40, 80), (0, 1, 2)])
+def test_a_single_loop_over_steps_is_as_long_as_it_says_however_seldom_it_is_seen(seen):
+    watcher = Planned()
+    for step in range(600):
+        if step in seen:
+            watcher.stepped(step + 1)
+    assert planned(watcher, 81) == 600
+
+
+def test_epochs_that_pass_between_two_looks_count():
+    watcher, done = Planned(), 0
+    for epoch in range(0, 100, 2):
+        for _ in iter(itertools.count().__next__, 3 * (epoch // 2 + 1)):
+            done += 1
+            if done in (1, 31, 61):
+                watcher.stepped(done)
+            if done % 3 == 0:
+                break
+    assert planned(watcher, 61) == 150
+
+
+def test_epochs_are_counted_in_steps_where_a_step_has_several_updates():
+    watcher = Planned()
+    for epoch in range(10):
+        if epoch < 3:
+            watcher.stepped(60 * epoch + 1)
+    assert planned(watcher, 30, updates=180) == 100
+
+
+def test_a_second_stage_is_counted_by_its_own_turns():
+    watcher, done = Planned(), 0
+    for turn in range(20):
+        done += 1
+        if turn in (0, 10, 19):
+            watcher.stepped(done)
+    for turn in range(2000):
+        done += 1
+        if turn in (3, 29):
+            watcher.stepped(done)
+        if turn == 29:
+            break
+    assert planned(watcher, done) == 2020
+
+
+def test_the_same_loop_run_again_is_counted_anew():
+    watcher, done = Planned(), 0
+
+    def stage(steps: int, looks: set[int]) -> None:
+        nonlocal done
+        for turn in range(steps):
+            done += 1
+            if turn in looks:
+                watcher.stepped(done)
+            if turn == 30:
+                break
+
+    stage(20, {0, 10, 19})
+    stage(500, {3, 30})
+    assert planned(watcher, done) == 520
+
+
+def test_the_variable_of_a_loop_over_batches_is_not_compared():
+    class Batch:
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("ambiguous, as of a tensor")
+
+    watcher, batches, done = Planned(), [Batch(), Batch(), Batch()], 0
+    for batch in batches:
+        done += isinstance(batch, Batch)
+        watcher.stepped(done)
+    assert planned(watcher, 2) == 3
 
 
 def test_a_while_loop_has_a_bound():

@@ -1,4 +1,5 @@
 import os
+import queue
 import time
 from types import SimpleNamespace
 
@@ -79,6 +80,28 @@ def test_a_loaders_workers_are_watched(readings):
     made = readings.add_to(case(loaders=(Seen(key=0), Seen(key=1))))
     assert made.loaders[0].worker_cpu is None
     assert 0 < made.loaders[1].worker_cpu < 1.5
+
+
+def test_whether_a_batch_stood_ready_is_noted(readings):
+    class Loader:
+        pass
+
+    loader, iterator = Loader(), Loader()
+    iterator._rcvd_idx, iterator._task_info, iterator._data_queue = 0, {0: (0,)}, queue.Queue()
+    readings.iterating(loader, iterator)
+    readings._asking(iterator)  # an epoch's first batch is never there
+    assert readings.add_to(case(loaders=(Seen(key=0),))).loaders[0].empty is None
+    iterator._rcvd_idx, iterator._task_info = 1, {1: (0,), 2: (1,)}
+    readings._asking(iterator)
+    iterator._task_info[1] = (0, "came before another that was asked for earlier")
+    readings._asking(iterator)
+    iterator._rcvd_idx = 2
+    iterator._data_queue.put("a batch")
+    readings._asking(iterator)
+    iterator._rcvd_idx = 3  # none is left of this epoch
+    readings._asking(iterator)
+    found = readings.add_to(case(loaders=(Seen(key=0),))).loaders[0]
+    assert found.empty == pytest.approx(1 / 3)
 
 
 def test_the_hosts_cpu_share_is_that_of_the_steps(readings):

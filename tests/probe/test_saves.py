@@ -1,7 +1,9 @@
+import io
+
 import pytest
 import torch
 
-from hotloop.probe.saves import content
+from hotloop.probe.saves import content, path_of
 
 MODEL = torch.nn.Linear(2, 2)
 ADAM = torch.optim.AdamW(MODEL.parameters())
@@ -23,3 +25,9 @@ ADAM = torch.optim.AdamW(MODEL.parameters())
 )
 def test_the_kinds_of_what_is_saved(thing, kinds):
     assert content(thing) == kinds
+
+
+def test_what_is_written_to_memory_has_no_path(tmp_path):
+    assert path_of(io.BytesIO()) is None
+    with (tmp_path / "last.pt").open("wb") as file:
+        assert path_of(file) == path_of(tmp_path / "last.pt") == str(tmp_path / "last.pt")

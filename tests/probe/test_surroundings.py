@@ -2,19 +2,28 @@
 
 import builtins
 import contextlib
+import importlib
 import io
 import json
 import sys
+import tempfile
+import warnings
 from pathlib import Path
 
+import pytest
+import torch
 from tests.observing import observed
 
 opened, before = builtins.open, io.open
 
 
-def test_files_that_are_read_are_named_and_those_that_are_not_there(tmp_path):
+def test_files_that_are_read_are_named_and_those_that_are_not_there(tmp_path, monkeypatch):
     here = tmp_path / "settings.json"
     here.write_text('{"a": 1}')
+    library = tmp_path / "site-packages" / "hotloop_test_library.py"  # as it is imported
+    library.parent.mkdir()
+    library.write_text("try:\n    open('version.txt')\nexcept FileNotFoundError:\n    pass\n")
+    monkeypatch.syspath_prepend(str(library.parent))
 
     def train() -> None:
         with open(here) as file:
@@ -23,6 +32,10 @@ def test_files_that_are_read_are_named_and_those_that_are_not_there(tmp_path):
             file.write("x")
         with contextlib.suppress(FileNotFoundError):
             (tmp_path / "gone.json").open().close()
+        importlib.import_module("hotloop_test_library")
+        (tmp_path / "later.csv").write_text("1")
+        (tmp_path / "later.csv").open().close()
+        (tmp_path / "later.csv").unlink()
 
     process = observed(train).process
     assert str(here) in process.opened
@@ -31,7 +44,55 @@ def test_files_that_are_read_are_named_and_those_that_are_not_there(tmp_path):
     assert (builtins.open, io.open) == (opened, before)
 
 
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no shared memory as files")
+def test_shared_memory_is_read_while_it_is_used():
+    def train() -> None:
+        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+            file.write(bytes(4 << 20))
+            file.flush()
+            weight = torch.nn.Parameter(torch.ones(1))
+            optimizer = torch.optim.SGD([weight], lr=0.1)
+            for _ in range(3):
+                weight.sum().backward()
+                optimizer.step()
+
+    assert observed(train).process.shm_used > 0, "it was freed before the end"
+
+
 def test_no_audit_hook_is_left_in_the_process():
     """One would be called at every id(), so for each parameter of each optimizer step."""
     code = Path(sys.modules["hotloop.probe.surroundings"].__file__ or "").read_text()
     assert "addaudithook" not in code
+
+
+def test_debugging_aids_of_a_with_block_are_read_while_the_steps_run():
+    def train(around: contextlib.AbstractContextManager[object]) -> None:
+        weight = torch.nn.Parameter(torch.ones(1))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        with around:
+            for _ in range(3):
+                weight.sum().backward()
+                optimizer.step()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch's, that it is on
+        checked = torch.autograd.detect_anomaly()
+    on = observed(lambda: train(checked)).process.switches
+    off = observed(lambda: train(contextlib.nullcontext())).process.switches
+    assert (on["anomaly_detection"], off["anomaly_detection"]) == ("True", "False")
+    assert (on["profiler"], off["profiler"]) == ("False", "False")
+
+
+def test_what_the_script_writes_through_stays(monkeypatch):
+    said = []
+
+    class Tee:
+        def __init__(self) -> None:
+            self.write = said.append
+
+    def train() -> None:
+        monkeypatch.setattr(sys, "stdout", Tee())
+
+    observed(train)
+    print("at the end")
+    assert "at the end" in said

@@ -54,3 +54,13 @@ def test_a_span_closes_with_the_code_above_it():
         if code.name.endswith("_END"):
             assert Code[code.name.removesuffix("_END")] == code - 1
     assert max(Code) < 32, "five bits"
+
+
+def test_a_closed_tape_takes_nothing_more():
+    tape = Tape()
+    tape.note(Code.NEXT)
+    tape.close()
+    for _ in range(3):
+        tape.note(Code.BATCH)
+    assert [code for _, code, _ in tape.read()] == [Code.NEXT, Code.END]
+    assert tape.marks == []

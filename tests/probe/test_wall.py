@@ -3,7 +3,7 @@
 import pytest
 
 from hotloop.probe.tape import Code
-from hotloop.probe.wall import Folded, fold
+from hotloop.probe.wall import Folded, Mark, fold, steps_in
 
 MS = 1_000_000
 OPENS = {
@@ -22,11 +22,12 @@ OPENS = {
 }
 
 
-def folded(tape: str, number: str = "") -> Folded:
-    """Fold a tape: N opens a span, n closes it, ! ends; a space is a millisecond in which nothing
-    is marked; a digit after a letter is the number of the loader, module or optimizer.
+def marked(tape: str) -> list[Mark]:
+    """Return the marks of a tape: N opens a span, n closes it, ! ends; a space is a millisecond in
+    which nothing is marked; a digit after a letter numbers the loader, module or optimizer.
     """
-    marks, at, index = [], 0, 0
+    marks: list[Mark] = []
+    at, index = 0, 0
     while index < len(tape):
         letter = tape[index]
         index += 1
@@ -38,7 +39,11 @@ def folded(tape: str, number: str = "") -> Folded:
             code = OPENS[letter.upper()] + letter.islower()
             marks.append((at * MS, code, int(number)))
         at += 1
-    return fold(marks)
+    return marks
+
+
+def folded(tape: str) -> Folded:
+    return fold(marked(tape))
 
 
 def ms(found: Folded, row: str) -> int:
@@ -91,6 +96,16 @@ def test_an_evaluation_with_gradients_is_told_by_its_missing_backward_pass():
     (stretch,) = found.stretches
     assert stretch.with_grad
     assert not stretch.training_mode
+
+
+def test_an_evaluation_with_gradients_needs_no_loader_to_be_told():
+    step = "FfBbUu"
+    found = folded(step * 3 + "XxXxXx" + step * 3)
+    assert [(s.batches, s.with_grad, s.training_mode) for s in found.stretches] == [
+        (3, True, False)
+    ]
+    attack = "XxBb"  # a pass in evaluation mode that has a backward pass of its own
+    assert folded((attack + step) * 3).stretches == []
 
 
 def test_a_frozen_trunk_without_gradients_belongs_to_training():
@@ -181,5 +196,84 @@ def test_an_agent_that_acts_between_its_steps_is_not_evaluated():
     assert round(sum(found.rows.values()) * 1e3) == 20 * len("Ee FfBbUu") - 1
 
 
+def test_an_agent_that_mostly_acts_by_chance_is_not_evaluated():
+    distances = [9, 4, 12, 1, 7, 3, 5, 2, 8, 6, 11, 4]
+    found = folded("".join("FfBbUu" * distance + "Ee " for distance in distances) + "FfBbUu")
+    assert not found.stretches
+
+
 def test_an_evaluation_of_one_batch_now_and_then_is_one():
     assert len(folded(("FfBbUu" * 20 + "Ee") * 9 + "FfBbUu").stretches) == 9
+
+
+def step_of(optimizer: int) -> str:
+    return f"NnFfBbU{optimizer}u{optimizer}"
+
+
+def test_optimizers_that_are_used_one_after_another_make_steps_of_their_own():
+    folds = folded("".join(step_of(fold) * 10 for fold in range(6)))
+    assert (len(folds.ends), folds.optimizers) == (60, 1)
+    stages = folded(step_of(0) * 2 + step_of(1) * 20)
+    assert (len(stages.ends), stages.backwards) == (22, [1] * 21)
+
+
+def test_a_warm_up_of_one_optimizer_makes_steps_before_they_take_turns():
+    found = folded(step_of(1) * 50 + (step_of(0) + step_of(1)) * 40)
+    assert (len(found.ends), found.optimizers) == (90, 2)
+    assert found.backwards == [1] * 49 + [2] * 40
+
+
+def test_many_optimizers_under_the_last_number_are_no_stage_of_their_own():
+    marks, last = [], 63
+    for at, number in enumerate(([0, 1, 2] + [last] * 40) * 3):
+        marks += [(2 * at, Code.UPDATE, number), (2 * at + 1, Code.UPDATE_END, number)]
+    assert len(fold(marks).ends) == 3
+
+
+def test_the_step_of_an_update_is_found_where_steps_take_different_numbers_of_them():
+    critic, actor = step_of(0), step_of(1)
+    found = folded((critic * 5 + actor) * 3)
+    assert [found.steps_after(updates) for updates in (0, 5, 6, 11, 12, 18)] == [0, 0, 1, 1, 2, 3]
+    assert steps_in(marked((critic * 5 + actor) * 3)) == 3
+    assert steps_in(marked("NnFfBb" * 4)) == 4
+
+
+@pytest.mark.parametrize("batch", ["Nn", ""])
+def test_what_each_step_does_without_gradients_before_its_update_is_the_step(batch):
+    mining = batch + "EeEe Ee" + "FfBbUu"
+    found = folded(mining * 30)
+    assert not found.stretches
+    assert ms(found, "evaluate") == 0
+    assert found.trains == ({0} if batch else set())
+    assert not found.evaluates
+    assert ms(found, "forward") == 30 * (7 + 2)
+
+
+def test_an_evaluation_beside_such_work_stays_one():
+    held_out = "N1n1EeN1n1EeN1n1Ee"
+    found = folded(("NnEeEeFfBbUu" * 20 + held_out) * 3)
+    assert [stretch.batches for stretch in found.stretches] == [3, 3, 3]
+    assert (found.trains, found.evaluates) == ({0}, {1})
+
+
+@pytest.mark.parametrize(
+    ("tape", "batches"),
+    [
+        ((STEP + "N1n1EeN1n1Ee") * 30, 2),  # a held-out loader, after every step
+        ("N1n1EeN1n1Ee" + (STEP + "N1n1EeN1n1Ee") * 29, 2),  # and before the first
+        ((STEP + "N1n1Ee") * 30, 1),
+        (("FfBbUu" + "N1n1Ee") * 30, 1),  # the only loader
+        ((STEP + "EeEe") * 30, 2),  # held-out tensors
+        ("EeEe" + (STEP + "EeEe") * 29, 2),
+        (("FfBbUu" + "Ee") * 30, 1),  # one graph: a step an epoch
+    ],
+)
+def test_an_evaluation_after_every_step_is_one(tape, batches):
+    found = folded(tape)
+    assert [stretch.batches for stretch in found.stretches] == [batches] * 30
+    assert 1 not in found.trains
+
+
+def test_rollouts_of_any_length_before_each_update_are_the_step():
+    found = folded("".join("Ee " * (1 + step % 5) + "FfBbUu" for step in range(40)))
+    assert not found.stretches

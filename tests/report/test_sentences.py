@@ -51,7 +51,9 @@ def test_a_good_run_is_told_so_with_its_figure():
     evaluating = healthy(wall=wall(evaluate=100.0))
     assert verdict(evaluating, FINE).said.endswith("compute takes 9%, evaluate 90%")
     unseen = healthy(steps=Steps(count=0))
-    assert "no optimizer step was seen" in verdict(unseen, FINE).said
+    assert "no optimizer step was seen," in verdict(unseen, FINE).said
+    elsewhere = healthy(steps=Steps(count=0, how="another thread"))
+    assert "no optimizer step was seen in the main thread," in verdict(elsewhere, FINE).said
 
 
 def test_a_note_is_no_reason_to_change_anything():
@@ -72,6 +74,8 @@ def test_what_was_observed_adds_up():
 
 def test_the_speed_has_n_and_spread_or_a_reason():
     assert pace(CASE).startswith("10.6 steps/s (94.7 ms, n=120, spread 2%")
+    fast = healthy(steps=Steps(count=40, wall=(1 / 2624,) * 40))
+    assert pace(fast).startswith("2,620 steps/s (0.381 ms, n=40")
     assert pace(healthy(steps=Steps(count=0))) == "steps/s unknown: no step was timed"
     assert pace(healthy(steps=Steps(count=1, wall=(0.0,)))).startswith("steps/s unknown")
 

@@ -22,9 +22,13 @@ class _Waiting:
         sys.meta_path.remove(self)
         try:
             import hotloop.auto
+
+            hotloop.auto.in_child()
         except ImportError:  # another environment: there is nothing to observe with
             return None
-        hotloop.auto.in_child()
+        except Exception as error:  # noqa: BLE001 - told; the child goes on without us
+            fault = f"{type(error).__name__}: {error}"
+            print(f"hotloop: a child process is not observed: {fault}", file=sys.stderr)
         # importlib's walk through the finders is past the one that was just added.
         specs = (finder.find_spec(name, path, target) for finder in list(sys.meta_path))
         return next((spec for spec in specs if spec is not None), None)

@@ -143,6 +143,7 @@ def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[C
 
     def further(case: Case) -> Case:
         from hotloop import ceilings
+        from hotloop.casebook import with_products
 
         lines = Lines()
         try:
@@ -157,7 +158,7 @@ def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[C
                 )
             if options.ceilings:
                 seen = ceilings.measure(command, cwd=cwd, progress=lines.beat)
-                case = replace(case, ceilings=seen)
+                case = with_products(replace(case, ceilings=seen))
         except KeyboardInterrupt:
             left = "ceilings and operators: stopped by Ctrl-C"
             case = replace(case, not_checked=(*case.not_checked, left))

@@ -48,6 +48,7 @@ class Process:
     disk_read: float | None = None  # bytes/s
     page_cache: float | None = None  # share of the memory
     children: int = 0  # processes it started
+    rank: int = 0  # which of `world` processes this one is
     world: int = 1
     backend: str | None = None  # of torch.distributed
     ranks: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # figure -> per rank

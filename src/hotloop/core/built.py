@@ -114,8 +114,8 @@ class Model:
     unused_parameters: int = 0
     unused_place: Place | None = None  # class or construction of the first unused module
     repeats: tuple[Repeat, ...] = ()
-    frozen_graph: str | None = None  # a frozen prefix module whose output required grad needlessly
-    frozen_prefix_seconds: float | None = None  # of each forward pass
+    frozen_graph: str | None = None  # a prefix module that nothing trains, whose output has a graph
+    frozen_prefix_seconds: float | None = None  # of each forward pass, in it or in what is frozen
     attention: tuple[Attention, ...] = ()
     normalised: bool = False  # batch norm: the micro batch is part of the mathematics
     dropout: float | None = None  # largest probability

@@ -50,7 +50,7 @@ class Finding:
     rule: str  # id and name
     claim: str  # one sentence, with its figures
     severity: Severity
-    share: float | None = None  # of the whole wall time, 0..1; of a merged finding its whole cause's
+    share: float | None = None  # of the whole wall time, 0..1: all of its cause
     part: float | None = None  # of it what the claim alone speaks of, where that is less
     saves: float | None = None  # seconds per optimizer step, at most
     ceiling: float | None = None  # how many times faster the run can become by it, at most

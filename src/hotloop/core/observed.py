@@ -73,8 +73,9 @@ class Steps:
     rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # row -> seconds, as `wall`
     numbers: tuple[int, ...] = ()  # which step each entry is
     backwards: float | None = None  # backward calls per step, median: the accumulation
-    optimizers: int = 1  # distinct optimizers stepped in a cycle
-    how: Literal["optimizer", "backward", "none"] = "optimizer"  # what ends a step
+    optimizers: int = 1  # distinct optimizers stepped in a cycle, the most
+    # What ends a step. Only the main thread is watched: optimizers that another steps make none.
+    how: Literal["optimizer", "backward", "another thread", "none"] = "optimizer"
     samples: float | None = None  # of a micro batch, median
     tokens: float | None = None  # of a micro batch, padding included, median
     losses: tuple[tuple[int, float], ...] = ()  # (step, value at backward), sampled
@@ -118,6 +119,7 @@ class Loader:
     iterations: int = 0  # how often it was started: its epochs
     waits: tuple[float, ...] = ()  # seconds the loop waited per batch, at most 2,000
     first_waits: tuple[float, ...] = ()  # of those, the first of each epoch
+    last_waits: tuple[float, ...] = ()  # until no batch is left: workers are ended; not of `waits`
     empty: float | None = None  # share of waits that met an empty queue (workers > 0)
     items: tuple[float, ...] = ()  # seconds per dataset[i], sampled, workers = 0
     collates: tuple[float, ...] = ()  # seconds per collate call, sampled, workers = 0

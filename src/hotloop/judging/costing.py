@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DTYPES",
     "Site",
+    "compute_dtype",
     "costing",
     "flop_rate",
     "hot_path",
@@ -178,6 +179,12 @@ def in_steps(case: Case, share: float = 1.0) -> float:
 def products(case: Case) -> list[Operator]:
     """Return the matrix products and convolutions among the profile's operators."""
     return [op for op in case.operators if op.name.rpartition("::")[2] in _PRODUCTS]
+
+
+def compute_dtype(case: Case) -> str:
+    """Return the dtype of the trained model's products, as Hardware spells it."""
+    model = next((model for model in case.models if model.role == "train"), None)
+    return DTYPES.get((model.compute if model else None) or "float32", "fp32")
 
 
 def flop_rate(case: Case) -> float | None:

@@ -14,9 +14,13 @@ from hotloop.judging.syntax import Function, Loop, calls, dotted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from hotloop.core.finding import Place
+    from hotloop.judging.syntax import Code
+
 __all__ = [
     "ancestors",
     "assigned",
+    "compiling",
     "counted",
     "evaluations",
     "following",
@@ -126,6 +130,20 @@ def guards(nodes: Iterable[ast.AST], above: Mapping[ast.AST, ast.AST]) -> list[a
                 found[node] = None
             node = above.get(node)
     return list(found)
+
+
+def compiling(code: Code) -> list[Place]:
+    """Return where torch.compile is called, or stands as a decorator."""
+    return [
+        module.place(node)
+        for module in code.modules
+        for node in ast.walk(module.tree)
+        if (isinstance(node, ast.Call) and module.name(node) == "torch.compile")
+        or any(
+            not isinstance(mark, ast.Call) and module.name(mark) == "torch.compile"
+            for mark in getattr(node, "decorator_list", ())
+        )
+    ]
 
 
 def counted(test: ast.AST) -> set[str]:

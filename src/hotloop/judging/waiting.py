@@ -30,6 +30,7 @@ __all__ = [
     "reader",
     "stacks_of",
     "steady",
+    "unused_cores",
     "waits_for_data",
     "workers_for",
 ]
@@ -83,6 +84,12 @@ def rare(case: Case, loader: Loader) -> float:
     """Return how many batches of the run each entry of the loader's thinned `waits` stands for."""
     asked = (case.steps.backwards or 1.0) * case.steps.count
     return max(1.0, asked / len(loader.waits)) if loader.waits else 1.0
+
+
+def unused_cores(case: Case) -> float | None:
+    """Return the cores that this run, its workers included, did not keep busy; None: unknown."""
+    used, cores = case.readings.get("cpu_cores"), case.hardware.cores
+    return cores - statistics.median(used) if used and cores is not None else None
 
 
 def workers_for(case: Case, loader: Loader) -> int:
@@ -145,13 +152,20 @@ def keep_samples(loader: Loader | None) -> list[Remedy]:
     ]
 
 
-def read_ahead() -> Remedy:
-    """Return the remedy that reads in worker processes."""
-    return Remedy(
-        text="read ahead in worker processes",
-        effort="option",
-        technique="loader-workers",
-    )
+def read_ahead(loader: Loader) -> list[Remedy]:
+    """Return the remedy that reads in worker processes; none where the technique has no use.
+
+    It leaves alone who has workers already, streams, and what is cut from memory (rule D3).
+    """
+    if loader.kind != "DataLoader" or loader.workers or loader.iterable or loader.in_memory:
+        return []
+    return [
+        Remedy(
+            text="read ahead in worker processes",
+            effort="option",
+            technique="loader-workers",
+        )
+    ]
 
 
 def costs(

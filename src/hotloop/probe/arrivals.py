@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrivals"]
 
+_IMPORTLIB = "<frozen importlib._bootstrap>"
+
 
 class Arrivals:
     """A finder that finds nothing itself; it wraps what the others find."""
@@ -63,6 +65,9 @@ class Arrivals:
             if (then := self._waiting.pop(name, None)) is not None:
                 then()
 
+        # What Python leaves out of the traceback of a failing import: importlib's own frames, if
+        # no other stands between them (remove_importlib_frames in CPython's Python/import.c).
+        exec_module.__code__ = exec_module.__code__.replace(co_filename=_IMPORTLIB)
         loader.exec_module = exec_module
         return spec
 

@@ -40,6 +40,7 @@ class Call:
     events: tuple[Any, Any] | None = None  # on a card
     output: Any = None  # autograd's node of the first output; dropped when the pass is folded
     requires: bool = False  # the first output requires a gradient
+    made: int = 0  # numbers in it
     autocast: str | None = None
     checkpointed: bool = False
 
@@ -94,6 +95,7 @@ class Calls:
         first = next(tensors(output), None)
         if first is not None:
             call.output, call.requires = first.grad_fn, first.requires_grad
+            call.made = first.numel()
         self._own += _clock() - ended
 
     def take(self) -> list[Call]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from hotloop.probe.frames import is_own
+from hotloop.probe.frames import is_own, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,8 +38,7 @@ def _scopes() -> Iterator[dict[str, Any]]:
     frame = sys._getframe(1)
     while frame is not None:
         if is_own(frame.f_code.co_filename):
-            yield frame.f_locals
-            yield frame.f_globals
+            yield names(frame)
         frame = frame.f_back  # type: ignore[assignment]
     main = sys.modules.get("__main__")
     if main is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections import Counter
 from types import CodeType
 from typing import Any
@@ -13,15 +14,25 @@ from hotloop.core.finding import Place
 from hotloop.core.observed import Loader
 from hotloop.probe.frames import is_own
 
-__all__ = ["loader", "model", "nbytes", "optimizer", "own_code", "scaler", "scheduler", "whole"]
+__all__ = [
+    "loader",
+    "model",
+    "nbytes",
+    "optimizer",
+    "own_code",
+    "sampler_of",
+    "scaler",
+    "scheduler",
+    "whole",
+]
 
 
 def own_code(thing: Any) -> Place | None:
     """Return where a function or class is written, if that is the project's own code."""
     code = getattr(getattr(inspect.unwrap(thing), "__func__", thing), "__code__", None)
     if isinstance(code, CodeType):
-        own = is_own(code.co_filename)
-        return Place(file=code.co_filename, line=code.co_firstlineno) if own else None
+        own, file = is_own(code.co_filename), os.path.abspath(code.co_filename)
+        return Place(file=file, line=code.co_firstlineno) if own else None
     return _own_class(thing) if isinstance(thing, type) else None
 
 
@@ -31,7 +42,7 @@ def _own_class(cls: Any) -> Place | None:
         file = inspect.getsourcefile(cls)
         if file is None or not is_own(file):
             return None
-        return Place(file=file, line=inspect.findsource(cls)[1] + 1)
+        return Place(file=os.path.abspath(file), line=inspect.findsource(cls)[1] + 1)
     except (OSError, TypeError):  # built in, or its source is gone
         return None
 
@@ -51,7 +62,7 @@ def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
     """Return a DataLoader's settings; what only use can tell is left open."""
     from torch.utils.data import IterableDataset, TensorDataset
 
-    data, sampler = whole(loader.dataset), _sampler(loader)
+    data, sampler = whole(loader.dataset), sampler_of(loader)
     iterable = isinstance(data, IterableDataset)
     getitem = getattr(type(data), "__iter__" if iterable else "__getitem__", None)
     collate = loader.collate_fn
@@ -74,7 +85,7 @@ def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
         sampler=type(sampler).__name__,
         in_order=getattr(loader, "in_order", True),
         iterable=iterable,
-        worker_info=_asks_for_worker(data) if iterable else None,
+        worker_info=_divides(loader, data) if iterable else None,
         vectorised=hasattr(data, "__getitems__"),
         in_memory=True if isinstance(data, TensorDataset) else None,
         dataset_bytes=nbytes(data.tensors) if isinstance(data, TensorDataset) else None,
@@ -90,7 +101,7 @@ def whole(data: Any) -> Any:
     return data
 
 
-def _sampler(loader: Any) -> Any:
+def sampler_of(loader: Any) -> Any:
     """Return what decides the order; the sampler of a batch sampler that was handed in."""
     batches = loader.batch_sampler
     while hasattr(batches, "batch_sampler"):  # Accelerate's shard of one
@@ -118,9 +129,30 @@ def _length(thing: Any) -> int | None:
         return None
 
 
-def _asks_for_worker(data: Any) -> bool | None:
+def _divides(loader: Any, data: Any, depth: int = 3) -> bool | None:
+    """Whether a stream, or one that it reads, asks for its worker's number.
+
+    None where that cannot be read, or a worker_init_fn may divide it.
+    """
+    from torch.utils.data import IterableDataset
+
+    if loader.worker_init_fn is not None:
+        return None
+    kind: Any = type(data)
+    asks = _asks(kind)
+    inner = getattr(data, "__dict__", {}).values() if depth and asks is False else ()
+    read = [part for part in inner if isinstance(part, IterableDataset)]
+    answers = [_divides(loader, part, depth - 1) for part in read]
+    return next((answer for answer in answers if answer is not False), asks)
+
+
+@functools.lru_cache(maxsize=256)
+def _asks(cls: Any) -> bool | None:
+    """Whether a file the class is written in does, be it in a function beside the class."""
+    base = ("torch", "collections", "typing", "builtins")  # torch's own text speaks of it too
+    mine = [kind for kind in cls.__mro__ if kind.__module__.partition(".")[0] not in base]
     try:
-        return "get_worker_info" in inspect.getsource(type(data))
+        return any("get_worker_info" in "".join(inspect.findsource(kind)[0]) for kind in mine)
     except (OSError, TypeError):
         return None
 

@@ -33,7 +33,7 @@ def modules(doors: Doors) -> None:
     tape, listener, module_class = doors.tape, doors.listener, torch.nn.Module
     plain = module_class.__call__
 
-    def looked_at(module: Any, *args: Any, **kwargs: Any) -> Any:
+    def looked_at(module: Any, /, *args: Any, **kwargs: Any) -> Any:
         doors.guarded(listener.inside, module, args, kwargs)
         output = plain(module, *args, **kwargs)
         doors.guarded(listener.left, module, output)
@@ -66,6 +66,12 @@ def modules(doors: Doors) -> None:
     known = plain.__code__.co_code == _known_call.__code__.co_code
     doors.replace(module_class, "__call__", call if known else call_other)
 
+    def off() -> None:
+        nonlocal thread
+        thread = 0  # nobody's: what still calls these doors passes through them
+
+    doors.off.append(off)
+
 
 def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Do what nn.Module.__call__ does in torch 2.13; it is only compared with."""
@@ -80,11 +86,14 @@ def _outermost(doors: Doors, plain: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
     mark, listener, with_grad = doors.tape.mark, doors.listener, torch.is_grad_enabled
+    is_tracing = torch._C._get_tracing_state
     numbers = doors._numbers
 
     def outermost(run: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
         try:
             number = numbers.get(id(module))
+            if (number is None or doors.look) and is_tracing() is not None:
+                return run(*args, **kwargs)  # torch.jit.trace sees each operation of ours
             if number is None:
                 number = doors.number_of(module, listener.root)
             grad = with_grad()
@@ -98,7 +107,8 @@ def _outermost(doors: Doors, plain: Callable[..., Any]) -> Callable[..., Any]:
                 doors.timed(kind)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             doors.failed(error)
-            return run(*args, **kwargs)
+            call = doors.around.get(id(module))  # techniques stay in all the same
+            return run(*args, **kwargs) if call is None else call(plain, module, args, kwargs)
         doors.inside = True
         try:
             output = run(*args, **kwargs) if call is None else call(plain, module, args, kwargs)

@@ -77,6 +77,12 @@ def loaders(doors: Doors) -> None:
     old_next = doors.replace(base, "__next__", functools.wraps(base.__next__)(next_batch))
     _asking(doors, dataloader.DataLoader)
 
+    def off() -> None:
+        nonlocal thread
+        thread = 0
+
+    doors.off.append(off)
+
 
 def _asking(doors: Doors, cls: Any) -> None:
     """Tell of each new loader, and when an iterator of one is asked for."""
@@ -120,15 +126,12 @@ def backward(doors: Doors) -> None:
                     doors.timed(8)
             except Exception as error:  # noqa: BLE001 - kept, and told in the report
                 doors.failed(error)
-                return old(*args, **kwargs)
+                return run(args, kwargs)
             if doors.look:
                 doors.guarded(doors.listener.loss, _first(args, kwargs))
             before, doors.inside = doors.inside, True  # what a checkpoint runs again is no new pass
             try:
-                if doors.through is not None and old is plain:
-                    tensors = args[0] if args else kwargs.pop("tensors")
-                    return doors.through(old, tensors, args[1:], kwargs)
-                result = old(*args, **kwargs)
+                result = old(*args, **kwargs) if doors.through is None else run(args, kwargs)
             finally:
                 doors.inside = before
                 mark(_clock() << BITS | 9)
@@ -140,12 +143,36 @@ def backward(doors: Doors) -> None:
                     doors.guarded(doors.listener.stepped)
             return result
 
+        def run(args: Any, kwargs: Any) -> Any:
+            if doors.through is None or old is not plain:
+                return old(*args, **kwargs)
+            tensors = args[0] if args else kwargs.pop("tensors")
+            return doors.through(old, tensors, args[1:], kwargs)
+
         unseen(backward)
+        unseen(run)
         return backward
 
     plain = torch.autograd.backward
-    doors.replace(torch.autograd, "backward", door(plain))
-    doors.replace(torch.autograd, "grad", door(torch.autograd.grad))
+    for name in ("backward", "grad"):
+        new = door(getattr(torch.autograd, name))
+        doors.replace(torch.autograd, name, new)
+        _tell_torchscript(new, f"aten::{name}")
+
+    def off() -> None:
+        nonlocal thread
+        thread = 0
+
+    doors.off.append(off)
+
+
+def _tell_torchscript(function: Any, operator: str) -> None:
+    """Have it take a door for the operator behind it: it knows functions by their identity."""
+    try:
+        from torch.jit._builtins import _register_builtin
+    except ImportError:  # a torch without it
+        return
+    _register_builtin(function, operator)
 
 
 def optimizers(doors: Doors) -> None:
@@ -157,7 +184,10 @@ def optimizers(doors: Doors) -> None:
     numbers = doors._numbers
 
     def before(stepped: Any, args: Any, kwargs: Any) -> None:
-        if is_compiling() or _me() != thread:
+        if is_compiling():
+            return
+        if _me() != thread:
+            doors.elsewhere = True
             return
         try:
             number = numbers.get(id(stepped))

@@ -2,12 +2,14 @@
 
 A door marks the tape and, when it is asked to look, tells the listener. Nothing here waits for a
 device, and every function that Dynamo could trace returns at once while it compiles (PROBE 2: a
-hook without that recompiles the model at every step). A hook of ours that fails takes all doors
-out, and the script goes on.
+hook without that recompiles the model at every step). A hook of ours that fails ends observing: all
+doors are taken down, but where techniques stand in them, and the script goes on.
 """
 
 from __future__ import annotations
 
+import weakref
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hotloop.probe.tape import NUMBERS, Code, Tape
@@ -81,6 +83,7 @@ class Doors:
         self.look = False  # call the listener at batches, forward passes and losses
         self.wake = 1  # call `listener.stepped` when so many updates have been made
         self.updates = 0
+        self.elsewhere = False  # another thread steps an optimizer, and is left alone
         self.by_hand = True  # no optimizer was built: backward passes count as updates
         self.fault: BaseException | None = None
         self.inside = False  # an outermost module is running
@@ -90,16 +93,20 @@ class Doors:
         self.through: Callable[..., Any] | None = None  # runs the backward passes
         self.timed: Callable[[int], None] | None = None  # told the codes of calls: probe/card.py
         self.arrivals = False  # tell of each outermost module's first call with gradients
+        self.needed = False  # techniques work through the doors: they stay when observing ends
         self._arrived: set[int] = set()
-        self._replaced: list[tuple[Any, str, Any]] = []
+        self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, before, ours
         self._hooks: list[Any] = []
+        self.off: list[Callable[[], None]] = []  # have a door of ours do nothing any more
         self._numbers: dict[int, int] = {}  # id of optimizers and outermost modules -> number
 
     def failed(self, error: BaseException) -> None:
-        """Take the doors out: hotloop's own code failed, and the script must not notice."""
+        """End observing: hotloop's own code failed, and the script must not notice."""
         if self.fault is None:
             self.fault = error
-            self.take_down()
+            self.tape.close()
+            if not self.needed:
+                self.take_down()
 
     def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
         """Call the listener; its failure is ours alone, and so is its time. Returns None then."""
@@ -125,16 +132,28 @@ class Doors:
         self._hooks.append(thing)
 
     def replace(self, owner: Any, name: str, new: Any) -> Any:
-        """Set owner.name and return what was there; `take_down` puts it back."""
+        """Set owner.name and return what was there; `take_down` puts it back.
+
+        A function of a module says then that it is from there, as pickle wants it.
+        """
         old = getattr(owner, name)
+        if isinstance(owner, ModuleType):
+            new.__module__, new.__qualname__ = owner.__name__, name
         own = owner.__dict__.get(name, ABSENT) if isinstance(owner, type) else old
-        self._replaced.append((owner, name, own))
+        self._replaced.append((owner, name, own, new))
         setattr(owner, name, new)
         return old
 
     def take_down(self) -> None:
-        """Put everything back."""
-        for owner, name, old in reversed(self._replaced):
+        """Put everything back, but where somebody has put something else since.
+
+        That one calls ours, which does nothing any more but call what it stands before.
+        """
+        for off in self.off:
+            off()
+        for owner, name, old, ours in reversed(self._replaced):
+            if owner.__dict__.get(name) is not ours:
+                continue
             if old is ABSENT:
                 delattr(owner, name)
             else:
@@ -164,13 +183,20 @@ class Doors:
         if number is None:
             answer = self.guarded(ask, thing)
             number = self._numbers[id(thing)] = LAST if answer is None else min(answer, LAST)
+            _when_gone(thing, self._numbers.pop, id(thing), None)
         return number
 
     def arrive(self, module: Any) -> None:
         """Tell once that an outermost module runs with gradients."""
         if id(module) not in self._arrived:
             self._arrived.add(id(module))
+            _when_gone(module, self._arrived.discard, id(module))
             self.guarded(self.listener.arriving, module)
+
+
+def _when_gone(thing: Any, call: Callable[..., Any], *args: Any) -> None:
+    """Call it when `thing` is no more: its id may be another's then."""
+    weakref.finalize(thing, call, *args).atexit = False
 
 
 def unseen(function: Any, *, below: bool = False) -> Any:

@@ -154,8 +154,7 @@ def _digest(item: Any, depth: int = 3) -> Any:
         return tuple(_digest(part, depth - 1) for part in item[:_EACH])
     if depth and isinstance(item, dict):
         return tuple(_digest(part, depth - 1) for part in list(item.values())[:_EACH])
-    if hasattr(item, "tobytes") and hasattr(item, "nbytes"):
-        return (
-            item.tobytes() if item.nbytes < 1 << 16 else item.ravel()[:: item.size // 512].tobytes()
-        )
+    if hasattr(item, "tobytes") and hasattr(item, "ravel"):
+        every = 1 if item.nbytes < 1 << 16 else item.size // 512  # 0 of few large records
+        return item.ravel()[:: max(1, every)].tobytes()
     return item if isinstance(item, int | float | str | bytes | bool) else None

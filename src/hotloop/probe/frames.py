@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dis
 import functools
+import inspect
 import os
 import sys
 import sysconfig
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core.finding import Place
 from hotloop.core.observed import Frame
@@ -14,7 +16,7 @@ from hotloop.core.observed import Frame
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["framework", "here", "is_own", "shown", "spot", "walk"]
+__all__ = ["framework", "here", "is_own", "names", "shown", "spot", "walk"]
 
 DEEPEST = 120  # frames of a stack that are walked
 INNERMOST = 12  # of them that are shown; further out, what is the project's own or called by it
@@ -22,6 +24,7 @@ _HOTLOOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = tuple(
     os.path.join(path, "")
     for path in {
+        sysconfig.get_path("scripts"),  # what started us: bin/hotloop is on every stack
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
         *(os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib")),
     }
@@ -34,6 +37,7 @@ _FRAMEWORKS = {  # Trainer works through Accelerate, Lightning's through Fabric:
     "/lightning_fabric/": "fabric",
     "/accelerate/": "accelerate",
 }
+_ASKS = {"locals", "vars", "dir", "eval", "exec"}  # what gives a function its names as a dict
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
@@ -56,6 +60,32 @@ def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
             found.append((code, frame.f_lineno))
         frame = frame.f_back
     return tuple(found)
+
+
+def names(frame: FrameType) -> dict[str, Any]:
+    """Return what a frame's names stand for, its own and the global ones.
+
+    Up to Python 3.12 a function's `f_locals` is a copy that stays with the frame and keeps alive
+    what the function has let go: it is emptied again, and not asked for where the function may have
+    such a copy of its own in hand.
+    """
+    code, found = frame.f_code, dict(frame.f_globals)
+    if sys.version_info >= (3, 13) or not code.co_flags & inspect.CO_OPTIMIZED:
+        return found | dict(frame.f_locals)
+    if _asks(code):
+        return found
+    snapshot = frame.f_locals
+    found |= snapshot
+    snapshot.clear()
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _asks(code: CodeType) -> bool:
+    """Whether a function may have asked for its names as a dict."""
+    return not _ASKS.isdisjoint(code.co_names) and any(
+        step.opname == "LOAD_GLOBAL" and step.argval in _ASKS for step in dis.get_instructions(code)
+    )
 
 
 def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:

@@ -39,6 +39,7 @@ class Layer:
     biased: bool = False  # a convolution with a bias
     product: bool = False  # a linear layer or a convolution
     within_attention: bool = False  # its weights are used by nn.MultiheadAttention itself
+    terms: int | None = None  # products that are summed for one number of its output; None: unknown
 
     @property
     def numbers(self) -> int:
@@ -80,6 +81,7 @@ def _layer(name: str, module: Any, place: Place | None, within_attention: bool) 
     from torch.nn.modules.conv import _ConvNd
 
     convolution, norm = isinstance(module, _ConvNd), isinstance(module, _BatchNorm)
+    product = convolution or isinstance(module, nn.Linear)
     return Layer(
         name=name,
         kind=type(module).__name__,
@@ -96,8 +98,27 @@ def _layer(name: str, module: Any, place: Place | None, within_attention: bool) 
         features=module.out_channels if convolution else module.num_features if norm else None,
         norm=norm,
         biased=convolution and module.bias is not None,
-        product=convolution or isinstance(module, nn.Linear),
+        product=product,
         within_attention=within_attention,
+        terms=_terms(module) if product else None if _has_matrix(module) else 0,
+    )
+
+
+def _terms(module: Any) -> int | None:
+    lazy = getattr(module, "has_uninitialized_params", None)
+    if getattr(module, "transposed", False) or (lazy is not None and lazy()):
+        return None
+    return int(module.weight[0].numel())
+
+
+def _has_matrix(module: Any) -> bool:
+    """Whether it may multiply by weights of its own in a way that is not known here."""
+    from torch import nn
+
+    looks_up = isinstance(module, nn.Embedding | nn.EmbeddingBag)
+    own = module._parameters.values()
+    return not looks_up and any(
+        nn.parameter.is_lazy(t) or t.dim() > 1 for t in own if t is not None
     )
 
 

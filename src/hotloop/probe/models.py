@@ -22,6 +22,7 @@ from hotloop.probe.graph import Graph, reaches
 if TYPE_CHECKING:
     from hotloop.core.case import Case
     from hotloop.core.finding import Place
+    from hotloop.core.observed import Steps
     from hotloop.probe.calls import Call
 
 __all__ = ["Models", "Seen"]
@@ -51,7 +52,7 @@ class Seen:
     passes: list[tuple[Call, ...]] = field(default_factory=list)
     attention: list[Attention] = field(default_factory=list)
     graphs: int = 0
-    needless: str | None = None
+    needless: tuple[int, ...] = ()  # modules whose backward pass would train nothing
     modes: Counter[str] = field(default_factory=Counter)
     compute: str | None = None
     output: tuple[int, ...] = ()
@@ -154,9 +155,9 @@ class Models:
         elif not any(tensor.requires_grad for tensor in tensors(given)):
             seen.needless = seen.needless or self._needless(seen, calls)
 
-    def _needless(self, seen: Seen, calls: list[Call]) -> str | None:
-        """Return the first outermost module whose backward pass would train nothing."""
-        wanted = self._wanted(seen)
+    def _needless(self, seen: Seen, calls: list[Call]) -> tuple[int, ...]:
+        """Return the outermost modules whose backward pass would train nothing."""
+        wanted, found = self._wanted(seen), dict[int, None]()
         for call in calls if wanted else ():
             layer = seen.layers.get(call.module)
             if layer is None or call.output is None or not layer.parameters or layer.holds(wanted):
@@ -164,8 +165,8 @@ class Models:
             above = seen.layers.get(calls[call.parent].module) if call.parent >= 0 else None
             outermost = above is None or above.holds(wanted)
             if outermost and not reaches(call.output, wanted):
-                return layer.name
-        return None
+                found[call.module] = None
+        return tuple(found)
 
     def _wanted(self, seen: Seen) -> set[int]:
         """Return the trainable parameters; where optimizers are known, those they hold."""
@@ -208,7 +209,13 @@ class Models:
             self._filled(model, self._seen[entry.number]) if entry.number in self._seen else model
             for entry, model in zip(built, case.models, strict=True)
         )
-        return replace(case, models=models)
+        return replace(case, models=models, steps=self._counted(case.steps))
+
+    def _counted(self, steps: Steps) -> Steps:
+        """Fill in the operations of a step, where one model is trained."""
+        trained = [seen for seen in self._seen.values() if seen.passes]
+        each = passes.flops(trained[0].passes, trained[0].layers) if len(trained) == 1 else None
+        return replace(steps, flops=each * (steps.backwards or 1.0) if each else None)
 
     def _filled(self, model: Model, seen: Seen) -> Model:
         moved = {n for n in seen.first if passes.read(seen.first[n]) != passes.read(seen.last[n])}
@@ -230,8 +237,9 @@ class Models:
             unused_parameters=passes.numbers_of(seen.layers, never, seen.called),
             unused_place=seen.unused[never[0]] if never else None,
             repeats=repeats,
-            frozen_graph=seen.needless,
-            frozen_prefix_seconds=passes.frozen_seconds(seen.passes, seen.layers, moved),
+            frozen_graph=seen.layers[seen.needless[0]].name if seen.needless else None,
+            frozen_prefix_seconds=passes.seconds_of(set(seen.needless), seen.passes)
+            or passes.frozen_seconds(seen.passes, seen.layers, moved),
             attention=tuple(_attention(seen)),
             bias_before_norm=passes.bias_before_norm(seen.passes, seen.layers),
             compute=seen.compute,

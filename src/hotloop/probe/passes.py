@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "bias_before_norm",
+    "flops",
     "frozen_seconds",
     "is_still",
     "never_called",
     "numbers_of",
     "read",
     "repeats",
+    "seconds_of",
 ]
 
 _REPEATS = 50
@@ -133,12 +135,38 @@ def frozen_seconds(
     seen: Sequence[Pass], layers: Mapping[int, Layer], moved: Iterable[int] = ()
 ) -> float | None:
     """Return the seconds per pass of all that `repeats` calls frozen; None where nothing is."""
-    frozen = _frozen(seen, layers, set(moved))
-    if not frozen:
+    return seconds_of(_frozen(seen, layers, set(moved)), seen)
+
+
+def seconds_of(modules: set[int], seen: Sequence[Pass]) -> float | None:
+    """Return the seconds per pass in these modules (id()s); None where they were not timed."""
+    if not modules:
         return None
-    each = [_seconds([call for call in calls if call.module in frozen]) for calls in seen]
+    each = [_seconds([call for call in calls if call.module in modules]) for calls in seen]
     known = [seconds for seconds in each if seconds is not None]
     return statistics.median(known) if known else None
+
+
+def flops(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> float | None:
+    """Return the floating-point operations of a pass, forward and backward: its products.
+
+    Linear layers and convolutions: two for each term, once forward, once for the weight's gradient
+    and once for the input's, where there are such. None where other layers have matrices.
+    Attention's own products and what checkpointing computes again are left out.
+    """
+    if not seen or any(layer.terms is None or layer.opaque for layer in layers.values()):
+        return None
+    return statistics.median(
+        sum(
+            2.0
+            * (layer.terms or 0)
+            * call.made
+            * (1 + call.moving + any(trains for _, _, trains in layer.parameters))
+            for call in calls
+            if (layer := layers.get(call.module)) is not None
+        )
+        for calls in seen
+    )
 
 
 def never_called(layers: Mapping[int, Layer], called: set[int], trained: set[int]) -> list[int]:

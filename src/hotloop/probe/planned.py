@@ -2,8 +2,9 @@
 
 `for epoch in range(cfg.epochs)` is known by its expression and the names in its frame; how many
 steps an epoch has is counted when the loop's variable has moved on, or is the length of the inner
-loop. Only names, attributes, numbers, arithmetic, `range` and `len` are evaluated: nothing of the
-script's is called.
+loop, or 1 where there is none. Only names, attributes, numbers, arithmetic, `range` and `len` are
+evaluated: nothing of the script's is called but a `__len__`, and so this is only for scripts that
+may be stopped early. Of others the steps are known in the end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hotloop.probe.frames import is_own
+from hotloop.probe.frames import is_own, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +50,10 @@ class Planned:
     def __init__(self) -> None:
         self._epochs: int | None = None
         self._inner: float | None = None  # updates of one turn of the outermost loop, by lengths
-        self._turns: list[tuple[Any, int]] = []  # (value of its variable, updates at first sight)
+        self._turns: list[tuple[int | str, int]] = []  # (which turn of it, updates at first sight)
+        self._numbered = False  # turns are numbers in order, so that those between two looks count
+        self._loop: tuple[str, int] | None = None  # file and line of the outermost
+        self._before = 0  # updates that were made before it: in another one, or in it the last time
 
     def stepped(self, done: int) -> None:
         """Read the loops that enclose the line now running, the outermost first."""
@@ -57,30 +61,48 @@ class Planned:
         if not loops:
             return
         (frame, outer), *inner = loops
+        turn, self._numbered = _turn(outer, frame)
+        loop = frame.f_code.co_filename, outer.lineno
+        if loop != self._loop or self._begins_again(turn):
+            self._loop, self._turns, self._before = loop, [], done - 1
+        if turn is not None and (not self._turns or self._turns[-1][0] != turn):
+            self._turns.append((turn, done))
         self._epochs = _length(outer, frame)
         lengths = [_length(loop, at) for at, loop in inner]
         known = [length for length in lengths if length]
         self._inner = functools.reduce(operator.mul, known, 1) if all(lengths) else None
-        target = outer.target if isinstance(outer, ast.For) else None
-        name = target.id if isinstance(target, ast.Name) else None
-        turn = frame.f_locals.get(name) if name else None
-        if not self._turns or self._turns[-1][0] != turn:
-            self._turns.append((turn, done))
 
     def add_to(self, case: Case) -> Case:
         """Add the planned steps, where they are known."""
         if case.planned_steps is not None or not self._epochs or not case.steps.count:
             return case
-        updates = max(1, case.steps.optimizers)
-        if len(self._turns) > 1:
-            (_, first), (_, last) = self._turns[0], self._turns[-1]
-            each = (last - first) / (len(self._turns) - 1) / updates
+        made = sum(optimizer.steps for optimizer in case.optimizers)  # those still known
+        updates = max(1.0, made / case.steps.count)
+        if (turns := self._passed()) > 0:
+            each = (self._turns[-1][1] - self._turns[0][1]) / turns / updates
         elif self._inner is not None:
             each = self._inner / max(1.0, case.steps.backwards or 1.0)
         else:
             return case
-        planned = round(self._epochs * each)
+        first = self._turns[0][0] if self._numbered and self._turns else 0
+        missed = first * each if isinstance(first, int) else 0.0
+        planned = round(max(0.0, self._before / updates - missed) + self._epochs * each)
         return replace(case, planned_steps=max(planned, case.steps.count))
+
+    def _begins_again(self, turn: int | str | None) -> bool:
+        """Whether the same loop runs anew: its turns are numbers, and this one was before."""
+        last = self._turns[-1][0] if self._turns else None
+        return self._numbered and isinstance(turn, int) and isinstance(last, int) and turn < last
+
+    def _passed(self) -> int:
+        """Return how many turns lie between the first that was seen and the last; 0: unknown."""
+        if len(self._turns) < 2:
+            return 0
+        first, last = self._turns[0][0], self._turns[-1][0]
+        if self._numbered and isinstance(first, int) and isinstance(last, int):
+            return abs(last - first)
+        # A look may miss turns as short as a step, not epochs.
+        return 0 if self._inner == 1 else len(self._turns) - 1
 
 
 def _enclosing(frame: FrameType | None) -> list[tuple[FrameType, ast.For | ast.While]]:
@@ -114,19 +136,35 @@ def _all_loops(file: str) -> tuple[ast.For | ast.While, ...]:
     return tuple(sorted(loops, key=lambda node: node.lineno))
 
 
+def _turn(loop: ast.For | ast.While, frame: FrameType) -> tuple[int | str | None, bool]:
+    """Return which turn of a loop runs, by its variable, and whether that is its number."""
+    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
+        return None, False
+    values = names(frame)
+    value = values.get(loop.target.id)
+    if type(value) not in (int, str):  # a batch, say: neither kept nor compared
+        return None, False
+    try:
+        whole = evaluated(_through(loop.iter), values)
+    except (Unknown, TypeError, ValueError, ZeroDivisionError, NotImplementedError):
+        return value, False
+    numbered = isinstance(whole, range) and value in whole
+    return (whole.index(value) if numbered else value), numbered
+
+
 def _length(loop: ast.For | ast.While, frame: FrameType) -> int | None:
     """Return how often a loop goes round; None where that cannot be told."""
-    names = {**frame.f_globals, **frame.f_locals}
+    values = names(frame)
     try:
         if isinstance(loop, ast.While):
-            return _bound(loop.test, names)
-        length = min(len(evaluated(_through(loop.iter), names)), _broken_off(loop, names))
+            return _bound(loop.test, values)
+        length = min(len(evaluated(_through(loop.iter), values)), _broken_off(loop, values))
     except (Unknown, TypeError, ValueError, ZeroDivisionError, NotImplementedError):
         return None
     return length if 0 < length <= _MOST else None
 
 
-def _broken_off(loop: ast.For, names: Mapping[str, Any]) -> int:
+def _broken_off(loop: ast.For, values: Mapping[str, Any]) -> int:
     """Return the number in `if step == max_steps: break`, or more than any loop has.
 
     A break for another reason (early stopping) is none that the author counts on.
@@ -140,16 +178,16 @@ def _broken_off(loop: ast.For, names: Mapping[str, Any]) -> int:
                     part.id for part in ast.walk(test.left) if isinstance(part, ast.Name)
                 )
                 if any(word in counter.lower() for word in _COUNTERS):
-                    bound = evaluated(test.comparators[0], names)
+                    bound = evaluated(test.comparators[0], values)
                     return bound if isinstance(bound, int) and bound > 0 else _MOST
     return _MOST
 
 
-def _bound(test: ast.expr, names: Mapping[str, Any]) -> int | None:
+def _bound(test: ast.expr, values: Mapping[str, Any]) -> int | None:
     """Return the number in `while step < max_steps`."""
     if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Lt | ast.LtE):
         return None
-    bound = evaluated(test.comparators[0], names)
+    bound = evaluated(test.comparators[0], values)
     return bound if isinstance(bound, int) and 0 < bound <= _MOST else None
 
 
@@ -162,33 +200,37 @@ def _through(node: ast.expr) -> ast.expr:
     return node
 
 
-def evaluated(node: ast.expr, names: Mapping[str, Any]) -> Any:
+def evaluated(node: ast.expr, values: Mapping[str, Any]) -> Any:
     """Return the value of a simple expression; raises Unknown for any other."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
-        if node.id not in names:
+        if node.id not in values:
             raise Unknown(node.id)
-        return names[node.id]
+        return values[node.id]
     if isinstance(node, ast.Attribute):
-        holder = evaluated(node.value, names)
+        holder = evaluated(node.value, values)
         if node.attr not in getattr(holder, "__dict__", {}):  # a property would run code
             raise Unknown(node.attr)
         return holder.__dict__[node.attr]
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        one, other = evaluated(node.left, names), evaluated(node.right, names)
+        one, other = evaluated(node.left, values), evaluated(node.right, values)
         if isinstance(one, int | float) and isinstance(other, int | float):
             return _OPERATIONS[type(node.op)](one, other)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        holder = evaluated(node.value, names)
+        holder = evaluated(node.value, values)
         if type(holder) is dict and node.slice.value in holder:
             return holder[node.slice.value]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        arguments = [evaluated(each, names) for each in node.args]
+        arguments = [evaluated(each, values) for each in node.args]
         if node.func.id == "range" and all(isinstance(each, int) for each in arguments):
             return range(*arguments)
         if node.func.id == "len" and len(arguments) == 1:
             return len(arguments[0])
-        if node.func.id == "int" and len(arguments) == 1:
+        if (
+            node.func.id == "int"
+            and len(arguments) == 1
+            and type(arguments[0]) in (int, float, str)
+        ):
             return int(arguments[0])
     raise Unknown(ast.dump(node)[:40])

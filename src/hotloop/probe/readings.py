@@ -6,6 +6,7 @@ nvidia-ml-py, which lets go of Python's lock while it waits; processes through p
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import statistics
@@ -58,9 +59,24 @@ class Readings:
         self._iterators: dict[int, weakref.ref[Any]] = {}  # number of a loader -> its newest one
         self._busy: dict[int, float] = defaultdict(float)  # CPU seconds of a loader's workers
         self._watched: dict[int, float] = defaultdict(float)  # seconds in which there were some
+        self._asked: dict[int, list[bool]] = defaultdict(list)  # whether a batch stood ready
         self._host: list[tuple[float, float]] = []  # first and last wake: wall and CPU seconds
 
     # What the host tells.
+
+    def torch_came(self) -> None:
+        """Look at the queues of loaders with workers when they are asked for a batch."""
+        from torch.utils.data import dataloader
+
+        cls: Any = dataloader._MultiProcessingDataLoaderIter
+        old, doors = cls._next_data, self._doors
+
+        def next_data(iterator: Any) -> Any:
+            if doors.look:
+                doors.quietly(self._asking, iterator)
+            return old(iterator)
+
+        doors.replace(cls, "_next_data", functools.wraps(old)(next_data))
 
     def root(self, number: int, module: Any) -> None:
         """Begin to read when the first module is called; remember its card."""
@@ -112,7 +128,12 @@ class Readings:
             readings={**case.readings, **read},
             throttle_reasons=tuple(name for name, n in self._reasons.items() if n >= often),
             loaders=tuple(
-                replace(loader, worker_cpu=self._worker_cpu(loader.key)) for loader in case.loaders
+                replace(
+                    loader,
+                    worker_cpu=self._worker_cpu(loader.key),
+                    empty=self._empty(loader.key),
+                )
+                for loader in case.loaders
             ),
             steps=replace(case.steps, main_cpu=self._host_cpu()),
             process=replace(
@@ -122,6 +143,12 @@ class Readings:
             ),
             not_checked=(*case.not_checked, *self._unread()),
         )
+
+    def _asking(self, iterator: Any) -> None:
+        ready = _is_ready(iterator)
+        number = next((n for n, ref in self._iterators.items() if ref() is iterator), None)
+        if ready is not None and number is not None:
+            self._asked[number].append(ready)
 
     # The thread.
 
@@ -177,6 +204,10 @@ class Readings:
         seconds = self._watched.get(number)
         return self._busy[number] / seconds if seconds else None
 
+    def _empty(self, number: int) -> float | None:
+        asked = self._asked.get(number)
+        return 1 - sum(asked) / len(asked) if asked else None
+
     def _host_cpu(self) -> float | None:
         if len(self._host) < 2:
             return None
@@ -228,6 +259,15 @@ def _workers(iterator: Any) -> list[int]:
         return [worker.pid for worker in getattr(iterator, "_workers", None) or () if worker.pid]
     except ValueError:  # the process object was closed
         return []
+
+
+def _is_ready(iterator: Any) -> bool | None:
+    """Whether a worker has handed over what is asked for; None: no workers, or an epoch's first."""
+    number = getattr(iterator, "_rcvd_idx", 0)
+    task = getattr(iterator, "_task_info", {}).get(number)  # worker, and a batch that came early
+    if not number or task is None:
+        return None
+    return len(task) > 1 or not iterator._data_queue.empty()
 
 
 def _below(pid: int, proc: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,8 +63,10 @@ def _kind(name: str, value: Any) -> str:
     return next((kind for part, kind in _NAMES.items() if part in lowered), "other")
 
 
-def path_of(target: Any) -> str:
-    """Return the path of what was written to: a path, or an open file."""
+def path_of(target: Any) -> str | None:
+    """Return the path of what was written to, a path or an open file; None for memory."""
+    if isinstance(target, io.BytesIO):
+        return None
     if isinstance(target, str | os.PathLike):
         return os.fspath(target)
     return str(getattr(target, "name", "unknown"))

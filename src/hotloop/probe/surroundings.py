@@ -21,14 +21,15 @@ import psutil
 
 from hotloop.core.around import Config
 from hotloop.core.env import ENV, named
-from hotloop.probe.frames import here
+from hotloop.core.finding import Place
+from hotloop.probe.frames import here, is_own
 from hotloop.probe.threads import load, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from hotloop.core.case import Case
-    from hotloop.core.finding import Place
     from hotloop.probe.doors import Doors
 
 __all__ = ["Surroundings"]
@@ -44,8 +45,9 @@ NAMES = (
     "TORCH_LOGS",
 )
 _SPEAKS = re.compile(
-    r"warning|trainable|param|lora|frozen|freez|fallback|falling back|synthetic|dummy|not found|"
-    r"failed|precision|fp16|bf16|amp|compil|flash|attention|throughput|/s\b|speed|faster|reduc|MFU",
+    r"warning|trainable|param|lora|frozen|freez|fallback|falling back|synthetic|dummy|fake |"
+    r"random |not found|failed|precision|fp16|bf16|amp|compil|flash|attention|throughput|/s\b|"
+    r"speed|faster|reduc|MFU",
     re.IGNORECASE,
 )
 MOST_LINES, MOST_FILES = 200, 500
@@ -60,7 +62,9 @@ class Surroundings:
         self._gc_began = 0
         self._pauses: list[tuple[int, int, float]] = []  # (ns, generation, seconds)
         self._lines: list[str] = []
+        self._teed: list[tuple[Any, Any]] = []  # streams, and what stands in them
         self._opened: dict[str, Place | None] = {}
+        self._failed: list[str] = []
         self._threads: list[Place] = []
         self._load = load()
         self._switches = psutil.Process().num_ctx_switches().involuntary
@@ -68,6 +72,8 @@ class Surroundings:
         self._throttled = _throttled()
         self._looking = True
         self._late_graphs: int | None = None
+        self._aids: dict[str, str] = {}  # switches that a `with` block sets, at the last look
+        self._shm: float | None = None  # the most that was used
 
     def start(self, doors: Doors, *, output: bool, files: bool) -> None:
         """Count the collector's pauses; look at lines of output and at opened files if asked to."""
@@ -85,8 +91,9 @@ class Surroundings:
         self._looking = False
         if self._collected in gc.callbacks:
             gc.callbacks.remove(self._collected)
-        for stream in (sys.stdout, sys.stderr):
-            getattr(stream, "__dict__", {}).pop("write", None)
+        for stream, writing in self._teed:
+            if stream.__dict__.get("write") is writing:  # else somebody stands before it
+                del stream.write
 
     def arrived(self, doors: Doors) -> None:
         """Note who sets numbers of threads; torch is there."""
@@ -96,11 +103,18 @@ class Surroundings:
             doors.replace(torch, name, self._noting(doors, getattr(torch, name)))
 
     def stepped(self, done: int) -> None:
-        """Count the graphs that are compiled after the first 20 steps."""
+        """Count graphs that are compiled after the first 20 steps; look at the shared memory.
+
+        Workers free what they handed over when they end, so it is looked at while they run.
+        """
+        if (used := _shm_used()) is not None:
+            self._shm = max(self._shm or 0.0, used)
+        self._aids = _aids()
         if done >= 20 and self._late_graphs is None:
             self._late_graphs = _graphs()[0]
 
     def _noting(self, doors: Doors, old: Callable[[int], None]) -> Callable[[int], None]:
+        @functools.wraps(old)
         def set_threads(number: int) -> None:
             place = doors.guarded(here)
             if place is not None:
@@ -122,10 +136,10 @@ class Surroundings:
 
     def _tee(self, stream: Any) -> None:
         try:
-            write = stream.write
-            stream.write = self._writing(write)
+            stream.write = writing = self._writing(stream.write)
         except AttributeError:  # a stream that is none of Python's: its lines are not looked at
             return
+        self._teed.append((stream, writing))
 
     def _writing(self, write: Callable[[str], int]) -> Callable[[str], int]:
         def writing(text: str) -> int:
@@ -155,9 +169,11 @@ class Surroundings:
         if not isinstance(path, str) or "r" not in str(mode):
             return
         if path not in self._opened and not path.endswith((".py", ".pyc", ".so")):
-            place = here()
+            place = _asked_by()
             if place is not None:
                 self._opened[os.path.abspath(path)] = place
+                if not os.path.exists(path):
+                    self._failed.append(os.path.abspath(path))
 
     def _throttling(self) -> float | None:
         before, now = self._throttled, _throttled()
@@ -179,7 +195,7 @@ class Surroundings:
         involuntary = psutil.Process().num_ctx_switches().involuntary - self._switches
         process = replace(
             case.process,
-            **_torch(),
+            **_torch(self._aids),
             thread_places=tuple(dict.fromkeys(self._threads)),
             environment=named(NAMES),
             gc_seconds=sum(seconds for _, _, seconds in self._pauses),
@@ -193,15 +209,29 @@ class Surroundings:
             break_reasons=reasons,
             late_graphs=max(0, graphs - self._late_graphs) if self._late_graphs is not None else 0,
             compile_seconds=case.row("compile"),
-            shm_used=_shm_used(),
+            shm_used=self._shm,
             children=len(psutil.Process().children(recursive=True)),
+            rank=ENV.rank,
             world=ENV.world,
             warnings=tuple(line for line in self._lines if "Warning" in line),
             output=tuple(self._lines[:MOST_LINES]),
             opened=tuple(opened)[:MOST_FILES],
-            failed=tuple(path for path in self._opened if not os.path.exists(path)),
+            failed=tuple(path for path in self._failed if not os.path.exists(path)),
         )
         return replace(case, process=process, configs=(*case.configs, *configs))
+
+
+def _asked_by() -> Place | None:
+    """Return the project's line a file is opened for; None where an import looks for modules."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return None
+        if is_own(file):
+            return Place(file=os.path.abspath(file), line=frame.f_lineno)
+        frame = frame.f_back
+    return None
 
 
 def _config(path: str, place: Place | None) -> Config | None:
@@ -221,24 +251,31 @@ def _graphs() -> tuple[int, int, tuple[str, ...]]:
     return counters["stats"]["unique_graphs"], sum(breaks.values()), tuple(map(str, breaks))[:10]
 
 
-def _torch() -> dict[str, Any]:
-    """Return torch's threads and switches, where torch was imported."""
+def _aids() -> dict[str, str]:
+    """Return the switches that are often on in a `with` block only."""
+    torch: Any = sys.modules["torch"]
+    return {
+        "anomaly_detection": str(torch.is_anomaly_enabled()),
+        "profiler": str(torch.autograd._profiler_enabled()),
+    }
+
+
+def _torch(aids: dict[str, str]) -> dict[str, Any]:
+    """Return torch's threads and switches, where torch was imported; `aids` as they were."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
     backends = torch.backends
     switches = {
-        "anomaly_detection": torch.is_anomaly_enabled(),
         "cuda.matmul.fp32_precision": getattr(backends.cuda.matmul, "fp32_precision", "unknown"),
         "cudnn.benchmark": backends.cudnn.benchmark,
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
-        "profiler": torch.autograd._profiler_enabled(),
     }
     return {
         "threads": torch.get_num_threads(),
         "interop": torch.get_num_interop_threads(),
-        "switches": {name: str(value) for name, value in switches.items()},
+        "switches": {**{name: str(on) for name, on in switches.items()}, **(aids or _aids())},
     }
 
 
@@ -254,6 +291,7 @@ def _throttled() -> tuple[int, int] | None:
 
 def _shm_used() -> float | None:
     try:
-        return float(psutil.disk_usage("/dev/shm").percent) / 100
+        usage = psutil.disk_usage("/dev/shm")
     except OSError:
         return None
+    return float(usage.used / usage.total) if usage.total else None

@@ -2,7 +2,7 @@
 
 A mark is one integer, nanoseconds << 11 | number << 5 | code, so that a thread that is switched in
 between can tear nothing. All judgement comes later (probe/wall.py). Marks are packed into 8
-bytes each, and observing ends when LIMIT of them are there.
+bytes each, and observing ends when LIMIT of them are there (16 a step: after 125,000 steps).
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Tape:
         self.mark = self.marks.append  # bound once: doors call it with what `now` and code give
         self.thread = threading.get_ident()
         self.started = time.perf_counter_ns()
+        self.limit = LIMIT
+        self.closed = False  # what is marked from now on is dropped
         self._packed = array("q")
         self._base = self.started
 
@@ -71,7 +73,7 @@ class Tape:
     @property
     def full(self) -> bool:
         """Whether no more marks should be collected."""
-        return len(self._packed) >= LIMIT
+        return len(self._packed) + len(self.marks) >= self.limit
 
     def pack(self) -> None:
         """Move the marks into packed memory when there are many; call between two marks."""
@@ -81,8 +83,16 @@ class Tape:
     def _pack(self) -> None:
         base = self._base << BITS
         taken = self.marks[:]
-        self._packed.extend(mark - base for mark in taken)
+        if not self.closed:
+            self._packed.extend(mark - base for mark in taken)
         del self.marks[: len(taken)]
+
+    def close(self) -> None:
+        """End observing here, though the script goes on."""
+        if not self.closed:
+            self.note(Code.END)
+            self._pack()
+            self.closed = True
 
     def read(self) -> list[tuple[int, int, int]]:
         """Return all marks as (nanoseconds since the tape's start, code, number), in order."""

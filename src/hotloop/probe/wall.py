@@ -6,17 +6,20 @@ sides leave the row open are split by the stacks that were sampled in them (prob
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hotloop.core.case import IN_STEP
+from hotloop.probe.cadence import endings
 from hotloop.probe.tape import NUMBERS, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["OWN", "Folded", "Mark", "Stretch", "fold"]
+__all__ = ["OWN", "Folded", "Mark", "Stretch", "fold", "steps_in"]
 
 Mark = tuple[int, int, int]  # nanoseconds, code, number
 OWN = "own"  # hotloop's own time: in no row
@@ -35,6 +38,7 @@ _CALLS = (Code.FORWARD, Code.EVAL, Code.SILENT)
 _DATA = (Code.NEXT, Code.ITERATE)
 _OF_LOADERS = (*_DATA, Code.BATCH, Code.ITERATE_END, Code.EXHAUSTED)
 _WAITS = (Code.WAIT, Code.COPY)  # rows of a step; elsewhere they are part of what they stand in
+_FEWEST = 10  # of what is done without gradients, before it is taken for a part of the steps
 _NO_STEP = ("evaluate", "start:", "after training:")
 # A gap looks through these at what stands behind.
 _CLEAR = (Code.SAVE, Code.COMPILE, Code.OWN, *_WAITS)
@@ -62,8 +66,9 @@ class Folded:
     pieces: list[tuple[int, int, str]] = field(default_factory=list)  # (start, end, row)
     steps: list[dict[str, float]] = field(default_factory=list)  # of each whole step: its rows
     ends: list[int] = field(default_factory=list)  # ns, of every step, the first included
+    made: list[int] = field(default_factory=list)  # updates until each of `ends`
     how: str = "none"
-    optimizers: int = 0
+    optimizers: int = 0  # of the step that has most
     updates: Counter[int] = field(default_factory=Counter)  # of each optimizer
     backwards: list[int] = field(default_factory=list)  # per step
     stretches: list[Stretch] = field(default_factory=list)
@@ -71,61 +76,60 @@ class Folded:
     evaluates: set[int] = field(default_factory=set)
     waits: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     first_waits: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    last_waits: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
     epochs: Counter[int] = field(default_factory=Counter)  # of each loader
     roots: Counter[tuple[int, str]] = field(default_factory=Counter)  # (module, how) -> calls
+
+    def steps_after(self, updates: int) -> int:
+        """Return how many steps are over after so many updates of whatever optimizer."""
+        return bisect_right(self.made, updates)
 
 
 def fold(marks: Sequence[Mark]) -> Folded:
     """Return rows, steps and evaluations of a tape whose marks are in the order of time."""
-    found = _folded(marks, acts=False)
-    return _folded(marks, acts=True) if _acts(found) else found
-
-
-def _folded(marks: Sequence[Mark], *, acts: bool) -> Folded:
     found = Folded()
-    kinds = _kinds(marks, found, acts=acts)
-    ends = _step_ends(marks, kinds, found)
-    _walk(marks, kinds, ends, found)
+    kinds = _kinds(marks)
+    _of_loaders(marks, kinds, found)
+    ends = _step_ends(marks, found)
+    _evaluations(marks, kinds, ends, found)
+    _walk(marks, kinds, set(ends), found)
     _loaders(marks, found)
     return found
 
 
-def _acts(found: Folded) -> bool:
-    """Whether what looks like evaluations is the model choosing actions, as agents do.
-
-    Single forward passes without gradients, one for three steps or more.
-    """
-    single = [stretch for stretch in found.stretches if stretch.batches == 1]
-    return len(single) >= max(10, len(found.ends) / 3, 0.9 * len(found.stretches))
+def steps_in(marks: Sequence[Mark]) -> int:
+    """Return how many steps a tape has so far, as `fold` counts them."""
+    return len(_step_ends(marks, Folded()))
 
 
-def _kinds(marks: Sequence[Mark], found: Folded, *, acts: bool) -> list[str]:
-    """Say of each mark whether it belongs to training or to an evaluation ("" for neither).
-
-    With `acts`, forward passes without gradients are part of the training.
-    """
+def _kinds(marks: Sequence[Mark]) -> list[str]:
+    """Say of each mark whether it belongs to training or to an evaluation ("" for neither)."""
     graded = {n for _, code, n in marks if code == Code.FORWARD}
     unfinished = _unfinished(marks)
     kinds = [""] * len(marks)
     learns = False  # a backward pass follows before the next batch or update
+    trained = set[int]()  # modules whose call in training mode feeds that backward pass
     ended = {}
     for at in range(len(marks) - 1, -1, -1):
         _, code, number = marks[at]
         if code == Code.BACKWARD:
             learns, kinds[at] = True, "train"
-        elif code in (Code.UPDATE_END, Code.NEXT, Code.ITERATE):
-            learns = False if code != Code.UPDATE_END else learns
+            trained.clear()
+        elif code in (Code.NEXT, Code.ITERATE):
+            learns = False
         elif code - 1 in _CALLS:
             opening = code - 1
-            evaluates = opening == Code.EVAL and (number in graded or not learns) and not acts
-            trains = learns or acts or at > unfinished
+            evaluates = opening == Code.EVAL and (number in graded or not learns)
+            evaluates |= opening == Code.SILENT and number in trained
+            if opening == Code.FORWARD:
+                trained.add(number)
+            trains = learns or at > unfinished
             ended[number] = "evaluate" if evaluates or not trains else "train"
             kinds[at] = ended[number]
         elif code in _CALLS:
             kinds[at] = ended.get(number, "train")
         if code in (Code.BACKWARD_END, Code.UPDATE, Code.UPDATE_END):
             kinds[at] = "train"
-    _of_loaders(marks, kinds, found)
     return kinds
 
 
@@ -141,22 +145,29 @@ def _unfinished(marks: Sequence[Mark]) -> int:
 
 
 def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
-    """Say of each epoch of each loader what it feeds: what is called after its batches."""
+    """Say of each epoch of each loader what it feeds: what is called on its batches."""
     epoch: dict[int, int] = defaultdict(int)
     votes: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     owner: list[tuple[int, int] | None] = []
     last: tuple[int, int] | None = None
+    first = next((at for at, (_, code, _) in enumerate(marks) if code == Code.BACKWARD), len(marks))
+    early = {number for _, code, number in marks[:first] if code == Code.BATCH}
+    scored = 0  # calls without gradients on the last batch, in a row
     for at, (_, code, number) in enumerate(marks):
         if code == Code.ITERATE:
             epoch[number] += 1
         data = code in _OF_LOADERS
         owner.append((number, epoch[number]) if data else None)
         if code == Code.BATCH:
-            last = (number, epoch[number])
-        elif code == Code.EXHAUSTED:
+            last, scored = (number, epoch[number]), 0
+        elif code in (Code.EXHAUSTED, Code.UPDATE_END):
             last = None
         elif code in _CALLS and last is not None:
             votes[last][kinds[at]] += 1
+            scored += kinds[at] == "evaluate"
+            if kinds[at] == "train" and last[0] in early:  # they chose what of it to train on
+                votes[last]["evaluate"] -= scored
+                scored = 0
     decided = {key: count.most_common(1)[0][0] for key, count in votes.items()}
     for at, key in enumerate(owner):
         if key is not None:
@@ -164,21 +175,66 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
             (found.trains if kinds[at] == "train" else found.evaluates).add(key[0])
 
 
-def _step_ends(marks: Sequence[Mark], kinds: Sequence[str], found: Folded) -> set[int]:
-    """Return the marks that end a step: the rarest optimizer's, or backward passes without one."""
-    counts = Counter(number for _, code, number in marks if code == Code.UPDATE_END)
-    found.optimizers, found.updates = len(counts), counts
-    if counts:
-        found.how = "optimizer"
-        rare = min(counts.values())
-        last = [n for _, code, n in marks if code == Code.UPDATE_END and counts[n] == rare][-1:]
-        ends = {
-            at for at, (_, code, n) in enumerate(marks) if code == Code.UPDATE_END and n in last
-        }
-    else:
-        ends = {at for at, (_, code, _) in enumerate(marks) if code == Code.BACKWARD_END}
-        found.how = "backward" if ends else "none"
-    return ends
+def _step_ends(marks: Sequence[Mark], found: Folded) -> list[int]:
+    """Return the marks that end a step: optimizers' updates, or backward passes without any."""
+    updates = [at for at, (_, code, _) in enumerate(marks) if code == Code.UPDATE_END]
+    numbers = [marks[at][2] for at in updates]
+    found.updates, found.how = Counter(numbers), "optimizer"
+    if not updates:
+        updates = [at for at, (_, code, _) in enumerate(marks) if code == Code.BACKWARD_END]
+        numbers = [0] * len(updates)
+        found.how = "backward" if updates else "none"
+    last, most = endings(numbers)
+    found.optimizers = most if found.updates else 0
+    found.made = [index + 1 for index in last]
+    return [updates[index] for index in last]
+
+
+def _evaluations(
+    marks: Sequence[Mark], kinds: list[str], ends: Sequence[int], found: Folded
+) -> None:
+    """Find the evaluations; what the steps themselves do without gradients is training after all.
+
+    An agent acts, hard examples are looked for: such calls become training in `kinds`.
+    """
+    stretches: list[tuple[list[int], Stretch]] = []
+    inside: list[int] = []
+    for at, kind in enumerate([*kinds, "train"]):
+        if kind == "evaluate":
+            inside.append(at)
+        elif kind == "train" and inside:
+            until = marks[min(at, len(marks) - 1)][0]
+            step = bisect_right(ends, inside[0])
+            stretches.append((inside, _stretch([marks[each] for each in inside], until, step)))
+            inside = []
+    part = set(_in_steps([stretch for _, stretch in stretches], len(ends)))
+    for inside, stretch in stretches:
+        if stretch not in part:
+            found.stretches.append(stretch)
+        else:
+            for at in inside:
+                kinds[at] = "train"
+
+
+def _in_steps(stretches: Sequence[Stretch], steps: int) -> list[Stretch]:
+    """Return what looks like evaluations and is part of the steps.
+
+    It reads no loader of its own, and nearly every step begins with it, the first one too; or it
+    is a single call, in one of three steps or more, or at no fixed distance (an agent that acts by
+    chance too). What comes after each step is an evaluation.
+    """
+    own = [stretch for stretch in stretches if stretch.loader is None]
+    among = {stretch.step for stretch in own}
+    if len(among - {0, steps}) >= max(_FEWEST, 0.9 * (steps - 1)):
+        if 0 not in among:
+            return []
+        # As much after the last step: what came before the first was an evaluation too.
+        if own[-1].step < steps or own[-1].batches != own[0].batches:
+            return [stretch for stretch in own if stretch.step < steps]
+    single = [stretch for stretch in own if stretch.batches == 1]
+    between = Counter(after.step - one.step for one, after in pairwise(single))
+    often = len(single) >= steps / 3 or max(between.values(), default=0) < len(single) / 2
+    return single if len(single) >= _FEWEST and often else []
 
 
 def _row(code: int, kind: str) -> str:
@@ -196,14 +252,12 @@ class _Walk:
         self.open: list[tuple[int, str, int]] = []  # (code, row, number), innermost last
         self.step: dict[str, float] = defaultdict(float)
         self.before: tuple[int, str] | None = None  # last mark that a gap goes by: code, kind
-        self.evaluation: list[int] | None = None  # indices of its marks
         self.backwards = 0
 
 
 def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Folded) -> None:
     after = _next_solid(marks)
     state = _Walk()
-    stretch: list[int] = []
     for at, (time, code, number) in enumerate(marks):
         if at:
             row = state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[at])
@@ -224,16 +278,9 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
             _close(state.open, Code.NEXT if code == Code.EXHAUSTED else code - 1, number)
         if code & ~1 not in _CLEAR:
             state.before = (code, kinds[at])
-        if kinds[at] == "evaluate":
-            stretch.append(at)
-        elif kinds[at] == "train" and stretch:
-            found.stretches.append(_stretch(marks, stretch, time, found))
-            stretch = []
         state.backwards += code == Code.BACKWARD
         if at in ends:
             _end_step(found, state, time)
-    if stretch:
-        found.stretches.append(_stretch(marks, stretch, marks[-1][0], found))
 
 
 def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
@@ -298,8 +345,7 @@ def _end_step(found: Folded, state: _Walk, time: int) -> None:
     state.backwards = 0
 
 
-def _stretch(marks: Sequence[Mark], at: Iterable[int], until: int, found: Folded) -> Stretch:
-    inside = [marks[index] for index in at]
+def _stretch(inside: Sequence[Mark], until: int, step: int) -> Stretch:
     calls = [code for _, code, _ in inside if code in _CALLS]
     loaders = [number for _, code, number in inside if code in _DATA and number < NUMBERS - 1]
     start = inside[0][0]
@@ -307,7 +353,7 @@ def _stretch(marks: Sequence[Mark], at: Iterable[int], until: int, found: Folded
         start=start,
         end=until,
         seconds=(until - start) * _NS,
-        step=len(found.ends),
+        step=step,
         batches=len(calls),
         loader=loaders[0] if loaders else None,
         with_grad=any(code != Code.EVAL for code in calls),
@@ -327,8 +373,8 @@ def _loaders(marks: Sequence[Mark], found: Folded) -> None:
             fresh[number] = (time - starting.pop(number, time)) * _NS
         elif code == Code.NEXT:
             asked[number] = time
-        elif code == Code.EXHAUSTED:
-            asked.pop(number, None)
+        elif code == Code.EXHAUSTED and number in asked:
+            found.last_waits[number].append((time - asked.pop(number)) * _NS)
         elif code == Code.BATCH and number in asked:
             wait = (time - asked.pop(number)) * _NS
             if number in fresh:

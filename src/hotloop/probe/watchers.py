@@ -7,6 +7,7 @@ from typing import Any
 from hotloop.probe.batches import Batches
 from hotloop.probe.habits import Habits
 from hotloop.probe.models import Models
+from hotloop.probe.ranks import Ranks
 
 __all__ = ["watchers"]
 
@@ -14,4 +15,4 @@ __all__ = ["watchers"]
 def watchers(host: Any) -> list[Any]:
     """Return the watchers of a script host. Batches come first: models ask what came again."""
     batches = Batches(host)
-    return [batches, Models(host, batches.again), Habits(host)]
+    return [batches, Models(host, batches.again), Habits(host), Ranks(host)]

@@ -125,7 +125,8 @@ def _most(finding: Finding) -> str:
 
 def _fine(case: Case) -> str:
     if not case.steps.count:
-        return "no optimizer step was seen, so its speed could not be judged"
+        where = " in the main thread" if case.steps.how == "another thread" else ""
+        return f"no optimizer step was seen{where}, so its speed could not be judged"
     compute = case.share(*COMPUTE)
     said = f"nothing worth changing: compute takes {compute:.0%}"
     rest = max(case.wall.keys() - {*COMPUTE}, key=case.row, default="")
@@ -181,8 +182,9 @@ def pace(case: Case) -> str:
 
 
 def speed(step_time: Measurement) -> str:
-    """Return steps per second, where a step takes a known time above 0."""
-    return f"{1 / step_time.median:.3g} steps/s"
+    """Return steps per second in three digits, where a step takes a known time above 0."""
+    rate = float(f"{1 / step_time.median:.3g}")
+    return f"{rate:,.0f} steps/s" if rate >= 1000 else f"{rate:.3g} steps/s"
 
 
 def reading(seen: Measurement | str) -> str:

@@ -7,31 +7,36 @@ Says so when: MFU is above 100 %, TFLOP/s are above the device's dense peak, or 
 Stays silent when: the peak is unknown and nothing was timed.
 Remedy: time whole steps, with torch.cuda.synchronize() before each reading of the clock.
 Numbers: nothing.
-Seen: golden case only.
+Seen: examples/planted/boasted_speed.py.
 Source: core/cards.py for the peaks, each with its citation; twofold is ours.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import statistics
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import count
+from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
+    from hotloop.core.finding import Place
 
 __all__ = ["RULE"]
 
 TWICE = 2.0
 _NUMBER = r"(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>[kKM]?)"
-_MFU = re.compile(r"\bMFU\b[^\d\n]{0,6}" + _NUMBER, re.IGNORECASE)
-_FLOPS = re.compile(_NUMBER + r"\s*TFLOPS?\b", re.IGNORECASE)
-_TOKENS = re.compile(_NUMBER + r"\s*(?:tok|tokens)\s*(?:/|per )\s*s", re.IGNORECASE)
-_SAMPLES = re.compile(_NUMBER + r"\s*(?:samples|examples|images)\s*(?:/|per )\s*s", re.IGNORECASE)
+_UNITS = {  # as they are printed
+    "% MFU": r"\bMFU\b",
+    "TFLOP/s": r"TFLOPS?\b",
+    "tokens/s": r"(?:tok|tokens)\s*(?:/|per )\s*s",
+    "samples/s": r"(?:samples|examples|images)\s*(?:/|per )\s*s",
+}
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "tf32"}
 
 
@@ -44,10 +49,12 @@ def judge(case: Case) -> Finding | None:
             rule=RULE.label,
             claim=f"the script prints {count(printed)} {what}, {why}",
             severity="warn",
+            places=_printing(case, what),
             evidence={"printed": f"{count(printed)} {what}", "bound": f"{count(bound)} {what}"},
             remedies=[
                 Remedy(
-                    text="time whole steps, with torch.cuda.synchronize() before the clock is read",
+                    text="time whole steps, from one batch to the next"
+                    + ", with torch.cuda.synchronize() before the clock is read" * case.on_card,
                     effort="code edit",
                 )
             ],
@@ -63,24 +70,39 @@ def _claims(case: Case) -> list[tuple[str, float | None, float | None, str]]:
     tokens = per_second * (case.steps.tokens or 0.0) or None
     samples = per_second * (case.steps.samples or 0.0) or None
     return [
-        ("% MFU", _printed(case, _MFU), 100.0, "above what any device can do"),
-        ("TFLOP/s", _printed(case, _FLOPS), peak, f"above the dense peak of {case.hardware.name}"),
+        ("% MFU", _printed(case, "% MFU"), 100.0, "above what any device can do"),
+        ("TFLOP/s", _printed(case, "TFLOP/s"), peak, f"above the peak of {case.hardware.name}"),
         *(
             (
-                f"{what}/s",
-                _printed(case, pattern),
+                what,
+                _printed(case, what),
                 TWICE * seen if seen else None,
                 f"and {count(seen or 0.0)} were measured",
             )
-            for what, pattern, seen in (
-                ("tokens", _TOKENS, tokens),
-                ("samples", _SAMPLES, samples),
-            )
+            for what, seen in (("tokens/s", tokens), ("samples/s", samples))
         ),
     ]
 
 
-def _printed(case: Case, pattern: re.Pattern[str]) -> float | None:
+def _printing(case: Case, what: str) -> list[Place]:
+    """Return the first call of the project's code that is given a text with the unit."""
+    unit = re.compile(_UNITS[what], re.IGNORECASE)
+    return [
+        module.place(call)
+        for module in parse(case.sources).modules
+        for call in ast.walk(module.tree)
+        if isinstance(call, ast.Call)
+        if any(
+            isinstance(text, ast.Constant) and unit.search(str(text.value))
+            for text in ast.walk(call)
+        )
+    ][:1]
+
+
+def _printed(case: Case, what: str) -> float | None:
+    unit = _UNITS[what]
+    order = unit + r"[^\d\n]{0,6}" + _NUMBER if what == "% MFU" else _NUMBER + r"\s*" + unit
+    pattern = re.compile(order, re.IGNORECASE)
     scale = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6}
     found = [
         float(hit["number"].replace(",", "")) * scale[hit["unit"]]

@@ -5,7 +5,7 @@ Says so when: four fifths of the letters agree, in order.
 Stays silent when: the file has the other key too.
 Remedy: spell it as the code does.
 Numbers: training: the setting is in effect from then on.
-Seen: golden case only.
+Seen: examples/planted/asked_in_vain.py.
 Source: one of the five projects; difflib's ratio, cutoff 0.8 ours.
 """
 

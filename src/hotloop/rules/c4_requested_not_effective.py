@@ -6,7 +6,7 @@ Says so when: the two disagree.
 Stays silent when: what is in effect is unknown, or nobody reads the key (C1).
 Remedy: look where the value is lost; or take the setting out.
 Numbers: nothing by itself.
-Seen: golden case only.
+Seen: examples/planted/asked_in_vain.py.
 Source: four of the five projects (attention, compile, packing or workers asked for in vain).
 """
 

@@ -6,7 +6,7 @@ Says so when: a warning says that something is ignored or has no effect. A note,
 Stays silent when: nothing of it is there; an argument that is the default already does no harm.
 Remedy: the new name, or nothing at all.
 Numbers: nothing, but where an ignored argument was meant.
-Seen: golden case only.
+Seen: examples/planted/asked_in_vain.py.
 Source: the warnings of torch 2.13 itself.
 """
 

@@ -5,7 +5,7 @@ Says so when: rule D1 speaks, less than half of the time is computing, and 1 MB/
 Stays silent when: little is read, or the processes compute (D6, D7).
 Remedy: the data on a local disk, in few large files, or in the page cache.
 Numbers: bitwise the same.
-Seen: golden case only.
+Seen: examples/planted/disk_bound.py.
 Source: gpuprof and SageMaker's IOBottleneck rule; 1 MB/s, to tell reading from sleeping, is ours.
 """
 

@@ -6,7 +6,7 @@ Says so when: the first third read three times as much as the last or more, and 
 Stays silent when: less than 1 MB/s was read.
 Remedy: nothing, or reading the files once before the start.
 Numbers: nothing.
-Seen: golden case only.
+Seen: examples/planted/disk_cold.py.
 Source: gpuprof for the threefold; 1.2 times is ours.
 """
 

@@ -6,7 +6,7 @@ Says so when: the second epoch or a later one is reached, the cache fills 40 % o
 Stays silent when: later epochs read from memory.
 Remedy: fewer bytes: a smaller format, 16 bits, smaller pictures; or shards read in order.
 Numbers: bitwise the same with another container; other formats may round.
-Seen: golden case only.
+Seen: golden case only; it takes data as large as 40 % of the memory, which no small script writes.
 Source: gpuprof.
 """
 

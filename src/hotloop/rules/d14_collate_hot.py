@@ -5,7 +5,7 @@ Says so when: they are 20 % of the wait or more, more than reading takes, and 2 
 Stays silent when: the data lie in memory and are cut one by one (D4).
 Remedy: one allocation and one copy per sample, or a worker process that collates.
 Numbers: bitwise the same.
-Seen: golden case only.
+Seen: examples/planted/loader_python_collate.py.
 Source: hotloop.
 """
 

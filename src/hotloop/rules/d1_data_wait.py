@@ -3,8 +3,10 @@
 Looks at: the wall time between asking for a batch and having it, of loaders and of the script's own
     functions that make batches.
 Says so when: it is 5 % of the wall time or more; 10 % is a warning, 20 % critical.
-Stays silent when: worker processes or the card hide the reading.
-Remedy: the rules below D1 name the cause; without one, worker processes are the first thing to try.
+Stays silent when: worker processes or the card hide the reading, or batches are made by hand and
+    one line of that is a finding of its own (H19).
+Remedy: the rules below D1 name the cause; without one, worker processes are the first thing to try,
+    and where there are some, a look at what the reading does without them.
 Numbers: nothing by itself.
 Seen: examples/slow/slow_getitem, examples/slow/overthreaded_cpu.
 Source: TensorBoard's profiler plugin and TraceML for the row, hotloop for the thresholds.
@@ -15,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
+from hotloop.judging.lines import hot_line
 from hotloop.judging.waiting import (
     costs,
     feeding,
@@ -29,6 +32,7 @@ from hotloop.rules.base import Needs, Rule
 if TYPE_CHECKING:
     from hotloop.core.case import Case
     from hotloop.core.finding import Finding
+    from hotloop.core.observed import Loader
 
 __all__ = ["RULE"]
 
@@ -38,8 +42,9 @@ def judge(case: Case) -> Finding | None:
     if not waits_for_data(case):
         return None
     seconds, loader = case.row("data wait"), feeding(case)
+    if (loader is None or loader.kind == "hand-made") and hot_line(case) is not None:
+        return None  # H19 names the line
     measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
-    by_hand = loader is None or loader.kind == "hand-made"
     return costs(
         case,
         RULE.label,
@@ -50,15 +55,24 @@ def judge(case: Case) -> Finding | None:
             "data wait": f"{seconds:.1f} s of {case.seconds:.1f} s",
             **({"with the same batches replayed": f"{measured:.2f}x"} if measured else {}),
         },
-        remedies=[
-            Remedy(
-                text="make the batches in a torch.utils.data.DataLoader with num_workers=1 or more",
-                effort="code edit",
-            )
-            if by_hand
-            else read_ahead(),
-        ],
+        remedies=_remedies(loader),
     )
+
+
+def _remedies(loader: Loader | None) -> list[Remedy]:
+    """Return what to try before more is known."""
+    if loader is None or loader.kind == "hand-made":
+        text = "make a batch with less work; where it does not depend on the model, a DataLoader "
+        text += "with num_workers=1 makes it beside the loop"
+        return [Remedy(text=text, effort="code edit")]
+    if loader.workers:
+        text = "let the doctor look with num_workers=0 once: it then names the line that reads"
+        return [Remedy(text=text)]
+    return read_ahead(loader) or [
+        Remedy(text="num_workers=1 reads beside the loop")
+        if loader.iterable
+        else Remedy(text="cut each batch at once, not sample by sample", effort="code edit")
+    ]
 
 
 RULE = Rule(

@@ -1,11 +1,11 @@
 """The shared memory through which workers hand over batches is nearly full.
 
-Looks at: the used share of /dev/shm, in a run with worker processes.
+Looks at: the most of /dev/shm that was used after a step, in a run with worker processes.
 Says so when: it is above 80 %; above 95 % is critical, the next batch may end the run.
 Stays silent when: no loader has workers.
-Remedy: a larger /dev/shm, or another way to share.
+Remedy: a larger /dev/shm, or fewer batches in it; both of torch's sharing strategies use it.
 Numbers: nothing.
-Seen: golden case only.
+Seen: examples/planted/loader_small_shm.py, in a /dev/shm of 64 MB.
 Source: https://docs.pytorch.org/docs/stable/multiprocessing.html#sharing-strategies (2026-11).
 """
 
@@ -39,10 +39,6 @@ def judge(case: Case) -> Finding | None:
         remedies=[
             Remedy(text=f"prefetch_factor=1 or num_workers={max(1, loader.workers // 2)}"),
             Remedy(text="docker run --shm-size=8g, or mount -o remount,size=8G /dev/shm"),
-            Remedy(
-                text='torch.multiprocessing.set_sharing_strategy("file_system")',
-                effort="code edit",
-            ),
         ],
     )
 

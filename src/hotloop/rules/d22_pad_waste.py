@@ -5,7 +5,7 @@ Says so when: 20 % of the positions are padding, and their part of the time is 2
 Stays silent when: rows have one length, or several are packed into one.
 Remedy: batches of rows of similar length, or packed rows.
 Numbers: the order of the samples changes; packing changes what a batch is as well.
-Seen: examples/slow/accelerate/pad_to_max, examples/blind/polarity_attention.
+Seen: examples/slow/accelerate/pad_to_max.py, examples/blind/polarity_attention.
 Source: Hugging Face's group_by_length for the remedy; hotloop for the thresholds.
 """
 

@@ -1,12 +1,13 @@
 """Epochs are so short that starting each one takes a good part of the time.
 
-Looks at: the time of an epoch's steps, and what its first batch waits longer than another.
-Says so when: of three epochs or more each takes less than 2 s, and the starts cost 5 % of the wall
-    time or more.
+Looks at: the time of an epoch's steps, what its first batch waits longer than another, and the
+    wait at its end.
+Says so when: of three epochs or more each takes less than 2 s, and starts and ends cost 5 % of the
+    wall time or more.
 Stays silent when: the loader is started once.
 Remedy: one long epoch in place of many short ones.
 Numbers: the order of the samples changes.
-Seen: golden case only.
+Seen: examples/planted/loader_tiny_epochs.py.
 Source: the five projects (one started its workers for each epoch of 25 rows); thresholds ours.
 """
 
@@ -38,13 +39,14 @@ def judge(case: Case) -> Finding | None:
     epoch = sum(map(case.row, IN_STEP)) / loader.iterations
     usual = statistics.median(steady(loader) or [0.0])
     start = max(0.0, statistics.median(loader.first_waits) - usual)
+    start += statistics.median(loader.last_waits or [0.0])
     seconds = start * loader.iterations
     if epoch >= SHORT or case.part(seconds) < MATTERS:
         return None
     return costs(
         case,
         RULE.label,
-        f"an epoch takes {moment(epoch)}, and {moment(start)} of it to start",
+        f"an epoch takes {moment(epoch)}, and {moment(start)} of it to start and end",
         seconds,
         places=place_of(loader),
         evidence={

@@ -6,7 +6,7 @@ Says so when: rule D1 speaks, 90 % of them were equal to the first reading, and 
 Stays silent when: reading draws random numbers, or there was one epoch.
 Remedy: keep the samples: in memory, or in a file that is mapped.
 Numbers: bitwise the same.
-Seen: examples/slow/accelerate/slow_getitem, examples/slow/hf/slow_getitem.
+Seen: examples/slow/accelerate/slow_getitem.py, examples/slow/hf/slow_getitem.py.
 Source: the five projects (one parsed and tokenised its rows in each of 3 epochs); 90 % is ours.
 """
 

@@ -81,7 +81,7 @@ def _remedies(case: Case, loader: Loader | None) -> list[Remedy]:
             ),
         ]
     if not loader.workers and workers_for(case, loader):
-        found.append(read_ahead())
+        found += read_ahead(loader)
     once = "do it once in __init__, so that __getitem__ only indexes"
     return [*found, Remedy(text=once, effort="code edit")]
 

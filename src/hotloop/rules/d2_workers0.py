@@ -59,7 +59,7 @@ def judge(case: Case) -> Finding | None:
             "cores": f"{case.hardware.cores or 1:g}",
         },
         remedies=[
-            read_ahead(),
+            *read_ahead(loader),
             Remedy(text=f"DataLoader(..., num_workers={workers}, persistent_workers=True); {same}"),
         ],
     )

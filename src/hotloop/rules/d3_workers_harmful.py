@@ -5,7 +5,7 @@ Says so when: there are workers, the data lie in memory and the loop waits 5 % o
 Stays silent when: a sample costs 20 us or more to read.
 Remedy: num_workers=0, and whole batches cut at once.
 Numbers: bitwise the same where reading draws no random numbers.
-Seen: golden case only.
+Seen: examples/planted/loader_tiny_epochs.py.
 Source: measured for RULES: 439k samples/s without, 109k with 2 workers, 860k with __getitems__ and
     1,228k by slicing (2 cores, torch 2.13); https://github.com/pytorch/pytorch/pull/181501.
 """

@@ -6,7 +6,7 @@ Says so when: the data lie in memory, torch's default collate stacks the samples
 Stays silent when: the data set has __getitems__, a collate function of its own, or costly samples.
 Remedy: index with the whole batch's indices; the order and the samples stay.
 Numbers: bitwise the same.
-Seen: golden case only.
+Seen: examples/planted/stacked_rows.py.
 Source: measured for RULES: 439k samples/s one by one, 1,228k by slicing (2 cores, torch 2.13).
 """
 

@@ -1,11 +1,11 @@
-"""The worker processes keep every core busy, so more of them cannot help.
+"""The worker processes and the loop keep every core busy, so more workers cannot help.
 
-Looks at: the cores the workers kept busy against those this process may use (affinity and quota).
-Says so when: rule D1 speaks and they are 90 % of the cores or more.
+Looks at: the cores this run kept busy against those it may use (affinity and quota).
+Says so when: rule D1 speaks, they are 90 % of the cores or more, and most of that is the workers'.
 Stays silent when: cores are free (D6).
 Remedy: cheaper samples: read once and keep, a faster format, or the transformation on the card.
 Numbers: bitwise the same where samples are kept; other decoders and the card round differently.
-Seen: golden case only.
+Seen: examples/planted/loader_full_cores.py.
 Source: gpuprof, and SageMaker's CPUBottleneck rule (90 %).
 """
 
@@ -14,7 +14,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
-from hotloop.judging.waiting import costs, feeding, keep_samples, place_of, waits_for_data
+from hotloop.judging.waiting import (
+    costs,
+    feeding,
+    keep_samples,
+    place_of,
+    unused_cores,
+    waits_for_data,
+)
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-FULL = 0.90  # of the cores
+FULL, MOST = 0.90, 0.50  # of the cores, by the whole run and by the workers
 
 
 def judge(case: Case) -> Finding | None:
@@ -31,13 +38,14 @@ def judge(case: Case) -> Finding | None:
     loader, cores = feeding(case), case.hardware.cores
     if loader is None or not loader.worker_cpu or cores is None or not waits_for_data(case):
         return None
-    if loader.worker_cpu < FULL * cores:
+    unused = unused_cores(case)
+    if unused is None or unused > (1 - FULL) * cores or loader.worker_cpu < MOST * cores:
         return None
     return costs(
         case,
         RULE.label,
-        f"{loader.workers} workers keep {loader.worker_cpu:.1f} of {cores:g} cores busy and the "
-        "loop still waits: more of them cannot help",
+        f"{loader.workers} workers keep {loader.worker_cpu:.1f} of {cores:g} cores busy, the loop "
+        "has the rest and still waits: more workers cannot help",
         case.row("data wait"),
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
         remedies=[

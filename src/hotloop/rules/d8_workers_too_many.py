@@ -5,7 +5,7 @@ Says so when: there are more workers than cores. A note where the loop does not 
 Stays silent when: the quota is unknown.
 Remedy: num_workers below the number of cores; one core is the loop's own.
 Numbers: bitwise the same where reading draws no random numbers; else the random stream changes.
-Seen: golden case only.
+Seen: examples/planted/loader_tiny_epochs.py.
 Source: torch's own warning reads sched_getaffinity and not cpu.max, so it is silent in containers
     (torch/utils/data/dataloader.py, 2.13).
 """
@@ -50,6 +50,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.LOADER,),
+    under="D1",
     weight=1,
     numerics="training",
 )

@@ -5,7 +5,7 @@ Says so when: there is at least one. It is a note: a little memory and time.
 Stays silent when: such convolutions have bias=False.
 Remedy: bias=False.
 Numbers: training; the function is the same, but initial values are drawn in another order.
-Seen: golden cases only.
+Seen: examples/planted/conv_habits.py.
 Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("Disable bias for
     convolutions directly followed by a batch norm")
 """

@@ -8,7 +8,7 @@ Stays silent when: nothing is compiled, or what is compiled stays.
 Remedy: torch.compile(dynamic=True) or mark_dynamic, padding to few lengths; take the named call out
     of the compiled part.
 Numbers: rounding.
-Seen: golden cases only.
+Seen: examples/planted/compiled_lengths.py.
 Source: https://docs.pytorch.org/docs/stable/torch.compiler_troubleshooting.html; tlparse
 """
 
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import duration
+from hotloop.judging.idioms import compiling
+from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def judge(case: Case) -> Finding | None:
         rule=RULE.label,
         claim=claim,
         severity="warn" if limit or process.late_graphs else "note",
+        places=compiling(parse(case.sources)),
         evidence={
             "compiling": duration(seconds),
             **{f"break {at}": why for at, why in enumerate(process.break_reasons[:3], 1)},

@@ -6,7 +6,7 @@ Says so when: compiling takes 10 % of the run. It tells what a step must get fas
 Stays silent when: it takes less, or nobody knows how long the run is.
 Remedy: leave torch.compile out of short runs, or keep compiled kernels between runs.
 Numbers: rounding; uncompiled code rounds at other places.
-Seen: golden cases only.
+Seen: examples/planted/compiled_lengths.py.
 Source: hotloop; 11-24 s for a gain of 4-9 % on two cores (page of compile).
 """
 
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from hotloop.core.finding import WARN, Remedy
 from hotloop.core.units import duration, moment
 from hotloop.judging.costing import costing, whole_run
+from hotloop.judging.idioms import compiling
+from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -44,8 +46,9 @@ def judge(case: Case) -> Finding | None:
         of=whole,
         rule=RULE.label,
         claim=f"compiling takes {duration(seconds)}, {seconds / whole:.0%} of the run: it {pays}",
+        places=compiling(parse(case.sources)),
         remedies=[
-            Remedy(text="leave torch.compile out, and compare", technique="compile"),
+            Remedy(text="leave torch.compile out, and compare", effort="code edit"),
             Remedy(text="set TORCHINDUCTOR_CACHE_DIR to a folder that stays", effort="option"),
         ],
     )

@@ -6,7 +6,7 @@ Stays silent when: memory is used, or unknown. What the peak would be without it
     here: try it, or look at `hotloop train`'s forecast for its recipes.
 Remedy: gradient_checkpointing=False (popular stacks have it on), or selective checkpointing.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/planted/checkpointed.py.
 Source: measured: full checkpointing takes 1.36 of the step time in float32 on a CPU (page of
     activation-checkpointing); 21 % is what others measured.
 """
@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
 from hotloop.judging.costing import costing
+from hotloop.judging.syntax import calls, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
-    from hotloop.core.finding import Finding
+    from hotloop.core.finding import Finding, Place
 
 __all__ = ["RULE"]
 
 ROOM = 0.40  # of the memory
+CALLS = ("checkpoint", "checkpoint_sequential", "gradient_checkpointing_enable")
 
 
 def judge(case: Case) -> Finding | None:
@@ -47,13 +49,25 @@ def judge(case: Case) -> Finding | None:
         min(forward, case.row("backward")),
         rule=RULE.label,
         claim=f"activation checkpointing is on, and {peak / memory:.0%} of the memory is used",
-        places=[model.place] if model.place else [],
+        places=asked(case) or ([model.place] if model.place else []),
         evidence={"backward to forward": f"{ratio:.1f}, about 2 without it"} if ratio else {},
         remedies=[
-            Remedy(text="model.gradient_checkpointing_disable(), and look at the peak"),
+            Remedy(
+                text="call the block itself in place of checkpoint(block, x), or "
+                "model.gradient_checkpointing_disable(), and look at the peak"
+            ),
             Remedy(text="or keep what is costly: selective checkpointing", effort="code edit"),
         ],
     )
+
+
+def asked(case: Case) -> list[Place]:
+    """Return the calls of the project that checkpoint."""
+    return [
+        module.place(call)
+        for module in parse(case.sources).modules
+        for call in calls(module.tree, *CALLS)
+    ]
 
 
 RULE = Rule(

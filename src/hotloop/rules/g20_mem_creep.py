@@ -6,7 +6,7 @@ Says so when: a loss that was not detached is added up or kept in a list (a note
 Stays silent when: memory stays, and losses are kept with .item() or .detach().
 Remedy: total += loss.detach(), or .item() where the device is the CPU.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/planted/kept_losses.py.
 Source: thresholds of TraceML's memory creep; https://docs.pytorch.org/docs/stable/notes/faq.html
     ("My model reports cuda runtime error(2): out of memory")
 """

@@ -5,7 +5,7 @@ Says so when: torch sees a card and no model is on it; or there is a driver, and
 Stays silent when: the models are on the card, or there is none.
 Remedy: model.to("cuda"), and the batches; or a CUDA build of torch.
 Numbers: rounding; a card sums in another order, and its random numbers are others.
-Seen: golden cases only.
+Seen: golden cases only; not yet seen on a card: it needs one, or its driver.
 Source: hotloop
 """
 

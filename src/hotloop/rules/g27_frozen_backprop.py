@@ -1,12 +1,14 @@
-"""The backward pass goes through frozen layers at the model's beginning, for gradients nobody uses.
+"""The backward pass goes through layers at the model's beginning that nothing trains.
 
-Looks at: a frozen first part whose output still requires a gradient, and its forward time.
+Looks at: a first part whose output requires a gradient though no optimizer holds its parameters,
+    and its forward time.
 Says so when: going back through it, which takes about as long as forward, is 5 % of the backward
     pass and 2 % of the wall time.
-Stays silent when: the frozen part runs under no_grad, or nothing before it requires a gradient.
-Remedy: with torch.no_grad(): around the frozen part; no requires_grad on its input.
+Stays silent when: that part runs under no_grad, its parameters require no gradient, or the model's
+    input requires one.
+Remedy: requires_grad_(False) on its parameters, or with torch.no_grad(): around it.
 Numbers: bitwise the same for what is trained.
-Seen: golden cases only.
+Seen: examples/planted/head_only.py.
 Source: hotloop; one product of the two in a layer's backward pass is left where weights are frozen.
 """
 
@@ -28,7 +30,7 @@ OF_BACKWARD = 0.05
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the forward time of the frozen part for its backward time."""
+    """Take the forward time of that part for its backward time."""
     model = next((m for m in case.models if m.frozen_graph and m.frozen_prefix_seconds), None)
     if model is None:
         return None
@@ -40,12 +42,12 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         rule=RULE.label,
-        claim=f"the backward pass goes through {model.frozen_graph}, which is frozen: "
+        claim=f"the backward pass goes through {model.frozen_graph}, which nothing trains: "
         f"{case.part(seconds):.0%} of the time",
         places=[model.place] if model.place else [],
         remedies=[
-            Remedy(text="with torch.no_grad(): around the frozen part", effort="code edit"),
-            Remedy(text="its input must not require a gradient", effort="code edit"),
+            Remedy(text=f"model.{model.frozen_graph}.requires_grad_(False)", effort="code edit"),
+            Remedy(text="or with torch.no_grad(): around its call", effort="code edit"),
         ],
     )
 
@@ -53,7 +55,7 @@ def judge(case: Case) -> Finding | None:
 RULE = Rule(
     id="G27",
     name="frozen_backprop",
-    title="The backward pass goes through frozen layers",
+    title="The backward pass goes through layers that nothing trains",
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL),

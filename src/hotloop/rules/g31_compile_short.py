@@ -7,7 +7,7 @@ Stays silent when: the length of the run is unknown, it is compiled already, or 
     the host (compiling can give more then).
 Remedy: leave it uncompiled.
 Numbers: none.
-Seen: examples/slow/accelerate/evaluation_bound, examples/slow/accelerate/pad_to_max.
+Seen: examples/slow/accelerate/evaluation_bound.py, examples/slow/accelerate/pad_to_max.py.
 Source: page of compile: 11-24 s on two cores, gains of 14-45 % by others on sm86 to sm120.
 """
 

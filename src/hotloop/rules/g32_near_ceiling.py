@@ -1,11 +1,11 @@
 """The steps compute nearly as fast as this machine multiplies matrices.
 
-Looks at: the FLOP/s of the steps against the products measured on this machine.
+Looks at: the FLOP/s of the steps against matrix products measured on this machine (--ceilings).
 Says so when: they reach 80 % of it.
-Stays silent when: the ceiling was not measured, or is far.
+Stays silent when: the ceiling was not measured or is far, or nobody knows what a step computes.
 Remedy: none in the kernels: fewer operations (padding, frozen parts), another dtype, another card.
 Numbers: none.
-Seen: golden cases only.
+Seen: examples/planted/large_products.py.
 Source: hotloop
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
-from hotloop.judging.costing import DTYPES, flop_rate
+from hotloop.judging.costing import compute_dtype, flop_rate
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ LEAST = 0.80  # of the measured speed
 
 def judge(case: Case) -> Finding | None:
     """Compare with the measured products."""
-    rate = flop_rate(case)
-    model = next((model for model in case.models if model.role == "train"), None)
-    dtype = DTYPES.get((model.compute if model else None) or "float32", "fp32")
+    rate, dtype = flop_rate(case), compute_dtype(case)
     ceiling = case.hardware.measured.get(dtype)
     if rate is None or ceiling is None or rate < LEAST * ceiling.median:
         return None
@@ -51,6 +49,6 @@ RULE = Rule(
     title="Computation is near its ceiling",
     page=__doc__ or "",
     judge=judge,
-    needs=(Needs.STEPS, Needs.MODEL),
+    needs=(Needs.STEPS, Needs.MODEL, Needs.CEILINGS),
     kind="not worth it",
 )

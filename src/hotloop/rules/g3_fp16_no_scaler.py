@@ -7,7 +7,7 @@ Stays silent when: bfloat16 or float32 is used, or the scaler works.
 Remedy: bfloat16 where the device has it; else GradScaler, and a smaller learning rate where it
     keeps overflowing.
 Numbers: training; gradients that underflow to zero no longer do, steps that were lost are made.
-Seen: golden cases only.
+Seen: examples/planted/half_precision.py.
 Source: https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling
 """
 

@@ -7,7 +7,7 @@ Says so when: attention so written takes 10 % of the wall time; the backward pas
 Stays silent when: scaled_dot_product_attention does it, or it takes less.
 Remedy: torch.nn.functional.scaled_dot_product_attention; attn_implementation="sdpa".
 Numbers: rounding; the same sum in another order.
-Seen: golden cases only.
+Seen: examples/planted/masked_tokens.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
     threshold as gpuprof's. On short sequences in bfloat16 on a CPU the written-out form is faster
     (page of sdpa): measure.
@@ -32,6 +32,12 @@ __all__ = ["RULE"]
 
 LEAST = 0.10
 PRODUCTS = ("matmul", "bmm", "einsum", "baddbmm")
+WRITTEN = Remedy(
+    text="torch.nn.functional.scaled_dot_product_attention(q, k, v), with is_causal=True in place "
+    "of a causal mask",
+    effort="code edit",
+)
+SWITCHED = Remedy(text='attn_implementation="sdpa" for a model of transformers', technique="sdpa")
 
 
 def judge(case: Case) -> Finding | None:
@@ -54,14 +60,7 @@ def judge(case: Case) -> Finding | None:
         claim=f"attention written out takes {share:.0%} of the time",
         places=[at.place for at in sites],
         evidence={"in the forward pass": f"{seconds:.2f} s of {forward:.2f} s"},
-        remedies=[
-            Remedy(
-                text="torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)",
-                effort="code edit",
-                technique="sdpa",
-            ),
-            Remedy(text='attn_implementation="sdpa" for a model of transformers'),
-        ],
+        remedies=[WRITTEN, SWITCHED] if sites and inside else [WRITTEN if sites else SWITCHED],
     )
 
 

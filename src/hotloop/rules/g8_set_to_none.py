@@ -7,7 +7,7 @@ Remedy: zero_grad() without the argument.
 Numbers: bitwise the same where each parameter gets a gradient at each step; else training: a
     parameter without a gradient is left out of the step, so momentum and weight decay skip it
     (parameters differed by 6e-2).
-Seen: golden cases only.
+Seen: examples/planted/conv_habits.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
 """
 

@@ -5,7 +5,7 @@ Says so when: there are some and evaluating takes 2 % of the wall time.
 Stays silent when: evaluation stands under no_grad or inference_mode, or takes no time.
 Remedy: with torch.inference_mode(): around the loop, or @torch.inference_mode() on the function.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/planted/kept_losses.py.
 Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
 """
 

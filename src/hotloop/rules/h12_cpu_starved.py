@@ -5,7 +5,7 @@ Says so when: others keep half a core busy, or 5 % of the quota's periods were t
 Stays silent when: neither is so. More threads than cores are another cause, and D9's.
 Remedy: stop what else runs, ask for more cores, or set fewer threads.
 Numbers: none; but times measured meanwhile hold only while it lasts.
-Seen: examples/slow/accelerate/evaluation_bound, examples/slow/accelerate/pad_to_max.
+Seen: examples/slow/accelerate/evaluation_bound.py, examples/slow/accelerate/pad_to_max.py.
 Source: hotloop; https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.stat, nr_throttled)
 """
 

@@ -7,7 +7,7 @@ Stays silent when: the rows share the excess, as with a busy machine (H12), or w
     it (D5, D19). The first twentieth of the steps is warming up and left out.
 Remedy: look at the row and the line that are named.
 Numbers: none by looking.
-Seen: golden cases only.
+Seen: examples/planted/steps_now_and_then.py.
 Source: SageMaker's StepOutlier (ten outliers) and gpuprof (p99 above twice the median).
 """
 
@@ -79,5 +79,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
+    yields_to=("H18",),
     numerics="bitwise",
 )

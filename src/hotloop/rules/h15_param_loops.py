@@ -8,7 +8,7 @@ Stays silent when: they take less, or stand outside the loop.
 Remedy: torch._foreach_ operations, torch.nn.utils.clip_grad_norm_ and get_total_norm,
     torch.optim.swa_utils.AveragedModel, an optimizer of torch.optim.
 Numbers: bitwise the same for updates (foreach does the same operations), rounding for norms.
-Seen: golden cases only.
+Seen: examples/planted/moving_average.py.
 Source: hotloop; https://docs.pytorch.org/docs/stable/optim.html (foreach)
 """
 

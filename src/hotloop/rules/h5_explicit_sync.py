@@ -6,7 +6,7 @@ Stays silent when: they are rare enough to cost nothing, or there is no card for
     return at once then.
 Remedy: leave them out. empty_cache gives memory back that the next step asks for again, slowly.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/planted/left_over.py.
 Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management; one of the five
     projects recommends empty_cache in the loop.
 """
@@ -52,7 +52,7 @@ def judge(case: Case) -> Finding | None:
         seconds,
         rule=RULE.label,
         claim=f"{named or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
-        places=[found.place for found in sites],
+        places=[found.place for found in sites if seconds_at(case, [found])],
         remedies=[
             Remedy(text="take the calls out of the loop: torch reuses memory", effort="code edit"),
             Remedy(text="or make them once per epoch", effort="code edit"),

@@ -1,12 +1,12 @@
 """A switch that helps to find errors is on, and slows every operation down.
 
 Looks at: anomaly detection, CUDA_LAUNCH_BLOCKING, a profiler that never stops, deterministic
-    algorithms, TORCH_LOGS, as they stand in the running process; the code for their place.
+    algorithms, TORCH_LOGS, as they stand while the steps run; the code for their place.
 Says so when: one of them is on: a warning for the first three, a note for the others.
 Stays silent when: none is, or it is one that costs nothing on this device.
 Remedy: take it out, or put it behind a --debug option.
 Numbers: bitwise the same; without deterministic algorithms rounding.
-Seen: golden cases only.
+Seen: examples/planted/left_over.py.
 Source: https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection ("only for debugging");
     https://docs.pytorch.org/docs/stable/notes/cuda.html (CUDA_LAUNCH_BLOCKING)
 """

@@ -6,7 +6,7 @@ Says so when: together they take 5 % of the wall time or more.
 Stays silent when: they take less, or the time after the step goes elsewhere.
 Remedy: log every N steps, plot at the end of an epoch, or let a thread write.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/planted/log_every_step.py.
 Source: hotloop; a figure drawn at each step took most of the time in one measured script.
 """
 

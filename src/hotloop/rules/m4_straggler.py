@@ -6,7 +6,7 @@ Says so when: the slowest takes 10 % longer than the median (critical from 20 %)
 Stays silent when: all are alike, or no row explains it.
 Remedy: look at the named row on the named process: its data, its card, its cores.
 Numbers: none by looking.
-Seen: golden cases only.
+Seen: examples/planted/first_rank_late.py.
 Source: thresholds of TraceML.
 """
 
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import WARN, Remedy, by_share
 from hotloop.core.units import moment
-from hotloop.judging.costing import costing
+from hotloop.judging.costing import costing, hot_path
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case
-    from hotloop.core.finding import Finding
+    from hotloop.core.finding import Finding, Place
 
 __all__ = ["RULE"]
 
@@ -51,9 +51,15 @@ def judge(case: Case) -> Finding | None:
         rule=RULE.label,
         claim=f"process {slowest} takes {moment(late)} longer for each step than the others, "
         f"which wait: {row}",
+        places=_lines(case, row) if slowest == case.process.rank else [],
         evidence={"own work": ", ".join(moment(seconds) for seconds in own)},
         remedies=[Remedy(text=f"look at {row} of process {slowest}: data, card, cores")],
     )
+
+
+def _lines(case: Case, row: str) -> list[Place]:
+    stacks = [stack for stack in case.stacks if stack.row == row]
+    return hot_path(case, stacks) if stacks else []
 
 
 RULE = Rule(

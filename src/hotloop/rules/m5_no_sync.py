@@ -6,7 +6,7 @@ Says so when: a DistributedDataParallel model makes several backward passes per 
 Stays silent when: it does, or a framework does the loop.
 Remedy: with model.no_sync(): around all backward passes but the last.
 Numbers: rounding; sums are formed in another order.
-Seen: golden cases only.
+Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
 

@@ -6,7 +6,7 @@ Says so when: it is on and every parameter gets its gradient.
 Stays silent when: some do not, or it is off.
 Remedy: find_unused_parameters=False, the default.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
 

@@ -5,7 +5,7 @@ Says so when: a shuffling one was started more than once and set_epoch was never
 Stays silent when: it is called, the order is meant to be fixed, or a framework calls it.
 Remedy: sampler.set_epoch(epoch) at the start of each epoch.
 Numbers: training; the order changes from epoch to epoch, as it should.
-Seen: golden cases only.
+Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
 """
 

@@ -5,7 +5,7 @@ Says so when: the highest is 20 % above the median (a note) or 30 % (a warning).
 Stays silent when: they are alike.
 Remedy: let no process load everything to one card (map_location), spread what only rank 0 does.
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/planted/first_rank_late.py.
 Source: thresholds of TraceML.
 """
 
@@ -39,6 +39,14 @@ def judge(case: Case) -> Finding | None:
         remedies=[
             Remedy(text='torch.load(..., map_location="cpu")', effort="code edit"),
             Remedy(text="torch.cuda.set_device(local_rank) before the first tensor"),
+        ]
+        if case.on_card
+        else [
+            Remedy(
+                text="map what one process alone reads, in place of loading it: "
+                'np.load(..., mmap_mode="r"), torch.load(..., mmap=True)',
+                effort="code edit",
+            )
         ],
     )
 

@@ -5,7 +5,7 @@ Says so when: gradient_as_bucket_view is not given: a note.
 Stays silent when: it is. static_graph=True helps as well, where each step uses the same parameters.
 Remedy: DistributedDataParallel(model, gradient_as_bucket_view=True).
 Numbers: bitwise the same.
-Seen: golden cases only.
+Seen: examples/planted/parallel_defaults.py.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
 

@@ -8,7 +8,7 @@ Says so when: a model with adapters trains more than half of its parameters; the
 Stays silent when: the figures agree, or freezing takes effect in some model.
 Remedy: freeze by requires_grad_(False) before the optimizer is built, and print what is trained.
 Numbers: the run changes: other parameters are trained.
-Seen: golden cases only.
+Seen: examples/planted/head_only.py, examples/planted/adapted.py.
 Source: hotloop, from the five projects ("LoRA" that trained all, "92 % reduction" with all frozen);
     the factor 2 is hotloop's own.
 """
@@ -50,9 +50,9 @@ def judge(case: Case) -> Finding | None:
         if model.role != "train" or not model.parameters:
             continue
         fault = (
-            _unfrozen(case, model)
+            next(_without_effect(case), None)
+            or _unfrozen(case, model)
             or _printed(case, model)
-            or next(_without_effect(case), None)
             or _forgotten(case, model)
         )
         if fault is not None:
@@ -109,13 +109,12 @@ def _without_effect(case: Case) -> Iterator[Fault]:
             if not isinstance(target, ast.Attribute):
                 continue
             assert isinstance(node, ast.Assign)
-            if not isinstance(node.value, ast.Constant) or node.value.value is not False:
-                continue
+            off = isinstance(node.value, ast.Constant) and node.value.value is False
             said = f"'{ast.unparse(node)}' sets an attribute"
             if target.attr in MISSPELT:
                 claim = f"{said} PyTorch does not know: nothing is frozen"
                 yield "critical", claim, module.place(node)
-            elif target.attr == "requires_grad" and _is_module(target.value):
+            elif target.attr == "requires_grad" and off and _is_module(target.value):
                 claim = f"{said} of a module: its parameters are not frozen"
                 yield "critical", claim, module.place(node)
 

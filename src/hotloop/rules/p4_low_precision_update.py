@@ -8,7 +8,7 @@ Stays silent when: weights are float32, updates are large enough, or the optimiz
     or keeps the rest.
 Remedy: float32 weights with autocast, or an optimizer with stochastic rounding.
 Numbers: the run changes: small updates are no longer lost.
-Seen: golden cases only.
+Seen: examples/planted/bfloat16_weights.py.
 Source: Zamirai et al. 2020, "Revisiting BFloat16 Training", https://arxiv.org/abs/2010.06192.
 """
 

@@ -8,7 +8,7 @@ Stays silent when: it is applied before, sets other layers or other parameters, 
     asks for a mark on the module.
 Remedy: apply first, then set the special values.
 Numbers: the run changes: it starts from the values that were meant.
-Seen: golden cases only.
+Seen: examples/planted/adapted.py.
 Source: hotloop, from the five projects (zero-initialised output layers, so that each block starts
     as the identity, drawn at random two lines later).
 """

@@ -4,11 +4,11 @@ Looks at: whether a later token changes an earlier output, as probed, against na
     what the configuration asks for.
 Says so when: the code or a configuration asks for bidirectional attention, or sets is_decoder to
     False, and the probe finds that no later token changes an earlier output.
-Stays silent when: the probe was not made or finds the change, or what is bidirectional is an LSTM,
-    a GRU or an RNN.
+Stays silent when: the probe was not made or finds the change, the code only hands a value on
+    (self.bidirectional = bidirectional), or what is bidirectional is an LSTM, a GRU or an RNN.
 Remedy: change the mask that the attention really uses, then probe again.
 Numbers: the run changes: the model sees what it was meant to see.
-Seen: golden cases only.
+Seen: examples/planted/masked_tokens.py.
 Source: hotloop, from the five projects (a patched `is_causal` that the installed version of the
     library no longer read).
 """
@@ -80,20 +80,18 @@ def _in_code(module: Module) -> Iterator[tuple[str, Place]]:
         if id(node) in recurrent:
             continue
         said, value = "", None
-        if isinstance(node, Function | ast.ClassDef):
-            said = node.name
+        if isinstance(node, Function | ast.ClassDef) and BIDIRECTIONAL.search(node.name):
+            yield node.name, module.place(node)
         elif isinstance(node, ast.keyword):
             said, value = node.arg or "", node.value
         elif isinstance(node, ast.Assign):
             said, value = ast.unparse(node.targets[0]).rpartition(".")[2], node.value
-        if said == "is_decoder" and isinstance(value, ast.Constant) and value.value is False:
+        if not isinstance(value, ast.Constant):
+            continue  # what is only handed on may be False
+        if said == "is_decoder" and value.value is False:
             yield "is_decoder=False", module.place(node)
-        elif BIDIRECTIONAL.search(said) and not _is_no(value):
-            yield said, module.place(node)
-
-
-def _is_no(value: ast.expr | None) -> bool:
-    return isinstance(value, ast.Constant) and not value.value
+        elif BIDIRECTIONAL.search(said) and value.value:
+            yield f"{said}={ast.unparse(value)}", module.place(node)
 
 
 RULE = Rule(

@@ -7,7 +7,7 @@ Says so when: the weights are loaded and the state of the optimizer, of the sche
 Stays silent when: the script does not resume, a framework does, or all of it is loaded.
 Remedy: save and load optimizer, schedule, scaler, epoch and step beside the weights.
 Numbers: the resumed run becomes the one that was not interrupted.
-Seen: golden cases only.
+Seen: examples/planted/resumed.py.
 Source: hotloop, from the five projects; "Saving and loading a general checkpoint",
     https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html
     (2026-11).

@@ -8,7 +8,7 @@ Stays silent when: the loss moves in any direction, or several optimizers balanc
 Remedy: look whether the loss reaches the parameters: detach, no_grad, the optimizer's parameters,
     the learning rate, the labels.
 Numbers: the run changes: this is a fault in the training itself.
-Seen: golden cases only.
+Seen: examples/planted/no_warmup.py.
 Source: hotloop, from the five projects; for ln(n), Karpathy, "A Recipe for Training Neural
     Networks", https://karpathy.github.io/2019/04/25/recipe/ ("verify loss @ init").
 """
@@ -35,19 +35,28 @@ GUESSING = 200  # steps after which a model should know more than at its start
 
 def judge(case: Case) -> Finding | None:
     """Look at the rates, at all losses, then at the plateau of guessing."""
-    said = _rates(case) or _losses(case)
+    rates = _rates(case)
+    said = rates or _losses(case)
     if said is None:
         return None
     claim, severity = said
     values = [value for _, value in case.steps.losses]
+    places = [scheduler.place for scheduler in case.schedulers if rates]
+    places += [optimizer.place for optimizer in case.optimizers]
     return Finding(
         rule=RULE.label,
         claim=claim,
         severity=severity,
-        places=[o.place for o in case.optimizers if o.place],
+        places=[place for place in places if place],
         evidence={"loss": f"{values[0]:.6g} at first, {values[-1]:.6g} at last"} if values else {},
         remedies=[
             Remedy(
+                text="print scheduler.get_last_lr(): a warm-up counted in epochs and stepped by "
+                "batches, or an integer division, gives 0",
+                effort="code edit",
+            )
+            if rates and case.schedulers
+            else Remedy(
                 text="check that the loss reaches the parameters: detach, no_grad, the optimizer's "
                 "parameters, the learning rate, the labels",
                 effort="code edit",

@@ -6,7 +6,7 @@ Stays silent when: all are finite. A step that a GradScaler skips is no such ste
     overflow, not the loss.
 Remedy: find the step: learning rate, log or division of 0, an all-masked row, a bad sample.
 Numbers: the run changes: from that step on most weights are NaN.
-Seen: golden cases only.
+Seen: examples/planted/diverging.py.
 Source: hotloop, from the five projects (a Trainer logs `loss: 0` and exits 0).
 """
 

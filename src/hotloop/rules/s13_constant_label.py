@@ -2,10 +2,12 @@
 
 Looks at: the labels of the sampled training batches.
 Says so when: 32 labels or more from at least two batches have one and the same value.
+    It is a note where the batches are made by hand: contrastive losses are trained with one
+    constant target.
 Stays silent when: there are two values or more, or too few were seen.
 Remedy: look at how labels are read; shuffle where the data are sorted by label.
 Numbers: the run changes: a model learns nothing from it but that value.
-Seen: golden cases only.
+Seen: examples/planted/one_class.py.
 Source: hotloop, from the five projects; with two classes in balance, 32 equal labels come by chance
     once in 2 thousand million batches of 32.
 """
@@ -38,11 +40,12 @@ def judge(case: Case) -> Finding | None:
         loader = loaders.get(batches.loader) if batches.loader is not None else None
         place = batches.place or (loader.place if loader else None)
         value, name = next(iter(batches.labels)), batches.label or "label"
+        name = f"field {name} of the batch" if name.isdigit() else name
         sorted_data = Remedy(text="shuffle=True: the data may be sorted by label")
         return Finding(
             rule=RULE.label,
             claim=f"all {count} labels of {batches.sampled} training batches are {value} ({name})",
-            severity="critical",
+            severity="note" if batches.loader is None else "critical",
             places=[place] if place else [],
             remedies=[
                 *([sorted_data] if loader and loader.shuffle is False else []),

@@ -6,7 +6,7 @@ Says so when: nothing in the loop saves, an evaluation stands between the loop a
 Stays silent when: something is saved before, or the run is short enough to be done again.
 Remedy: save first, then evaluate.
 Numbers: bitwise the same.
-Seen: golden cases only; it takes a run of half an hour.
+Seen: golden case only; it takes a run of half an hour.
 Source: hotloop, from the five projects (an evaluation ran out of memory after six hours of
     training); half an hour is hotloop's own threshold.
 """

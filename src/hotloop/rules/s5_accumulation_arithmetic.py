@@ -9,7 +9,7 @@ Stays silent when: one backward call makes a step, a framework accumulates, the 
     gradients or the learning rate are divided instead.
 Remedy: divide the loss, and do all of clip, step and zero_grad under one "every N" test.
 Numbers: the run changes: this is a fault in the training itself.
-Seen: golden cases only.
+Seen: examples/planted/wiped_gradients.py.
 Source: hotloop, from the five projects; "Working with scaled gradients" in PyTorch's AMP examples,
     https://docs.pytorch.org/docs/stable/notes/amp_examples.html (2026-11).
 """

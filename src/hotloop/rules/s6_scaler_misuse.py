@@ -8,7 +8,7 @@ Stays silent when: the scaler is disabled, or all calls are made.
 Remedy: scale, unscale_, clip, scaler.step, scaler.update; and none of it for bfloat16.
 Numbers: the run changes where gradients had the wrong scale; without the scaler of a bfloat16 run
     only rounding does.
-Seen: golden cases only; autocast on "cuda" without a card is seen on a CPU.
+Seen: examples/planted/clipped_scaled.py.
 Source: PyTorch, "Automatic Mixed Precision examples",
     https://docs.pytorch.org/docs/stable/notes/amp_examples.html (2026-11); three of the five
     projects.

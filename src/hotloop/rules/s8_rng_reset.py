@@ -9,7 +9,7 @@ Stays silent when: a Generator of its own is seeded, the state is put back after
     seeded in worker_init_fn, or the seed of a step is computed from the step.
 Remedy: seed once before training; give what must repeat a torch.Generator of its own.
 Numbers: the run changes: its random numbers repeat.
-Seen: golden cases only.
+Seen: examples/planted/same_noise.py.
 Source: hotloop, from the five projects; "Reproducibility",
     https://docs.pytorch.org/docs/stable/notes/randomness.html (2026-11).
 """

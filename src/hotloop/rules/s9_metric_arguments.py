@@ -8,7 +8,7 @@ Stays silent when: the metric is symmetric (accuracy, mean squared error), argum
     keyword, or the names do not tell both.
 Remedy: swap them, or name them: precision_score(y_true=..., y_pred=...).
 Numbers: the metric changes; of a loss, the training does.
-Seen: golden cases only.
+Seen: examples/planted/soft_labels.py.
 Source: hotloop, from the five projects (precision and recall exchanged in a table of results);
     scikit-learn, https://scikit-learn.org/stable/modules/model_evaluation.html (2026-11).
 """

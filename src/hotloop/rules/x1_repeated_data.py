@@ -7,7 +7,7 @@ Says so when: each position is read twice an epoch or more (critical from four t
 Stays silent when: the sampler draws with weights, or workers repeat a stream (D25).
 Remedy: windows side by side; rows once; a split before windows are cut.
 Numbers: training: an epoch is another thing.
-Seen: examples/slow/accelerate/pad_to_max, examples/slow/stride1_windows.
+Seen: examples/slow/accelerate/pad_to_max.py, examples/slow/stride1_windows.
 Source: three of the five projects (stride-1 windows, a text twice in a row, rows in both parts).
 """
 

@@ -1,12 +1,13 @@
 """The labels of sampled batches carry nothing to learn, or padding is learnt.
 
-Looks at: values, shape and ignored share of the labels, and the padding beside them.
-Says so when: of 32 labels or more all are equal, 99 % of the label positions are ignored, or rows
-    are padded by 10 % and more and the loss takes the padding in.
-Stays silent when: the loss is told to ignore an index of its own, or no label was recognised.
+Looks at: shape and ignored share of the labels, and the padding beside them.
+Says so when: 99 % of the label positions are ignored, or rows are padded by 10 % and more and the
+    loss takes the padding in.
+Stays silent when: the loss is told to ignore an index of its own, or no label was recognised. That
+    all labels are one value is said by S13.
 Remedy: look at the decoded sample in the report, then at the line that makes the label.
 Numbers: training: the objective is another one.
-Seen: golden case only.
+Seen: examples/planted/padded_labels.py.
 Source: two of the five projects; the thresholds are ours.
 """
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-FEWEST, NOTHING, PADDED = 32, 0.99, 0.10
+NOTHING, PADDED = 0.99, 0.10
 
 
 def judge(case: Case) -> Finding | None:
@@ -47,12 +48,6 @@ def judge(case: Case) -> Finding | None:
 
 def _wrong(case: Case, batch: Batches) -> tuple[str, str, Severity] | None:
     """Return claim, remedy and severity."""
-    name = batch.label or "the label"
-    count = sum(batch.labels.values())
-    if len(batch.labels) == 1 and count >= FEWEST:
-        value = next(iter(batch.labels))
-        claim = f"{name} is {value} in all of {count} sampled rows: there is nothing to learn"
-        return claim, f"look where {name} is made; print collections.Counter of it", "critical"
     ignored = batch.ignored
     if ignored is not None and ignored >= NOTHING:
         claim = f"{ignored:.1%} of the label positions are ignored by the loss"

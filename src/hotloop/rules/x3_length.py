@@ -6,7 +6,7 @@ Says so when: 5 % of the rows fill the whole width though rows vary (a warning f
 Stays silent when: rows are cut on purpose into windows of that length.
 Remedy: a longer limit, or the one that is meant.
 Numbers: training: the model sees more of each row.
-Seen: golden case only.
+Seen: examples/planted/padded_labels.py.
 Source: three of the five projects; the thresholds are ours.
 """
 

@@ -2,12 +2,13 @@
 
 Looks at: paths that were tried and not there, the script's own words, and code that draws random
     data where loading fails.
-Says so when: the output says that made-up or fallback data are used, or a path was not there and
-    code beside such a test draws random data.
+Says so when: the output says that made-up data stand in for what was not found; or code draws
+    random data where a path is tested or loading fails, and the path was not there or the output
+    says that made-up data are used.
 Stays silent when: random data are all the script ever meant to use.
 Remedy: the right path, and an error in place of the fallback.
 Numbers: training: other data.
-Seen: golden case only.
+Seen: examples/planted/made_up.py.
 Source: two of the five projects.
 """
 
@@ -32,6 +33,7 @@ _SAID = re.compile(
     r"(\w+ )?(data|samples|rows|dataset|images|text|tokens)",
     re.IGNORECASE,
 )
+_INSTEAD = re.compile(r"not found|missing|fail|fall|could not|cannot|no such|instead", re.I)
 _DRAWN = ("rand", "randn", "randint", "make_classification", "make_regression")
 
 
@@ -40,7 +42,8 @@ def judge(case: Case) -> Finding | None:
     said = next((line for line in case.process.output if _SAID.search(line)), None)
     places = _fallbacks(case)
     missing = case.process.failed
-    if said is None and not (missing and places):
+    stands_in = said is not None and _INSTEAD.search(said)
+    if not stands_in and (not places or (said is None and not missing)):
         return None
     return Finding(
         rule=RULE.label,

@@ -20,5 +20,7 @@ POSITIVE = [
         loaders=(),
         ceilings=(Ceiling(name="compute", factor=1.7, step_time=(0.01,)),),
     ),
+    healthy(wall=wall(data_wait=5.0), loaders=(replace(LOADER, workers=2),)),
+    healthy(wall=wall(data_wait=5.0), loaders=(replace(LOADER, iterable=True),)),
 ]
 NEGATIVE = [healthy(wall=wall(data_wait=0.4))]

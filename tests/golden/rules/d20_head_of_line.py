@@ -5,7 +5,11 @@ from dataclasses import replace
 from tests.golden.cases import healthy, wall
 
 LOADER = replace(healthy().loaders[0], workers=2, waits=((0.0001,) * 49 + (0.1,)) * 20)
-POSITIVE = [healthy(wall=wall(data_wait=2.1), loaders=(LOADER,))]
+UNEVEN = ((0.0001,) * 44 + (0.0008,) * 5 + (0.1,)) * 20  # but all short against a step of 10 ms
+POSITIVE = [
+    healthy(wall=wall(data_wait=2.1), loaders=(LOADER,)),
+    healthy(wall=wall(data_wait=2.1), loaders=(replace(LOADER, waits=UNEVEN),)),
+]
 NEGATIVE = [
     healthy(wall=wall(data_wait=2.1), loaders=(replace(LOADER, in_order=False),)),
     healthy(wall=wall(data_wait=2.1), loaders=(replace(LOADER, workers=1),)),

@@ -11,7 +11,11 @@ LOADER = replace(
     first_waits=(0.3,) * 20,
     waits=(0.3, *(0.0001,) * 49) * 20,
 )
-POSITIVE = [healthy(wall=wall(data_wait=6.1), loaders=(LOADER,))]
+ENDED = replace(LOADER, first_waits=(0.02,) * 20, last_waits=(0.2,) * 20)
+POSITIVE = [
+    healthy(wall=wall(data_wait=6.1), loaders=(LOADER,)),
+    healthy(wall=wall(data_wait=4.5), loaders=(ENDED,)),
+]
 NEGATIVE = [
     healthy(wall=wall(data_wait=6.1), loaders=(replace(LOADER, persistent=True),)),
     healthy(wall=wall(data_wait=6.1), loaders=(replace(LOADER, first_waits=(0.3,)),)),

@@ -4,12 +4,16 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, wall
 
-LOADER = replace(healthy().loaders[0], workers=2, worker_cpu=1.9, in_memory=False)
+LOADER = replace(healthy().loaders[0], workers=2, worker_cpu=1.6, in_memory=False)
+FULL = {"cpu_cores": (1.9, 1.95, 2.0)}  # of two
+BUSY = wall(data_wait=10.0)
 POSITIVE = [
-    healthy(wall=wall(data_wait=10.0), loaders=(LOADER,)),
-    healthy(wall=wall(data_wait=10.0), loaders=(replace(LOADER, uses_random=True),)),
+    healthy(wall=BUSY, loaders=(LOADER,), readings=FULL),
+    healthy(wall=BUSY, loaders=(replace(LOADER, uses_random=True),), readings=FULL),
 ]
 NEGATIVE = [
-    healthy(wall=wall(data_wait=10.0), loaders=(replace(LOADER, worker_cpu=1.0),)),
-    healthy(loaders=(LOADER,)),
+    healthy(wall=BUSY, loaders=(LOADER,), readings={"cpu_cores": (1.7,)}),
+    healthy(wall=BUSY, loaders=(replace(LOADER, worker_cpu=0.9),), readings=FULL),  # the loop's
+    healthy(wall=BUSY, loaders=(LOADER,)),  # not known
+    healthy(loaders=(LOADER,), readings=FULL),
 ]

@@ -15,8 +15,17 @@ POSITIVE = [
         wall=wall(prepare=9.0),
         stacks=(stack("prepare", 9.0, (SCRIPT, 50, "sample"), (SCRIPT, 90, "m")),),
     ),
+    healthy(  # batches are made by hand
+        wall=wall(**{"data wait": 9.0}),
+        loaders=(),
+        stacks=(stack("data wait", 9.0, (SCRIPT, 50, "sample"), (SCRIPT, 90, "m")),),
+    ),
 ]
 NEGATIVE = [
+    healthy(  # a loader reads: D28 names the line
+        wall=wall(**{"data wait": 9.0}),
+        stacks=(stack("data wait", 9.0, (SCRIPT, 50, "sample"), (SCRIPT, 90, "m")),),
+    ),
     healthy(  # a module's own work
         wall=wall(forward=9.0),
         stacks=(stack("forward", 9.0, LINEAR, MODULE, (SCRIPT, 40, "Net.forward")),),

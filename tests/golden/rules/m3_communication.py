@@ -5,16 +5,17 @@ from tests.golden.cases import healthy
 from hotloop.core.around import Process
 
 
-def ranks(seconds: float) -> Process:
+def ranks(seconds: float, other: float | None = None) -> Process:
     return Process(
         world=2,
         backend="gloo",
-        ranks={"communication": (seconds, seconds), "step": (0.010, 0.010)},
+        ranks={"communication": (seconds, other or seconds), "step": (0.010, 0.010)},
     )
 
 
 POSITIVE = [healthy(process=ranks(0.003)), healthy(process=ranks(0.0015))]
 NEGATIVE = [
     healthy(process=ranks(0.0005)),
+    healthy(process=ranks(0.0005, 0.004)),  # which waits for the other
     healthy(process=Process(world=2, ranks={"step": (0.01, 0.01)})),
 ]

@@ -13,6 +13,7 @@ LORA = replace(NET, trainable=1_000, adapters=("lora",))
 FEW = Optimizer(key=1, name="AdamW", groups=(Group(parameters=1_000, tensors=2),), steps=1000)
 PEFT = "trainable params: {} || all params: 100,000 || trainable%: {}"
 TYPO = "for p in model.backbone.parameters():\n    p.require_grad = False\n"
+BY_NAME = "for n, p in model.named_parameters():\n    p.require_grad = 'lora' in n\n"
 MODULE = "model.backbone.requires_grad = False\n"
 EACH = "for p in model.backbone.parameters():\n    p.requires_grad = False\n"
 
@@ -29,6 +30,7 @@ POSITIVE = [
     printed(PEFT.format("30,000", "30.0000")),
     printed("12 % of the weights are trainable"),
     healthy(sources={SCRIPT: TYPO}),
+    healthy(sources={SCRIPT: BY_NAME}),
     healthy(sources={SCRIPT: MODULE}),
     healthy(optimizers=(FEW,)),  # the head only, while the trunk is not frozen
 ]

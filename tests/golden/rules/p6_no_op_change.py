@@ -18,6 +18,13 @@ def make_bidirectional(model):
 SETTING = "config.is_decoder = False\n"
 LSTM = "encoder = torch.nn.LSTM(8, 8, bidirectional=True)\n"
 SWITCHED_OFF = "model = build(bidirectional=False)\n"
+SWITCHED_ON = "model = build(bidirectional=True)\n"
+HANDED_ON = """
+class Attention(Module):
+    def __init__(self, heads, bidirectional=False):
+        self.heads, self.bidirectional = heads, bidirectional
+        self.inner = Inner(bidirectional=bidirectional)
+"""
 
 
 def asking(text: str, model: Model = CAUSAL, **changes):
@@ -27,6 +34,7 @@ def asking(text: str, model: Model = CAUSAL, **changes):
 POSITIVE = [
     asking(PATCHED),
     asking(SETTING),
+    asking(SWITCHED_ON),
     asking("", requested={"model.bidirectional": "true"}),
 ]
 NEGATIVE = [
@@ -34,6 +42,7 @@ NEGATIVE = [
     asking(PATCHED, NET),
     asking(LSTM),
     asking(SWITCHED_OFF),
+    asking(HANDED_ON),
     asking("", requested={"model.bidirectional": "False"}),
     *correct(models=(CAUSAL,)),
 ]

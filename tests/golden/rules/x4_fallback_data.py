@@ -17,4 +17,8 @@ NEGATIVE = [
     healthy(sources={SCRIPT: TRIED}),  # the file was there
     healthy(process=MISSING, sources={SCRIPT: "x = torch.randn(100, 8)"}),
     healthy(process=Process(output=("using 2 workers",)), sources={SCRIPT: TESTED}),
+    healthy(  # what it is meant to do
+        process=Process(output=("Generating synthetic data",)),
+        sources={SCRIPT: "x = torch.randn(100, 8)"},
+    ),
 ]
