@@ -177,25 +177,13 @@ def test_a_package_that_cannot_be_imported_is_told_as_its_own_error(tmp_path, ca
         run(Target.of(["-m", "no_such_pack.train"]), finished=lambda error: None)
 
 
-def test_it_is_over_when_the_scripts_threads_are(tmp_path, capsys):
+def test_a_thread_that_waits_for_the_main_thread_is_not_waited_for(tmp_path):
     text = (
-        "import threading, time\n"
-        "def work():\n    time.sleep(0.2)\n    print('worked')\n"
-        "threading.Thread(target=work).start()\n"
-        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "import threading\nover = threading.Event()\nthreading.Thread(target=over.wait).start()\n"
     )
+    target = script(tmp_path, text)
     with pytest.raises(Left):
-        run(script(tmp_path, text), finished=lambda error: print("finished"))
-    assert capsys.readouterr().out == "worked\nfinished\n"
-
-
-def test_it_waits_for_no_thread_that_python_ends_later(tmp_path):
-    text = (
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "pool = ThreadPoolExecutor(1)\nassert pool.submit(int, '3').result() == 3\n"
-    )
-    assert launched(script(tmp_path, text)) == (0, [None])
-    sys.modules["__main__"].pool.shutdown()
+        run(target, finished=lambda error: sys.modules["__main__"].over.set())
 
 
 def test_stopping_passes_a_script_that_catches_exceptions_and_exits_with_0():

@@ -96,6 +96,20 @@ def test_a_script_that_forbids_torch_is_reported(tmp_path):
     assert "its own report failed" not in seen.stderr
 
 
+def test_a_thread_may_still_import_torch_when_the_script_is_over(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import sys, threading, time\n"
+        "def work():\n    import torch\n    print(torch.ones(1).item())\n"
+        "threading.Thread(target=work).start()\n"
+        "while 'torch' not in sys.modules:\n    time.sleep(0.001)\n"
+    )
+    seen = start(tmp_path, "doctor", "--full", "--out", "kept", "train.py")
+    assert (seen.returncode, seen.stdout) == (0, "1.0\n"), seen.stderr
+    assert "fault" not in seen.stderr
+    assert "its own report failed" not in seen.stderr
+    assert judge_again(tmp_path / "kept")[0].hardware.name != "unknown"
+
+
 @pytest.mark.slow
 def test_spawned_and_elastic_children_are_observed(tmp_path):
     (tmp_path / "child.py").write_text(CHILD)

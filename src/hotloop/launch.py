@@ -16,7 +16,6 @@ import os
 import pkgutil
 import signal
 import sys
-import threading
 import types
 from dataclasses import dataclass
 from importlib.machinery import PathFinder, SourceFileLoader
@@ -83,10 +82,11 @@ class Target:
 def run(target: Target, *, finished: Callable[[BaseException | None], int | None]) -> None:
     """Run the script and leave by raising `Left` with its exit code.
 
-    `finished` is called when the script's own code is over, that of its threads too, with what
-    ended it (None: its last line), before the interpreter's exit handlers run. The code it returns
-    replaces the script's. After a KeyboardInterrupt the process dies of SIGINT, as Python's does,
-    when all else is done. Raises UsageError where there is nothing to run.
+    `finished` is called when the script's own code is over, with what ended it (None: its last
+    line), before the interpreter's exit handlers run. Threads may go on: Python waits for them
+    later, and they may wait for the main thread's end, so they cannot be waited for here. The code
+    it returns replaces the script's. After a KeyboardInterrupt the process dies of SIGINT, as
+    Python's does, when all else is done. Raises UsageError where there is nothing to run.
     """
     atexit.register(_die)  # first registered, so it runs last
     sys.argv = ["-m" if target.is_module else target.name, *target.args]
@@ -114,8 +114,6 @@ def _leaving(
     """Say what Python would say of `error`, tell `finished`, and return what exits likewise."""
     if error is not None and not isinstance(error, SystemExit):
         _report(error)
-    if not isinstance(error, Stopped | KeyboardInterrupt):
-        _wait_for_threads()
     other = finished(error)
     if other is not None:
         return Left(other)
@@ -125,31 +123,6 @@ def _leaving(
     if isinstance(error, SystemExit):
         return Left(error.code)
     return Left(0 if error is None else 1)
-
-
-def _wait_for_threads() -> None:
-    """Wait for the script's threads as Python does before it ends; Ctrl-C goes on without them.
-
-    Not for those that Python tells to end only then, by functions that modules leave with
-    `threading._register_atexit`: the workers of concurrent.futures, and of loky.
-    """
-    told = {
-        getattr(getattr(call, "func", call), "__module__", None)
-        for call in getattr(threading, "_threading_atexits", ())
-    }
-    with contextlib.suppress(KeyboardInterrupt, Stopped):
-        while thread := next(
-            (each for each in threading.enumerate() if _is_left(each, told)), None
-        ):
-            thread.join()
-
-
-def _is_left(thread: threading.Thread, told: set[str | None]) -> bool:
-    """Whether it is not a daemon, nor this one, nor what a function of a module in `told` ends."""
-    if thread.daemon or thread is threading.current_thread():
-        return False
-    made_by = {type(thread).__module__, getattr(getattr(thread, "_target", None), "__module__", "")}
-    return made_by.isdisjoint(told)
 
 
 _DIES: list[signal.Signals] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import re
 import sys
@@ -90,6 +92,7 @@ def observe(
         if os.getpid() != process:  # it was forked off, and ends by itself
             return None
         try:
+            _wait_for_imports()
             host.finish()
             forget_children()
             children, here = RunDir(folder).children, case_of(host, target)
@@ -113,6 +116,15 @@ def observe(
     observe_children(RunDir(folder).children, limited, planned)
     host.start()
     run(target, finished=finished)
+
+
+def _wait_for_imports() -> None:
+    """Let the script's threads finish what they import of torch: half a module lacks names."""
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None) if name.partition(".")[0] == "torch" else None
+        if getattr(spec, "_initializing", False):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
 
 
 def _effects(put_in: Intervention | None, case: Case, *, is_here: bool) -> Sequence[Effect]:
