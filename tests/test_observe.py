@@ -96,18 +96,17 @@ def test_a_script_that_forbids_torch_is_reported(tmp_path):
     assert "its own report failed" not in seen.stderr
 
 
-def test_a_thread_may_still_import_torch_when_the_script_is_over(tmp_path):
+def test_a_thread_may_still_import_of_torch_when_the_script_is_over(tmp_path):
     (tmp_path / "train.py").write_text(
-        "import sys, threading, time\n"
-        "def work():\n    import torch\n    print(torch.ones(1).item())\n"
+        "import sys, threading, time, torch\n"
+        "def work():\n    import torch._dynamo\n    print('imported')\n"
         "threading.Thread(target=work).start()\n"
-        "while 'torch' not in sys.modules:\n    time.sleep(0.001)\n"
+        "while 'torch._dynamo.utils' not in sys.modules:\n    time.sleep(0.001)\n"
     )
-    seen = start(tmp_path, "doctor", "--full", "--out", "kept", "train.py")
-    assert (seen.returncode, seen.stdout) == (0, "1.0\n"), seen.stderr
+    seen = start(tmp_path, "doctor", "--full", "train.py")
+    assert (seen.returncode, seen.stdout) == (0, "imported\n"), seen.stderr
     assert "fault" not in seen.stderr
     assert "its own report failed" not in seen.stderr
-    assert judge_again(tmp_path / "kept")[0].hardware.name != "unknown"
 
 
 @pytest.mark.slow
