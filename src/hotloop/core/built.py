@@ -117,6 +117,8 @@ class Model:
     frozen_graph: str | None = None  # a prefix module that nothing trains, whose output has a graph
     frozen_prefix_seconds: float | None = None  # of each forward pass, in it or in what is frozen
     attention: tuple[Attention, ...] = ()
+    tables: int = 0  # numbers in embeddings whose gradients are dense
+    table_rows: int = 0  # of the largest of them
     normalised: bool = False  # batch norm: the micro batch is part of the mathematics
     dropout: float | None = None  # largest probability
     convolutions: int = 0
@@ -129,5 +131,8 @@ class Model:
     forward_modes: Mapping[str, int] = field(default_factory=dict)  # "train grad", "eval grad", …
     wrapped: str | None = None  # DataParallel, DistributedDataParallel, FSDP
     adapters: tuple[str, ...] = ()  # kinds of adapters: lora, dora, peft
+    rows: int | None = None  # of its first argument, in a training pass
+    sequence_first: tuple[str, ...] = ()  # modules that take the first dimension for the sequence
+    mixes_rows: bool | None = None  # a row changes the output for another (probed)
     unoptimised: int = 0  # numbers that got gradients which no optimizer uses
     call_places: tuple[Place, ...] = ()  # where the script calls it then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from hotloop.probe.calls import tensors
@@ -9,10 +10,10 @@ from hotloop.probe.calls import tensors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["is_causal"]
+__all__ = ["NOISE", "is_causal", "undisturbed"]
 
+NOISE = 1e-4  # of the largest output: below it is rounding
 _SHORTEST = 4  # tokens
-_NOISE = 1e-4  # of the largest output: below it is rounding
 
 
 def is_causal(model: Any, args: Any, kwargs: Any) -> bool | None:
@@ -29,31 +30,39 @@ def is_causal(model: Any, args: Any, kwargs: Any) -> bool | None:
         return None
     tokens = next((tensor for tensor in found if tensor.unique().numel() > 2), found[0])  # no mask
     at = tokens.shape[1] * 3 // 4
-    modes = [(module, module.training) for module in model.modules()]
-    devices = [tokens.device] if tokens.is_cuda else []
-    with torch.random.fork_rng(devices), torch.no_grad():
-        model.eval()
-        try:
-            first, second = _run(model, args, kwargs, tokens), _run(model, args, kwargs, tokens)
-            other = _other(tokens, at)
-            if first is None or second is None or other is None:
-                return None
-            if not torch.equal(first, second):  # it draws numbers in evaluation mode as well
-                return None
-            before = tokens[:, at].clone()
-            tokens[:, at] = other
-            third = _run(model, args, kwargs, tokens)
-            tokens[:, at] = before
-        finally:
-            for module, training in modes:
-                module.training = training
+    with undisturbed(model, tokens):
+        first, second = _run(model, args, kwargs, tokens), _run(model, args, kwargs, tokens)
+        other = _other(tokens, at)
+        if first is None or second is None or other is None:
+            return None
+        if not torch.equal(first, second):  # it draws numbers in evaluation mode as well
+            return None
+        before = tokens[:, at].clone()
+        tokens[:, at] = other
+        third = _run(model, args, kwargs, tokens)
+        tokens[:, at] = before
     if third is None or third.shape != first.shape:
         return None
     moved = (third.float() - first.float()).abs()
     largest = float(first.float().abs().max()) or 1.0
-    if float(moved[:, :at].max()) > _NOISE * largest:
+    if float(moved[:, :at].max()) > NOISE * largest:
         return False
-    return True if float(moved[:, at:].max()) > _NOISE * largest else None
+    return True if float(moved[:, at:].max()) > NOISE * largest else None
+
+
+@contextlib.contextmanager
+def undisturbed(model: Any, given: Any) -> Iterator[None]:
+    """Run `model` on a tensor `given` in evaluation mode, and leave it and the generators as is."""
+    import torch
+
+    modes = [(module, module.training) for module in model.modules()]
+    with torch.random.fork_rng([given.device] if given.is_cuda else []), torch.no_grad():
+        model.eval()
+        try:
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
 
 
 def _is_tokens(tensor: Any) -> bool:

@@ -152,14 +152,18 @@ def _rate(module: Any) -> float | None:
 
 def facts(root: Any) -> dict[str, Any]:
     """Return the fields of core.built.Model that the modules alone tell."""
+    from torch import nn
     from torch.nn.modules.batchnorm import _BatchNorm
     from torch.nn.modules.conv import _ConvNd
 
     modules = list(root.modules())
+    tables = [m for m in modules if isinstance(m, nn.Embedding | nn.EmbeddingBag) and not m.sparse]
     convolutions = [module for module in modules if isinstance(module, _ConvNd)]
     rates = [rate for rate in map(_rate, modules) if rate is not None]
     names = {type(module).__name__ for module in modules}
     return {
+        "tables": sum(table.weight.numel() for table in tables if table.weight.requires_grad),
+        "table_rows": max((table.num_embeddings for table in tables), default=0),
         "normalised": any(isinstance(module, _BatchNorm) for module in modules),
         "dropout": max(rates, default=None),
         "convolutions": len(convolutions),

@@ -17,6 +17,7 @@ from hotloop.core.built import Attention, Model
 from hotloop.probe import layers, passes
 from hotloop.probe.calls import Calls, autocast, plain, sample, tensors
 from hotloop.probe.causal import is_causal
+from hotloop.probe.mixing import mixes_rows, sequence_first
 from hotloop.probe.graph import Graph, reaches
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Seen:
     first: dict[int, list[Any]] = field(default_factory=dict)  # numbers of frozen modules at first
     last: dict[int, list[Any]] = field(default_factory=dict)
     unused: dict[int, Place | None] = field(default_factory=dict)
+    rows: int | None = None  # of the first argument
     given: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
 
     @property
@@ -123,6 +125,8 @@ class Models:
             self._read_graph(seen, outputs, calls, (args, kwargs))
         if seen.given is None and not self._host.limits.full:
             seen.given = _two_rows(args), _two_rows(kwargs)
+            first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
+            seen.rows = None if first is None else len(first)
         if len(seen.passes) in _COMPARED:
             self._watch_frozen(seen, module, calls)
         for call in calls:
@@ -241,6 +245,8 @@ class Models:
             frozen_prefix_seconds=passes.seconds_of(set(seen.needless), seen.passes)
             or passes.frozen_seconds(seen.passes, seen.layers, moved),
             attention=tuple(_attention(seen)),
+            rows=seen.rows,
+            **_sequences(seen),
             bias_before_norm=passes.bias_before_norm(seen.passes, seen.layers),
             compute=seen.compute,
             output=seen.output,
@@ -261,6 +267,18 @@ def _attention(seen: Seen) -> list[Attention]:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
             causal = is_causal(root, *seen.given)
     return [replace(attention, configured=asked, causal=causal) for attention in found]
+
+
+def _sequences(seen: Seen) -> dict[str, Any]:
+    """Return which modules want the sequence first, and whether rows of a batch meet in them."""
+    root, mixes = seen.root(), None
+    if root is None or seen.given is None:
+        return {}
+    first = sequence_first(root)
+    if first:
+        with contextlib.suppress(*_CAUSES):
+            mixes = mixes_rows(root, *seen.given)
+    return {"sequence_first": first, "mixes_rows": mixes}
 
 
 def _mode(module: Any) -> str:

@@ -16,7 +16,8 @@ Source: hotloop, from the five projects; "How to adjust learning rate",
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Place, Remedy, Severity
@@ -120,7 +121,23 @@ def _length(case: Case, schedule: Scheduler) -> Fault | None:
         said = f"is at {calls / total:.0%} of its length when the run ends"
         places = (schedule.place, *_stepped(case, schedule))
     why = f": {unit}" if unit else ""
-    return Fault(claim=f"{schedule.name} {said}{why}", severity=severity, places=places)
+    fault = Fault(claim=f"{schedule.name} {said}{why}", severity=severity, places=places)
+    if calls < total and (handed := _handed(case)):
+        remedy = 'return [optimizer], [{"scheduler": scheduler, "interval": "step"}]'
+        fault = replace(fault, places=(*handed, *places), remedy=remedy)
+    return fault
+
+
+def _handed(case: Case) -> list[Place]:
+    """Return where schedulers are handed to Lightning, which steps them once an epoch."""
+    return [
+        module.place(node)
+        for module in (parse(case.sources).modules if case.framework == "lightning" else ())
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef) and function.name == "configure_optimizers"
+        for node in ast.walk(function)
+        if isinstance(node, ast.Return) and "interval" not in ast.unparse(function)
+    ]
 
 
 def _unit(

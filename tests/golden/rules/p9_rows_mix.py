@@ -1,0 +1,26 @@
+"""Golden cases of P9 rows_mix."""
+
+from dataclasses import replace
+
+from tests.golden.cases import SCRIPT, healthy
+
+from hotloop.core.observed import Batches
+
+CODE = "layer = nn.TransformerEncoderLayer(48, 4)\nencoder = nn.TransformerEncoder(layer, 2)\n"
+ROWS = healthy().loaders[0].batch_size
+MIXING = replace(
+    healthy().models[0], rows=ROWS, mixes_rows=True, sequence_first=("encoder.layers.0.self_attn",)
+)
+BY_HAND = Batches(sampled=3, shapes={"0": (24, 9, 48), "target": (24,)})
+POSITIVE = [
+    healthy(models=(MIXING,), sources={SCRIPT: CODE}),
+    healthy(
+        models=(replace(MIXING, rows=24),), loaders=(), batches=(BY_HAND,), sources={SCRIPT: CODE}
+    ),
+]
+NEGATIVE = [
+    healthy(models=(replace(MIXING, mixes_rows=False),), sources={SCRIPT: CODE}),
+    healthy(models=(replace(MIXING, mixes_rows=None),), sources={SCRIPT: CODE}),
+    healthy(models=(replace(MIXING, sequence_first=()),), sources={SCRIPT: CODE}),
+    healthy(models=(replace(MIXING, rows=9),), sources={SCRIPT: CODE}),  # the sequence comes first
+]
