@@ -21,6 +21,7 @@ def test_none_is_missing():
     assert {kind: kinds.count(kind) for kind in kinds} == {
         "slow": 12,
         "blind": 6,
+        "blind2": 6,
         "accelerate": 3,
         "hf": 3,
         "lightning": 3,

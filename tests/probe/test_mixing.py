@@ -51,5 +51,7 @@ def test_what_cannot_be_told_is_none(model, args):
 
 
 def test_layers_that_want_the_sequence_first_are_named():
-    model = nn.ModuleDict({"a": nn.LSTM(2, 2), "b": nn.GRU(2, 2, batch_first=True), "c": Net(False)})
+    model = nn.ModuleDict(
+        {"a": nn.LSTM(2, 2), "b": nn.GRU(2, 2, batch_first=True), "c": Net(False)}
+    )
     assert sequence_first(model) == ("a", "c.encoder.self_attn")

@@ -17,8 +17,8 @@ from hotloop.core.built import Attention, Model
 from hotloop.probe import layers, passes
 from hotloop.probe.calls import Calls, autocast, plain, sample, tensors
 from hotloop.probe.causal import is_causal
-from hotloop.probe.mixing import mixes_rows, sequence_first
 from hotloop.probe.graph import Graph, reaches
+from hotloop.probe.mixing import mixes_rows, sequence_first
 
 if TYPE_CHECKING:
     from hotloop.core.case import Case

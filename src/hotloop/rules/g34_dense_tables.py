@@ -78,6 +78,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER, Needs.BATCHES),
+    under="G7",
     weight=2,
     numerics="training",
 )

@@ -69,7 +69,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.OPTIMIZER),
-    under="G34",
     weight=1,
     numerics="rounding",
 )

@@ -2,7 +2,8 @@
 
 Looks at: `backward(retain_graph=True)` in the loops that train, the backward passes of a step, and
     the time they take.
-Says so when: a step makes three such passes or more, and what could be left out is 10 % of the time.
+Says so when: a step makes three such passes or more, and what could be left out is 10 % of the
+    time.
 Stays silent when: a step makes one or two (two losses of a GAN), or nothing keeps the graph.
 Remedy: add the losses up and call backward() once.
 Numbers: the same sum of gradients, added in another order: within rounding.
@@ -56,7 +57,7 @@ def judge(case: Case) -> Finding | None:
 
 def _kept(case: Case) -> list[Place]:
     """Return where a training loop's backward keeps the graph."""
-    found = {}
+    found: dict[Place, None] = {}
     for loop in parse(case.sources).loops:
         for call in calls(loop.nodes(), "backward"):
             words = {word.arg: word.value for word in call.keywords}

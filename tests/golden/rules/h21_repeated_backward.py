@@ -24,8 +24,6 @@ TWELVE = replace(healthy().steps, backwards=12.0)
 POSITIVE = [healthy(steps=TWELVE, wall=wall(backward=8.0), sources={SCRIPT: KEPT})]
 NEGATIVE = [
     healthy(steps=TWELVE, wall=wall(backward=8.0), sources={SCRIPT: ONCE}),
-    healthy(
-        steps=replace(TWELVE, backwards=2.0), wall=wall(backward=8.0), sources={SCRIPT: KEPT}
-    ),
+    healthy(steps=replace(TWELVE, backwards=2.0), wall=wall(backward=8.0), sources={SCRIPT: KEPT}),
     healthy(steps=TWELVE, wall=wall(backward=0.5), sources={SCRIPT: KEPT}),
 ]
