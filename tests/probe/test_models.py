@@ -237,3 +237,25 @@ def test_a_model_that_fails_in_its_forward_pass_leaves_the_next_passes_whole(obs
         "        try: model(x[:, :3])\n        except RuntimeError: pass\n        out = model(x)\n",
     )
     assert observed(text).models[0].repeats[0].module == "body"
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_rows_that_meet_are_found_when_the_script_has_let_its_model_go(observed, batch_first):
+    model = f"nn.TransformerEncoderLayer(8, 2, 16, batch_first={batch_first})"
+    found = observed(loop(model, "x = torch.randn(4, 6, 8)"), steps=50).models[0]
+    assert found.rows == 4
+    assert found.sequence_first == (() if batch_first else ("self_attn",))
+    assert found.mixes_rows is (None if batch_first else True)
+
+
+def test_tables_are_counted_unless_their_gradients_are_sparse(observed):
+    extra = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.items, self.users = nn.Embedding(50, 8), nn.Embedding(90, 8, sparse=True)
+    def forward(self, x):
+        return self.items(x) + self.users(x)
+"""
+    found = observed(loop("Net()", "x = torch.randint(40, (4,))", extra=extra)).models[0]
+    assert (found.tables, found.table_rows) == (400, 50)

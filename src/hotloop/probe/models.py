@@ -31,6 +31,7 @@ __all__ = ["Models", "Seen"]
 _UNUSED = (3, 6)  # looks at which modules that never ran are told from the others
 _PASSES = 8  # training passes that are kept
 _GRAPHS = 2  # passes whose autograd graph is walked
+_KEPT = 2  # models that are kept alive to the end of the run, to be run once more
 _FROZEN = 3  # parameters of a frozen module that are compared with what they were
 _COMPARED = (0, 2, 5)  # passes at which they are
 _CAUSES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError)
@@ -61,6 +62,7 @@ class Seen:
     last: dict[int, list[Any]] = field(default_factory=dict)
     unused: dict[int, Place | None] = field(default_factory=dict)
     rows: int | None = None  # of the first argument
+    kept: Any = None  # the module itself, to run it when the script has let it go
     given: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
 
     @property
@@ -127,6 +129,11 @@ class Models:
             seen.given = _two_rows(args), _two_rows(kwargs)
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
             seen.rows = None if first is None else len(first)
+            if (
+                sequence_first(module)
+                and sum(s.kept is not None for s in self._seen.values()) < _KEPT
+            ):
+                seen.kept = module
         if len(seen.passes) in _COMPARED:
             self._watch_frozen(seen, module, calls)
         for call in calls:
@@ -271,14 +278,12 @@ def _attention(seen: Seen) -> list[Attention]:
 
 def _sequences(seen: Seen) -> dict[str, Any]:
     """Return which modules want the sequence first, and whether rows of a batch meet in them."""
-    root, mixes = seen.root(), None
+    mixes, root, seen.kept = None, seen.kept, None
     if root is None or seen.given is None:
         return {}
-    first = sequence_first(root)
-    if first:
-        with contextlib.suppress(*_CAUSES):
-            mixes = mixes_rows(root, *seen.given)
-    return {"sequence_first": first, "mixes_rows": mixes}
+    with contextlib.suppress(*_CAUSES):
+        mixes = mixes_rows(root, *seen.given)
+    return {"sequence_first": sequence_first(root), "mixes_rows": mixes}
 
 
 def _mode(module: Any) -> str:
