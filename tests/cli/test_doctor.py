@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from benchmarks.diagnosed import RECORDED, recorded
 
 from hotloop.cli.main import main
 
@@ -50,6 +51,7 @@ def test_a_recipe_is_checked_and_timed_and_nothing_is_left(capsys, tmp_path, tin
         (["char-lm", "--plan", "nowhere.json"], 78, "nowhere.json"),
         (["char-lm", "data.path=nowhere.txt"], 65, "nowhere.txt"),
         (["char-lm", "--bogus"], 2, "unrecognized arguments: --bogus"),
+        (["--html", "page.html"], 2, "--html is for a script or the run folder of one"),
     ],
 )
 def test_errors_are_those_of_train(argv, code, said, capsys):
@@ -79,3 +81,14 @@ def test_a_signal_ends_it_with_its_own_status(capsys, tmp_path, tiny, monkeypatc
     assert "stopped by a signal; nothing is left behind" in said.err
     assert said.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_observed_is_judged_again_and_drawn(capsys, tmp_path):
+    case = recorded(RECORDED / "slow-pad_to_max.json")
+    folder, drawn = tmp_path / "seen", tmp_path / "page.html"
+    folder.mkdir()
+    (folder / "case.json").write_text(json.dumps(case.to_json()))
+    (folder / "run.json").write_text("{}")
+    assert main(["doctor", str(folder), "--html", str(drawn)]) == 0
+    assert "every row is padded" in capsys.readouterr().out
+    assert "every row is padded" in drawn.read_text()

@@ -22,7 +22,7 @@ from hotloop.cli.script import (
 )
 from hotloop.cli.verdict import Report
 from hotloop.core.errors import UsageError
-from hotloop.core.files import write_json
+from hotloop.core.files import write_file, write_json
 from hotloop.core.rundir import RunDir
 from hotloop.probe.clock import process_began
 from hotloop.probe.collector import collector_off
@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--log", type=Path, metavar="FILE", help="find hidden time in a log: JSON lines or CSV")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
+    add("--html", type=Path, metavar="PATH", help="of a run folder: write the page there")
     add("-q", "--quiet", action="store_true", help="the report alone, no progress")
     return parser
 
@@ -74,6 +75,8 @@ def run(args: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(args)
     if len(options.what) == 1 and RunDir(Path(options.what[0])).exists:
         return _recorded(options)
+    if options.html is not None:
+        raise UsageError("--html is for a script or the run folder of one")
     if options.log is not None:
         return _log(options)
     recipe, assignments = split(options.what)
@@ -177,6 +180,10 @@ def _recorded(options: argparse.Namespace) -> int:
     case, diagnosis = judge_again(folder)
     if options.json is not None:
         write_json(options.json, diagnosis.to_json())
+    if options.html is not None:
+        from hotloop.report.diagnosis import page as page_of
+
+        write_file(options.html, page_of(case, diagnosis))
     page = RunDir(folder).report
     show(case, diagnosis, console(stdout=True), folder=folder, page=page if page.exists() else None)
     return 0
