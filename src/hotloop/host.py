@@ -1,7 +1,7 @@
 """The script host: stands at PyTorch's doors while somebody's script runs, and keeps what it sees.
 
-It changes nothing in the script. What costs more than a list append happens on few steps only;
-everything else is worked out when the script is over.
+The script's objects stay as they are; what is put into PyTorch is taken out again. What costs more
+than a list append happens on few steps only; all else is worked out when the script is over.
 """
 
 from __future__ import annotations
@@ -260,7 +260,8 @@ class Host:
         if done >= self._refresh:
             self._refresh = 2 * done
             self.refresh()
-        self._looking = self.limits.probing and (done < LEARNED or not self._looking)
+        looks = self.limits.probing and not self.tape.closed
+        self._looking = looks and (done < LEARNED or not self._looking)
         self.doors.look, self._passes = self._looking, 0
         if done >= LEARNED:
             self.doors.learning = False
@@ -326,6 +327,8 @@ class Host:
         limits = self.limits
         if limits.full:
             return None
+        if self.full_at is not None:
+            return "no more marks are kept in one run"
         if limits.steps is not None:
             enough = self._are_made(limits.steps, done)
             return f"{limits.steps} steps were asked for" if enough else None
@@ -356,10 +359,8 @@ class Host:
             raise_in(self.tape.thread)
 
     def _full(self, done: int) -> None:
-        """Observe no more; a script that may be stopped is, another goes on."""
+        """Observe no more; a script that may be stopped is."""
         self.full_at = done
         self.tape.close()
-        if not self.limits.full:
-            self._stop("no more can be kept")
-        elif not self.doors.needed:
+        if self.limits.full and not self.doors.needed:
             self.doors.take_down()

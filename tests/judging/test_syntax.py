@@ -2,7 +2,7 @@
 
 import ast
 
-from hotloop.judging.syntax import dotted, evaluating, parse, running
+from hotloop.judging.syntax import dotted, evaluating, is_constant, keyword, parse, running
 
 SCRIPT = """
 import torch
@@ -53,3 +53,13 @@ def test_the_loop_over_batches_is_the_inner_one():
     code = parse({"train.py": SCRIPT, "broken.py": "def ("})
     assert [loop.node.lineno for loop in code.inner_loops] == [16]
     assert len(code.modules) == 1
+
+
+def test_what_a_keyword_gives_is_found_and_told_from_a_constant():
+    call = ast.parse("Linear(3, bias=False, device=None, dtype=kind)", mode="eval").body
+    assert is_constant(keyword(call, "bias"), False)
+    assert not is_constant(keyword(call, "bias"), True)
+    assert not is_constant(keyword(call, "device"), False)
+    assert ast.unparse(keyword(call, "dtype")) == "kind"
+    assert keyword(call, "out") is None
+    assert not is_constant(None, False)

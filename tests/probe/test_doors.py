@@ -205,3 +205,22 @@ def test_a_model_can_be_traced_while_it_is_looked_at():
         torch.jit.trace(model, torch.ones(1, 2))
 
     observed(train)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_an_error_in_a_traced_model_is_the_scripts_and_raised_once():
+    runs = []
+
+    class Fails(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            runs.append(x)
+            raise ValueError("the script's own")
+
+    def train() -> None:
+        with pytest.raises(ValueError, match="the script's own"):
+            torch.jit.trace(Fails(), torch.ones(1, 2))
+
+    hosts = []
+    observed(train, prepare=hosts.append)
+    assert len(runs) == 1
+    assert hosts[0].doors.fault is None

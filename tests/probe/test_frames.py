@@ -1,3 +1,4 @@
+import importlib
 import json
 import os
 import sys
@@ -5,6 +6,7 @@ import sysconfig
 import weakref
 from pathlib import Path
 
+import pytest
 import torch
 
 import hotloop.probe.frames as frames
@@ -87,3 +89,34 @@ def test_names_that_a_function_asked_for_itself_stay_as_they_were():
         return {**mine, "now": value}
 
     assert (function()["value"], function()["now"]) == (1, 2)
+
+
+X = "the module's"
+
+
+def test_a_functions_own_names_come_first_and_hide_global_ones():
+    X = "its own"  # noqa: N806
+    found = names(sys._getframe())
+    assert found["X"] == X
+    assert next(iter(found)) == "X"
+    assert found["names"] is names
+
+
+def test_here_is_nowhere_where_an_import_stands_between():
+    places = []
+    look = compile("lambda *_: places.append(here(imports=False))", "<a library's finder>", "eval")
+    find = eval(look, {"places": places, "here": here})
+    sys.meta_path.insert(0, type("Finder", (), {"find_spec": find}))
+    try:
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("nothing_of_this_name")
+    finally:
+        del sys.meta_path[0]
+    find()
+    assert places[0] is None
+    assert places[1].line == find_line()
+
+
+def find_line() -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return lines.index("    find()") + 1

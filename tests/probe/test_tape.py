@@ -42,13 +42,6 @@ def test_another_thread_notes_nothing():
     assert tape.read() == []
 
 
-def test_a_forked_child_begins_again():
-    tape = Tape()
-    tape.note(Code.NEXT)
-    tape.forget()
-    assert tape.read() == []
-
-
 def test_a_span_closes_with_the_code_above_it():
     for code in Code:
         if code.name.endswith("_END"):

@@ -22,7 +22,7 @@ from hotloop.cli.script import (
 )
 from hotloop.cli.verdict import Report
 from hotloop.core.errors import UsageError
-from hotloop.core.files import write_file, write_json
+from hotloop.core.files import write_json
 from hotloop.core.rundir import RunDir
 from hotloop.probe.clock import process_began
 from hotloop.probe.collector import collector_off
@@ -127,7 +127,7 @@ def _script(args: Sequence[str]) -> int:
         show(found.case, found.diagnosis, console(), folder=found.folder, page=found.page)
         if found.problem is not None:
             print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
-        keep_copies(found, options.json, options.html)
+        keep_copies(found.case, found.diagnosis, json=options.json, html=options.html)
 
     observe(
         target,
@@ -178,12 +178,7 @@ def _recorded(options: argparse.Namespace) -> int:
 
     folder = Path(options.what[0])
     case, diagnosis = judge_again(folder)
-    if options.json is not None:
-        write_json(options.json, diagnosis.to_json())
-    if options.html is not None:
-        from hotloop.report.diagnosis import page as page_of
-
-        write_file(options.html, page_of(case, diagnosis))
+    keep_copies(case, diagnosis, json=options.json, html=options.html)
     page = RunDir(folder).report
     show(case, diagnosis, console(stdout=True), folder=folder, page=page if page.exists() else None)
     return 0

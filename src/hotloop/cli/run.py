@@ -82,7 +82,7 @@ def _tell(found: Observed, options: argparse.Namespace) -> None:
         show_next(found.case, found.diagnosis, console(), folder=found.folder)
     if found.problem is not None:
         print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
-    keep_copies(found, options.json, None)
+    keep_copies(found.case, found.diagnosis, json=options.json)
 
 
 def _suggest(target: Target, plan: Plan) -> int:

@@ -17,9 +17,10 @@ from hotloop.core.units import duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Diagnosis
     from hotloop.host import Limits
     from hotloop.launch import Target
-    from hotloop.observe import Observed
     from hotloop.probe.child import Beat
 
 __all__ = ["Lines", "add_script", "console", "is_script", "keep_copies", "limits_of", "target_of"]
@@ -108,11 +109,13 @@ class Lines:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def keep_copies(found: Observed, json: Path | None, html: Path | None) -> None:
+def keep_copies(
+    case: Case, diagnosis: Diagnosis, *, json: Path | None, html: Path | None = None
+) -> None:
     """Write the copies that were asked for."""
     if json is not None:
-        write_json(json, found.diagnosis.to_json())
+        write_json(json, diagnosis.to_json())
     if html is not None:
         from hotloop.report.diagnosis import page
 
-        write_file(html, page(found.case, found.diagnosis))
+        write_file(html, page(case, diagnosis))

@@ -16,7 +16,18 @@ from hotloop.core.finding import Place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Code", "Loop", "Module", "calls", "dotted", "evaluating", "parse", "running"]
+__all__ = [
+    "Code",
+    "Loop",
+    "Module",
+    "calls",
+    "dotted",
+    "evaluating",
+    "is_constant",
+    "keyword",
+    "parse",
+    "running",
+]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -97,6 +108,16 @@ def calls(nodes: ast.AST | Iterator[ast.AST], *names: str) -> Iterator[ast.Call]
     for node in walked:
         if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in names:
             yield node
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    """Return what a call is given by a keyword; None where it is not."""
+    return next((word.value for word in call.keywords if word.arg == name), None)
+
+
+def is_constant(node: ast.expr | None, value: bool) -> bool:
+    """Whether True or False, as `value` says, stands there."""
+    return isinstance(node, ast.Constant) and node.value is value
 
 
 def evaluating(code: Code) -> Iterator[tuple[Module, ast.AST]]:

@@ -30,7 +30,7 @@ def modules(doors: Doors) -> None:
     import torch
     from torch.compiler import is_dynamo_compiling as is_compiling
 
-    tape, listener, module_class = doors.tape, doors.listener, torch.nn.Module
+    listener, module_class = doors.listener, torch.nn.Module
     plain = module_class.__call__
 
     def looked_at(module: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -39,13 +39,13 @@ def modules(doors: Doors) -> None:
         doors.guarded(listener.left, module, output)
         return output
 
-    thread, outermost = tape.thread, _outermost(doors, plain)
+    outermost = _outermost(doors, plain)
 
     # Every module of a model passes here: what they pass most is short, and does itself what the
     # function does that it stands before, where that is the one known.
     @functools.wraps(plain)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or (doors.inside and not doors.look) or _me() != thread:
+        if is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread:
             if self._compiled_call_impl is not None:
                 return self._compiled_call_impl(*args, **kwargs)
             return self._call_impl(*args, **kwargs) if kwargs else self._call_impl(*args)
@@ -55,7 +55,7 @@ def modules(doors: Doors) -> None:
 
     @functools.wraps(plain)
     def call_other(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or (doors.inside and not doors.look) or _me() != thread:
+        if is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread:
             return plain(self, *args, **kwargs)
         if not doors.inside:
             return outermost(functools.partial(plain, self), self, args, kwargs)
@@ -65,12 +65,6 @@ def modules(doors: Doors) -> None:
         unseen(function)
     known = plain.__code__.co_code == _known_call.__code__.co_code
     doors.replace(module_class, "__call__", call if known else call_other)
-
-    def off() -> None:
-        nonlocal thread
-        thread = 0  # nobody's: what still calls these doors passes through them
-
-    doors.off.append(off)
 
 
 def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -90,10 +84,10 @@ def _outermost(doors: Doors, plain: Callable[..., Any]) -> Callable[..., Any]:
     numbers = doors._numbers
 
     def outermost(run: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
+        number = numbers.get(id(module))
+        if (number is None or doors.look) and is_tracing() is not None:
+            return run(*args, **kwargs)  # torch.jit.trace sees each operation of ours
         try:
-            number = numbers.get(id(module))
-            if (number is None or doors.look) and is_tracing() is not None:
-                return run(*args, **kwargs)  # torch.jit.trace sees each operation of ours
             if number is None:
                 number = doors.number_of(module, listener.root)
             grad = with_grad()

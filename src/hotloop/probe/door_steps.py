@@ -27,7 +27,6 @@ def loaders(doors: Doors) -> None:
     from torch.utils.data import dataloader
 
     base, mark, tape = dataloader._BaseDataLoaderIter, doors.tape.mark, doors.tape
-    thread = tape.thread
     numbers: dict[int, int] = {}  # id of an iterator, which must not show it, -> of its loader
 
     def built(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
@@ -51,7 +50,7 @@ def loaders(doors: Doors) -> None:
         tape.note(Code.ITERATE_END, number, at=ended)
 
     def next_batch(self: Any) -> Any:
-        if _me() != thread:
+        if _me() != doors.thread:
             return old_next(self)
         try:
             number = numbers.get(id(self), LAST) << 5
@@ -77,19 +76,13 @@ def loaders(doors: Doors) -> None:
     old_next = doors.replace(base, "__next__", functools.wraps(base.__next__)(next_batch))
     _asking(doors, dataloader.DataLoader)
 
-    def off() -> None:
-        nonlocal thread
-        thread = 0
-
-    doors.off.append(off)
-
 
 def _asking(doors: Doors, cls: Any) -> None:
     """Tell of each new loader, and when an iterator of one is asked for."""
     _after_init(doors, cls, doors.listener.built_loader)
 
     def iterate(self: Any) -> Any:
-        if _me() == doors.tape.thread:
+        if _me() == doors.thread:
             doors.guarded(doors.listener.asked, self)
         return old(self)
 
@@ -97,7 +90,7 @@ def _asking(doors: Doors, cls: Any) -> None:
 
 
 def _after_init(doors: Doors, cls: Any, tell: Callable[[Any], None]) -> None:
-    """Tell of each new instance, once, when the outermost constructor is done."""
+    """Tell of each new instance when this class's constructor is done, a subclass's may not be."""
     old = cls.__init__
 
     @functools.wraps(old)
@@ -113,12 +106,12 @@ def backward(doors: Doors) -> None:
     import torch
     from torch.compiler import is_dynamo_compiling as is_compiling
 
-    mark, thread = doors.tape.mark, doors.tape.thread
+    mark = doors.tape.mark
 
     def door(old: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(old)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or _me() != thread:
+            if is_compiling() or _me() != doors.thread:
                 return old(*args, **kwargs)
             try:
                 mark(_clock() << BITS | 8)
@@ -159,12 +152,6 @@ def backward(doors: Doors) -> None:
         doors.replace(torch.autograd, name, new)
         _tell_torchscript(new, f"aten::{name}")
 
-    def off() -> None:
-        nonlocal thread
-        thread = 0
-
-    doors.off.append(off)
-
 
 def _tell_torchscript(function: Any, operator: str) -> None:
     """Have it take a door for the operator behind it: it knows functions by their identity."""
@@ -180,13 +167,13 @@ def optimizers(doors: Doors) -> None:
     from torch.compiler import is_dynamo_compiling as is_compiling
     from torch.optim import Optimizer, optimizer
 
-    mark, thread, listener = doors.tape.mark, doors.tape.thread, doors.listener
+    mark, listener = doors.tape.mark, doors.listener
     numbers = doors._numbers
 
     def before(stepped: Any, args: Any, kwargs: Any) -> None:
         if is_compiling():
             return
-        if _me() != thread:
+        if _me() != doors.thread:
             doors.elsewhere = True
             return
         try:
@@ -200,7 +187,7 @@ def optimizers(doors: Doors) -> None:
             doors.failed(error)
 
     def after(stepped: Any, args: Any, kwargs: Any) -> None:
-        if is_compiling() or _me() != thread:
+        if is_compiling() or _me() != doors.thread:
             return
         try:
             mark(_clock() << BITS | numbers.get(id(stepped), LAST) << 5 | 11)

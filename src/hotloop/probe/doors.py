@@ -80,6 +80,7 @@ class Doors:
 
     def __init__(self, tape: Tape, listener: Listener) -> None:
         self.tape, self.listener = tape, listener
+        self.thread = tape.thread  # the one that is watched; others pass through
         self.look = False  # call the listener at batches, forward passes and losses
         self.wake = 1  # call `listener.stepped` when so many updates have been made
         self.updates = 0
@@ -97,7 +98,6 @@ class Doors:
         self._arrived: set[int] = set()
         self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, before, ours
         self._hooks: list[Any] = []
-        self.off: list[Callable[[], None]] = []  # have a door of ours do nothing any more
         self._numbers: dict[int, int] = {}  # id of optimizers and outermost modules -> number
 
     def failed(self, error: BaseException) -> None:
@@ -149,8 +149,7 @@ class Doors:
 
         That one calls ours, which does nothing any more but call what it stands before.
         """
-        for off in self.off:
-            off()
+        self.thread = 0  # nobody's
         for owner, name, old, ours in reversed(self._replaced):
             if owner.__dict__.get(name) is not ours:
                 continue

@@ -63,21 +63,19 @@ def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
 
 
 def names(frame: FrameType) -> dict[str, Any]:
-    """Return what a frame's names stand for, its own and the global ones.
+    """Return what a frame's names stand for, its own first, then the global ones.
 
     Up to Python 3.12 a function's `f_locals` is a copy that stays with the frame and keeps alive
     what the function has let go: it is emptied again, and not asked for where the function may have
     such a copy of its own in hand.
     """
-    code, found = frame.f_code, dict(frame.f_globals)
-    if sys.version_info >= (3, 13) or not code.co_flags & inspect.CO_OPTIMIZED:
-        return found | dict(frame.f_locals)
-    if _asks(code):
-        return found
-    snapshot = frame.f_locals
-    found |= snapshot
-    snapshot.clear()
-    return found
+    own: dict[str, Any] = {}
+    copied = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if not (copied and _asks(frame.f_code)):
+        own = dict(frame.f_locals)
+    if own and copied:
+        frame.f_locals.clear()
+    return {**own, **{name: v for name, v in frame.f_globals.items() if name not in own}}
 
 
 @functools.lru_cache(maxsize=256)
@@ -109,18 +107,23 @@ def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
     )
 
 
-def here() -> Place | None:
-    """Return the innermost line of the project's own code that is running in this thread."""
-    found = spot()
+def here(*, imports: bool = True) -> Place | None:
+    """Return the innermost line of the project's own code that is running in this thread.
+
+    Without `imports` none where an import stands between.
+    """
+    found = spot(imports=imports)
     return found and Place(file=os.path.abspath(found[0]), line=found[1])
 
 
-def spot() -> tuple[str, int] | None:
+def spot(*, imports: bool = True) -> tuple[str, int] | None:
     """Return file and line of the same, for what is passed often."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(file := frame.f_code.co_filename):
             return file, frame.f_lineno
+        if not imports and file.startswith("<frozen importlib"):
+            return None
         frame = frame.f_back
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import sys
+import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -118,12 +119,13 @@ class Habits:
         """Return zero_grad with a door: one that is passed at every step."""
         from torch.compiler import is_dynamo_compiling as is_compiling
 
-        doors, last, zeroed = self._host.doors, 0, Zeroed()  # id() of the last one, and its own
+        doors, zeroed = self._host.doors, Zeroed()
+        last: Callable[[], Any] = _nothing  # whose gradients were zeroed last: `zeroed` is its own
 
         @functools.wraps(old)
         def zero_grad(*args: Any, **kwargs: Any) -> Any:
             if not is_compiling():
-                if kwargs or len(args) > 1 or last != id(args[0]):
+                if kwargs or len(args) > 1 or last() is not args[0]:
                     doors.quietly(note, *args, **kwargs)
                 zeroed.calls += 1
             return old(*args, **kwargs)
@@ -131,7 +133,7 @@ class Habits:
         def note(thing: Any, set_to_none: bool = True) -> None:
             nonlocal last, zeroed
             key = _index(self._host.optimizers, thing)  # None: a module's zero_grad
-            last, zeroed = id(thing), self._zeroed.setdefault(key, Zeroed())
+            last, zeroed = weakref.ref(thing), self._zeroed.setdefault(key, Zeroed())
             zeroed.to_none = zeroed.to_none and set_to_none
 
         return zero_grad
@@ -279,6 +281,10 @@ class Habits:
             scale=None if scale is None else float(scale),
             autocast=dtypes[0] if dtypes else None,
         )
+
+
+def _nothing() -> None:
+    """Stand for a reference to what is gone."""
 
 
 def _index(built: list[Any], thing: Any) -> int | None:

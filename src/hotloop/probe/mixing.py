@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hotloop.probe.calls import tensors
-from hotloop.probe.causal import NOISE, undisturbed
+from hotloop.probe.perturb import NOISE, moved
 
 __all__ = ["mixes_rows", "sequence_first"]
 
@@ -13,39 +13,26 @@ __all__ = ["mixes_rows", "sequence_first"]
 def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
     """Return whether the first of two rows changes the output for the second; None: cannot be told.
 
-    All tensors of two rows get the second row in place of the first, and are put back. The model
-    runs three times, without gradients, in evaluation mode and with the generators kept.
+    All tensors of two rows get the second row in place of the first. The model runs three times
+    (probe/perturb.py).
     """
     import torch
 
     rows = [tensor for tensor in tensors((args, kwargs)) if tensor.dim() and len(tensor) == 2]
-    if not any(not torch.equal(*tensor) for tensor in rows):
+    if all(torch.equal(*tensor) for tensor in rows):
         return None
-    with undisturbed(model, rows[0]):
-        first, second = _run(model, args, kwargs), _run(model, args, kwargs)
-        if first is None or second is None or not torch.equal(first, second):
-            return None
-        before = [tensor[0].clone() for tensor in rows]
-        for tensor in rows:
-            tensor[0] = tensor[1]
-        third = _run(model, args, kwargs)
-        for tensor, row in zip(rows, before, strict=True):
-            tensor[0] = row
-    if third is None or third.shape != first.shape:
-        return None
-    moved, largest = (third[1] - first[1]).abs().max(), first.abs().max()
-    return bool(float(moved) > NOISE * (float(largest) or 1.0))
+    far = moved(model, lambda: _run(model, args, kwargs), [(t[0], t[1]) for t in rows])
+    return None if far is None else float(far[1].max()) > NOISE
 
 
 def _run(model: Any, args: Any, kwargs: Any) -> Any:
-    """Return the first floating output of two rows, in float32."""
+    """Return the first floating output of two rows."""
     found = (
         tensor
         for tensor in tensors(model(*args, **kwargs))
         if tensor.dim() and len(tensor) == 2 and tensor.is_floating_point()
     )
-    output = next(found, None)
-    return None if output is None else output.float()
+    return next(found, None)
 
 
 def sequence_first(model: Any) -> tuple[str, ...]:

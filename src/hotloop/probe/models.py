@@ -62,6 +62,7 @@ class Seen:
     last: dict[int, list[Any]] = field(default_factory=dict)
     unused: dict[int, Place | None] = field(default_factory=dict)
     rows: int | None = None  # of the first argument
+    sequence_first: tuple[str, ...] = ()
     kept: Any = None  # the module itself, to run it when the script has let it go
     given: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
 
@@ -129,11 +130,9 @@ class Models:
             seen.given = _two_rows(args), _two_rows(kwargs)
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
             seen.rows = None if first is None else len(first)
-            if (
-                sequence_first(module)
-                and sum(s.kept is not None for s in self._seen.values()) < _KEPT
-            ):
-                seen.kept = module
+            seen.sequence_first = sequence_first(module)
+            kept = sum(other.kept is not None for other in self._seen.values())
+            seen.kept = module if seen.sequence_first and kept < _KEPT else None
         if len(seen.passes) in _COMPARED:
             self._watch_frozen(seen, module, calls)
         for call in calls:
@@ -253,7 +252,8 @@ class Models:
             or passes.frozen_seconds(seen.passes, seen.layers, moved),
             attention=tuple(_attention(seen)),
             rows=seen.rows,
-            **_sequences(seen),
+            sequence_first=seen.sequence_first,
+            mixes_rows=_mixes_rows(seen),
             bias_before_norm=passes.bias_before_norm(seen.passes, seen.layers),
             compute=seen.compute,
             output=seen.output,
@@ -276,14 +276,13 @@ def _attention(seen: Seen) -> list[Attention]:
     return [replace(attention, configured=asked, causal=causal) for attention in found]
 
 
-def _sequences(seen: Seen) -> dict[str, Any]:
-    """Return which modules want the sequence first, and whether rows of a batch meet in them."""
-    mixes, root, seen.kept = None, seen.kept, None
-    if root is None or seen.given is None:
-        return {}
-    with contextlib.suppress(*_CAUSES):
-        mixes = mixes_rows(root, *seen.given)
-    return {"sequence_first": sequence_first(root), "mixes_rows": mixes}
+def _mixes_rows(seen: Seen) -> bool | None:
+    """Return whether rows of a batch meet in the model, and let it go."""
+    root, seen.kept = seen.kept, None
+    if root is not None and seen.given is not None:
+        with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
+            return mixes_rows(root, *seen.given)
+    return None
 
 
 def _mode(module: Any) -> str:

@@ -15,8 +15,8 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from hotloop.probe.collector import Collector
 from hotloop.probe.frames import walk
-from hotloop.probe.quiet import Collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,15 +21,14 @@ import psutil
 
 from hotloop.core.around import Config
 from hotloop.core.env import ENV, named
-from hotloop.core.finding import Place
-from hotloop.probe.frames import here, is_own
+from hotloop.probe.frames import here
 from hotloop.probe.threads import load, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
     from hotloop.core.case import Case
+    from hotloop.core.finding import Place
     from hotloop.probe.doors import Doors
 
 __all__ = ["Surroundings"]
@@ -169,7 +168,7 @@ class Surroundings:
         if not isinstance(path, str) or "r" not in str(mode):
             return
         if path not in self._opened and not path.endswith((".py", ".pyc", ".so")):
-            place = _asked_by()
+            place = here(imports=False)  # an import looks for many that are not there
             if place is not None:
                 self._opened[os.path.abspath(path)] = place
                 if not os.path.exists(path):
@@ -219,19 +218,6 @@ class Surroundings:
             failed=tuple(path for path in self._failed if not os.path.exists(path)),
         )
         return replace(case, process=process, configs=(*case.configs, *configs))
-
-
-def _asked_by() -> Place | None:
-    """Return the project's line a file is opened for; None where an import looks for modules."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith("<frozen importlib"):
-            return None
-        if is_own(file):
-            return Place(file=os.path.abspath(file), line=frame.f_lineno)
-        frame = frame.f_back
-    return None
 
 
 def _config(path: str, place: Place | None) -> Config | None:

@@ -101,10 +101,3 @@ class Tape:
         # Sorted, because spans that are known only when they end are marked late.
         in_order = sorted(self._packed, key=lambda mark: mark >> BITS)
         return [(mark >> BITS, mark & 31, (mark & low) >> 5) for mark in in_order]
-
-    def forget(self) -> None:
-        """Begin again, in a forked child."""
-        self.marks.clear()
-        self._packed = array("q")
-        self.thread = threading.get_ident()
-        self.started = self._base = time.perf_counter_ns()

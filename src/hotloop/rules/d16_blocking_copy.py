@@ -15,7 +15,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.judging.syntax import calls, dotted, parse
+from hotloop.judging.syntax import calls, dotted, keyword, parse
 from hotloop.judging.waiting import costs, feeding
 from hotloop.rules.base import Needs, Rule
 
@@ -52,14 +52,14 @@ def _blocking(case: Case) -> Iterator[Place]:
     for loop in code.inner_loops:
         for call in calls(loop.nodes(), "to", "cuda"):
             target = "cuda" if dotted(call.func).endswith("cuda") else _target(call)
-            waits = not any(word.arg == "non_blocking" for word in call.keywords)
+            waits = keyword(call, "non_blocking") is None
             if waits and any(word in target.lower() for word in ("cuda", "device", "gpu")):
                 yield code.module_of(call).place(call)
 
 
 def _target(call: ast.Call) -> str:
-    given = [*call.args[:1], *(word.value for word in call.keywords if word.arg == "device")]
-    return ast.unparse(given[0]) if given else ""
+    given = call.args[0] if call.args else keyword(call, "device")
+    return ast.unparse(given) if given else ""
 
 
 RULE = Rule(

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
-from hotloop.judging.syntax import dotted, parse
+from hotloop.judging.syntax import dotted, is_constant, keyword, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def before_norm(tree: ast.AST) -> list[ast.Call]:
         for one, other in pairwise(parts):
             if made(one, "Conv") and made(other, "BatchNorm"):
                 assert isinstance(one, ast.Call)
-                bias = next((k.value for k in one.keywords if k.arg == "bias"), None)
-                if not (isinstance(bias, ast.Constant) and bias.value is False):
+                if not is_constant(keyword(one, "bias"), False):
                     found.append(one)
     return found
 

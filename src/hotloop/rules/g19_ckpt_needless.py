@@ -49,7 +49,7 @@ def judge(case: Case) -> Finding | None:
         min(forward, case.row("backward")),
         rule=RULE.label,
         claim=f"activation checkpointing is on, and {peak / memory:.0%} of the memory is used",
-        places=asked(case) or ([model.place] if model.place else []),
+        places=_asked(case) or ([model.place] if model.place else []),
         evidence={"backward to forward": f"{ratio:.1f}, about 2 without it"} if ratio else {},
         remedies=[
             Remedy(
@@ -61,7 +61,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def asked(case: Case) -> list[Place]:
+def _asked(case: Case) -> list[Place]:
     """Return the calls of the project that checkpoint."""
     return [
         module.place(call)

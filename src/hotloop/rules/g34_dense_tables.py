@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
 from hotloop.judging.costing import costing
-from hotloop.judging.syntax import calls, parse
+from hotloop.judging.syntax import calls, keyword, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def judge(case: Case) -> Finding | None:
 def _built(case: Case) -> Iterator[Place]:
     for module in parse(case.sources).modules:
         for call in calls(module.tree, "Embedding", "EmbeddingBag"):
-            if not any(word.arg == "sparse" for word in call.keywords):
+            if keyword(call, "sparse") is None:
                 yield module.place(call)
 
 

@@ -8,18 +8,17 @@ Stays silent when: a step makes one or two (two losses of a GAN), or nothing kee
 Remedy: add the losses up and call backward() once.
 Numbers: the same sum of gradients, added in another order: within rounding.
 Seen: written after examples/blind2/pendulum_rollout.
-Source: hotloop: pass k of n goes through k parts of the graph, n (n + 1) / 2 in all, and one pass
-    over the sum of the losses through n.
+Source: hotloop: n passes through one graph against one: 1 - 1 / n at most. Where each pass adds a
+    part to it (a rollout), n (n + 1) / 2 parts against n: 1 - 2 / (n + 1).
 """
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
 from hotloop.judging.costing import costing
-from hotloop.judging.syntax import calls, parse
+from hotloop.judging.syntax import calls, is_constant, keyword, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def judge(case: Case) -> Finding | None:
     passes, places = case.steps.backwards or 1.0, _kept(case)
     if passes < FEWEST or not places:
         return None
-    left_out = 1 - 2 / (passes + 1)
+    left_out = 1 - 1 / passes
     return costing(
         case,
         case.row("backward") * left_out,
@@ -60,9 +59,7 @@ def _kept(case: Case) -> list[Place]:
     found: dict[Place, None] = {}
     for loop in parse(case.sources).loops:
         for call in calls(loop.nodes(), "backward"):
-            words = {word.arg: word.value for word in call.keywords}
-            kept = words.get("retain_graph")
-            if isinstance(kept, ast.Constant) and kept.value is True:
+            if is_constant(keyword(call, "retain_graph"), True):
                 found[loop.module.place(call)] = None
     return list(found)
 

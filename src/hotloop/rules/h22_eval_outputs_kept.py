@@ -4,11 +4,11 @@ Looks at: the stacks of evaluation, and the `compute_metrics` that a Trainer is 
 Says so when: keeping the outputs takes 10 % of the wall time or more.
 Stays silent when: another trainer evaluates, or the outputs are small.
 Remedy: preprocess_logits_for_metrics reduces each batch to what the metric needs (the argmax);
-    eval_accumulation_steps moves to the host now and then, which is memory, not time.
+    eval_accumulation_steps moves them to the host now and then, which saves memory of a card.
 Numbers: the metrics stay; nothing of the training changes.
 Seen: written after examples/blind2/wiki_gpt.
-Source: https://huggingface.co/docs/transformers/main_classes/trainer: without it "the whole
-    predictions are accumulated"; each batch is joined to all before it (trainer_pt_utils.py).
+Source: https://huggingface.co/docs/transformers/main_classes/trainer (eval_accumulation_steps: "the
+    whole predictions are accumulated"); EvalLoopContainer.add joins each batch to all before it.
 """
 
 from __future__ import annotations

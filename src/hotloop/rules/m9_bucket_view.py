@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.core.units import bytes_
-from hotloop.judging.syntax import calls, parse
+from hotloop.judging.syntax import calls, keyword, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def judge(case: Case) -> Finding | None:
         module.place(call)
         for module in parse(case.sources).modules
         for call in calls(module.tree, "DistributedDataParallel", "DDP")
-        if all(keyword.arg != "gradient_as_bucket_view" for keyword in call.keywords)
+        if keyword(call, "gradient_as_bucket_view") is None
     ]
     if not places:
         return None

@@ -14,11 +14,10 @@ Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttenti
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
-from hotloop.judging.syntax import calls, parse
+from hotloop.judging.syntax import calls, is_constant, keyword, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -73,8 +72,7 @@ def judge(case: Case) -> Finding | None:
 def _built(case: Case) -> Iterator[Place]:
     for module in parse(case.sources).modules:
         for call in calls(module.tree, *BUILDS):
-            first = next((word.value for word in call.keywords if word.arg == "batch_first"), None)
-            if not (isinstance(first, ast.Constant) and first.value is True):
+            if not is_constant(keyword(call, "batch_first"), True):
                 yield module.place(call)
 
 
