@@ -7,7 +7,7 @@ import pytest
 
 from hotloop.core.errors import DeviceError
 from hotloop.core.hardware import Hardware
-from hotloop.probe.machine import detect, readings
+from hotloop.probe.machine import detect, host, readings
 
 GIB = 1 << 30
 V1_NONE = "9223372036854771712\n"  # what v1 says where there is no limit
@@ -305,3 +305,10 @@ def test_readings_are_cheap():
         readings("cpu")
         took.append(time.perf_counter() - began)
     assert min(took) < 1e-3
+
+
+def test_the_host_is_described_without_torch(machine):
+    found = host(proc=machine.proc, cgroup=machine.cgroup)
+    assert (found.device, found.name, found.host_memory_bytes) == ("cpu", "AMD EPYC 9654", 32 * GIB)
+    assert "torch" not in found.versions
+    assert Hardware.from_json(found.to_json()) == found

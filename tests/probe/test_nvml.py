@@ -1,7 +1,7 @@
 import os
 from types import SimpleNamespace
 
-from hotloop.probe.nvml import look
+from hotloop.probe.nvml import cards, holders, look, traffic
 
 
 class Nvml:
@@ -78,3 +78,51 @@ def test_other_processes_are_those_that_are_not_ours():
     assert look(Nvml(pids=[me, 77]), "h", own=ours)[0]["gpu_other_processes"] == 0
     # In a container the ids are the host's: one of them is this process.
     assert look(Nvml(pids=[990, 991]), "h", own=ours)[0]["gpu_other_processes"] == 1
+
+
+def test_cards_are_listed_with_what_stays_the_same():
+    nvml = Nvml()
+    nvml.nvmlInit = lambda: None
+    nvml.nvmlDeviceGetCount = lambda: 2
+    nvml.nvmlDeviceGetHandleByIndex = lambda index: f"handle {index}"
+    nvml.nvmlDeviceGetName = lambda handle: b"Test Card"  # as older versions say it
+    nvml.nvmlDeviceGetMemoryInfo = lambda handle: SimpleNamespace(total=24 << 30)
+    found, why = cards(nvml)
+    assert why is None
+    assert [(c.handle, c.index, c.name, c.memory_bytes) for c in found] == [
+        ("handle 0", 0, "Test Card", 24 << 30),
+        ("handle 1", 1, "Test Card", 24 << 30),
+    ]
+
+
+def test_no_library_no_driver_and_no_card_each_have_a_reason():
+    assert cards(None) == ([], "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'")
+    nvml = Nvml()
+
+    def refuse():
+        raise nvml.NVMLError("Driver Not Loaded")
+
+    nvml.nvmlInit = refuse
+    assert cards(nvml) == ([], "the driver's library says: Driver Not Loaded")
+    nvml.nvmlInit, nvml.nvmlDeviceGetCount = lambda: None, lambda: 0
+    assert cards(nvml) == ([], "the driver shows no card")
+
+
+def test_holders_of_memory_come_largest_first_and_may_be_unknown():
+    nvml = Nvml()
+    nvml.nvmlDeviceGetComputeRunningProcesses = lambda handle: [
+        SimpleNamespace(pid=7, usedGpuMemory=None),
+        SimpleNamespace(pid=8, usedGpuMemory=1 << 30),
+    ]
+    assert [(one.pid, one.memory_bytes) for one in holders(nvml, "h")] == [(8, 1 << 30), (7, None)]
+    assert holders(Nvml(gone={"ComputeRunningProcesses"}), "h") is None
+
+
+def test_traffic_on_the_bus_is_in_bytes_and_absent_where_it_is_refused():
+    nvml = Nvml()
+    nvml.nvmlDeviceGetPcieThroughput = lambda handle, way: (3, 5)[way]  # KB/s
+    assert traffic(nvml, "h") == {
+        "pcie_sent_bytes_per_s": 3000,
+        "pcie_received_bytes_per_s": 5000,
+    }
+    assert traffic(Nvml(), "h") == {}

@@ -32,6 +32,7 @@ __all__ = [
     "Event",
     "StepTrace",
     "event_line",
+    "read_event",
     "read_events",
     "steady",
     "step_line",
@@ -116,12 +117,13 @@ def _parse(path: Path) -> Iterator[Event]:
             for number, line in enumerate(stream, 1):
                 if not line.endswith(b"\n"):
                     return  # torn: the run is alive, or died while writing
-                yield _event(line, f"{path}:{number}")
+                yield read_event(line, f"{path}:{number}")
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _event(line: bytes, place: str) -> Event:
+def read_event(line: bytes, place: str) -> Event:
+    """Return the event of a whole line; DataError naming `place` when it is none."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -20,7 +20,7 @@ from hotloop.core.hardware import Device, Hardware
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["card_handle", "detect", "import_nvml", "readings"]
+__all__ = ["card_handle", "detect", "groups", "host", "import_nvml", "readings"]
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 DEVICES: tuple[Device, ...] = ("cuda", "mps", "cpu")  # in the order in which `auto` prefers them
@@ -55,6 +55,26 @@ def detect(
         limit = int(torch.mps.recommended_max_memory())
         return Hardware(**known, name=f"{cpu_name} GPU", memory_bytes=limit)
     return Hardware(**known, name=cpu_name, memory_bytes=memory)
+
+
+def host(*, proc: Path = PROC, cgroup: Path = CGROUP) -> Hardware:
+    """Describe this machine without its cards; needs no torch. `proc`, `cgroup` are seams."""
+    name, features = _cpu(proc)
+    memory = _host_memory(proc, cgroup)
+    versions = {
+        "hotloop": hotloop.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+    return Hardware(
+        device="cpu",
+        name=name,
+        memory_bytes=memory,
+        host_memory_bytes=memory,
+        cores=_cores(proc, cgroup),
+        cpu_features=features,
+        versions=versions,
+    )
 
 
 def readings(device: str, *, torch: Any = None, nvml: Any = None) -> dict[str, float | None]:
@@ -164,7 +184,7 @@ def _cores(proc: Path, cgroup: Path) -> float | None:
 
 def _quotas(proc: Path, cgroup: Path) -> Iterator[float]:
     """Yield the CPU quota, in cores, of every cgroup around this process that has one."""
-    for folder in _groups("cpu", proc, cgroup):
+    for folder in groups("cpu", proc, cgroup):
         both = _read(folder / "cpu.max").split()  # v2: "quota period" or "max period"
         if not both:
             both = [_read(folder / f"cpu.cfs_{part}_us").strip() for part in ("quota", "period")]
@@ -177,13 +197,13 @@ def _host_memory(proc: Path, cgroup: Path) -> int | None:
     """Return the bytes this process could be given at most: physical or the smallest limit."""
     physical = re.search(r"^MemTotal:\s+(\d+) kB", _read(proc / "meminfo"), re.MULTILINE)
     limits = [int(physical[1]) * 1024 if physical else psutil.virtual_memory().total]
-    for folder in _groups("memory", proc, cgroup):
+    for folder in groups("memory", proc, cgroup):
         for name in ("memory.max", "memory.limit_in_bytes"):  # v2, v1
             limits.append(_number(_read(folder / name)) or 0)
     return min((limit for limit in limits if limit > 0), default=None)
 
 
-def _groups(controller: str, proc: Path, cgroup: Path) -> Iterator[Path]:
+def groups(controller: str, proc: Path = PROC, cgroup: Path = CGROUP) -> Iterator[Path]:
     """Yield the folders of this process's cgroup and of all its parents, v1 and v2.
 
     In a container the path of /proc/self/cgroup may not exist below the mount; then only the

@@ -1,4 +1,4 @@
-"""One look at an NVIDIA card through its driver, NVML; what a card does not tell is left out.
+"""Looks at NVIDIA cards through their driver, NVML; what a card does not tell is left out.
 
 Source of units, names and bits: https://docs.nvidia.com/deploy/nvml-api/ (2026-11).
 """
@@ -6,14 +6,16 @@ Source of units, names and bits: https://docs.nvidia.com/deploy/nvml-api/ (2026-
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["look"]
+__all__ = ["Card", "Holder", "cards", "holders", "look", "traffic"]
 
 SM_CLOCK, TEMPERATURE = 1, 0  # nvmlClockType_t, nvmlTemperatureSensors_t
+SENT, RECEIVED = 0, 1  # nvmlPcieUtilCounter_t
 REASONS = {  # nvmlClocksEventReasons; 0x1, the idle card, is none
     0x002: "application_clocks",
     0x004: "sw_power_cap",
@@ -26,6 +28,73 @@ REASONS = {  # nvmlClocksEventReasons; 0x1, the idle card, is none
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What stays the same about a card. Unknown is None."""
+
+    handle: Any  # NVML's own
+    index: int  # NVML's, which CUDA_VISIBLE_DEVICES does not change
+    name: str | None
+    memory_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A process that holds memory of a card."""
+
+    pid: int  # in a container possibly the host's
+    memory_bytes: int | None  # None: the driver does not say
+
+
+def cards(nvml: Any) -> tuple[list[Card], str | None]:
+    """Return the cards, or none and why. `nvml` is the module, None where it is not installed."""
+    if nvml is None:
+        return [], "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'"
+    try:
+        nvml.nvmlInit()
+        handles = [
+            (n, nvml.nvmlDeviceGetHandleByIndex(n)) for n in range(nvml.nvmlDeviceGetCount())
+        ]
+    except nvml.NVMLError as error:  # no library, no driver
+        return [], f"the driver's library says: {error}"
+    found = [_card(nvml, index, handle) for index, handle in handles]
+    return found, None if found else "the driver shows no card"
+
+
+def _card(nvml: Any, index: int, handle: Any) -> Card:
+    name, memory = _ask(nvml, handle, "Name"), _ask(nvml, handle, "MemoryInfo")
+    if isinstance(name, bytes):  # older versions of nvidia-ml-py
+        name = name.decode(errors="replace")
+    return Card(handle=handle, index=index, name=name, memory_bytes=memory and int(memory.total))
+
+
+def holders(nvml: Any, handle: Any) -> list[Holder] | None:
+    """Return the processes that compute on a card, the largest first; None where it is unknown."""
+    known = _ask(nvml, handle, "ComputeRunningProcesses")
+    if known is None:
+        return None
+    found = [Holder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in known]
+    return sorted(found, key=lambda one: -(one.memory_bytes or 0))
+
+
+def traffic(nvml: Any, handle: Any) -> dict[str, float]:
+    """Return bytes/s over the bus. The driver counts for 20 ms each way, and the call waits."""
+    kilobytes = {
+        "pcie_sent_bytes_per_s": _ask(nvml, handle, "PcieThroughput", SENT),
+        "pcie_received_bytes_per_s": _ask(nvml, handle, "PcieThroughput", RECEIVED),
+    }
+    return {name: 1000.0 * rate for name, rate in kilobytes.items() if rate is not None}
+
+
+def _ask(nvml: Any, handle: Any, name: str, *args: Any) -> Any:
+    """Return an answer; None where card or library has none."""
+    call: Callable[..., Any] | None = getattr(nvml, f"nvmlDeviceGet{name}", None)
+    try:
+        return call(handle, *args) if call else None
+    except nvml.NVMLError:  # not supported here, or lost in mid-run
+        return None
+
+
 def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, float], list[str]]:
     """Return the card's readings under the names of `Case.readings`, and why it is slowed down.
 
@@ -33,12 +102,7 @@ def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, flo
     """
 
     def ask(name: str, *args: Any) -> Any:
-        """Return an answer; None where card or library has none."""
-        call: Callable[..., Any] | None = getattr(nvml, f"nvmlDeviceGet{name}", None)
-        try:
-            return call(handle, *args) if call else None
-        except nvml.NVMLError:  # not supported here, or lost in mid-run
-            return None
+        return _ask(nvml, handle, name, *args)
 
     used, memory = ask("UtilizationRates"), ask("MemoryInfo")
     watts, limit = ask("PowerUsage"), ask("EnforcedPowerLimit")  # milliwatts

@@ -1,0 +1,112 @@
+"""hotloop status: every run below a folder, what it does, how far it is, and what is saved."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hotloop.core.env import ENV
+from hotloop.core.files import write_json
+from hotloop.core.units import duration
+from hotloop.monitor.runs import rows
+from hotloop.report.excerpt import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.monitor.runs import Row
+
+__all__ = ["run"]
+
+NARROW, WIDTH = 90, 120  # columns below which rows become lists; where there is no terminal
+SCHEMA = 1  # of --json; history: 1 (2026-11) first
+COLOURS = {
+    "running": "cyan",
+    "complete": "green",
+    "crashed": "bold red",
+    "diverged": "bold red",
+    "failed": "bold red",
+    "damaged": "bold red",
+    "stopped": "yellow",
+}
+
+
+def run(args: Sequence[str], *, console: Console | None = None) -> int:
+    """Run the verb; 0 whatever state the runs are in. `console` is a seam."""
+    parser = argparse.ArgumentParser(prog="hotloop status", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the rows as JSON")
+    options = parser.parse_args(args)
+    found = rows(options.folder)
+    if options.json is not None:
+        write_json(options.json, {"schema": SCHEMA, "runs": [row.to_json() for row in found]})
+    width = None if sys.stdout.isatty() else WIDTH
+    out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
+    if not found:
+        print(f"there is no run in {options.folder.absolute()} or below", file=sys.stderr)
+        return 0
+    (_list if out.width < NARROW else _table)(found, out)
+    return 0
+
+
+def _table(found: Sequence[Row], out: Console) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("run", "what", "state", "step", "saved", "left", ""):
+        table.add_column(title, overflow="fold")
+    for row in found:
+        table.add_row(
+            Text(visible(row.path)),
+            Text(visible(row.what or "unknown")),
+            Text(_state(row), COLOURS.get(row.state, "")),
+            _steps(row),
+            _saved(row),
+            _left(row),
+            Text(visible(row.why or "")),
+        )
+    out.print(table)
+
+
+def _list(found: Sequence[Row], out: Console) -> None:
+    for row in found:
+        out.print(Text(visible(row.path), "bold"))
+        state = Text("  ").append(_state(row), COLOURS.get(row.state, ""))
+        out.print(state.append(f"  step {_steps(row)}"))
+        if row.saved_step is not None:
+            out.print(Text(f"  saved {_saved(row)}"))
+        if row.left_s is not None:
+            out.print(Text(f"  left {_left(row)}"))
+        if row.why:
+            out.print(Text(f"  {visible(row.why)}"))
+
+
+def _state(row: Row) -> str:
+    return row.state if row.phase in (None, row.state) else f"{row.state}: {row.phase}"
+
+
+def _steps(row: Row) -> str:
+    if row.step is None:
+        return "unknown"
+    return f"{row.step:,}" + ("" if row.steps is None else f" of {row.steps:,}")
+
+
+def _saved(row: Row) -> str:
+    if row.saved_step is None or row.saved_ago_s is None:
+        return "-" if row.steps is None else "none"
+    return f"step {row.saved_step:,}, {_ago(row.saved_ago_s)}"
+
+
+def _ago(seconds: float) -> str:
+    days = int(seconds // 86400)
+    return f"{days} day{'s' * (days > 1)} ago" if days else f"{duration(seconds)} ago"
+
+
+def _left(row: Row) -> str:
+    if row.state != "running":
+        return "-"
+    return "unknown" if row.left_s is None else duration(row.left_s)

@@ -1,0 +1,68 @@
+"""Starts a monitor that outlives the terminal and ends with what it watches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import WriteError
+from hotloop.probe.clock import clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+__all__ = ["start"]
+
+PATIENCE = 20.0  # seconds until its file must be there
+
+
+def start(
+    arguments: Sequence[str],
+    output: Path,
+    *,
+    now: Callable[[], float] = clock,
+    wait: Callable[[float], object] = time.sleep,
+) -> int:
+    """Start `hotloop monitor` with `arguments` in a session of its own; return its process id.
+
+    Returns once it has written `output`, so that what goes wrong is told here. Raises WriteError
+    when it ends before, or does not write. `now` and `wait` are seams.
+    """
+    before = _stamp(output)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "hotloop", "monitor", "-q", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+        | getattr(subprocess, "DETACHED_PROCESS", 0),
+    )
+    until = now() + PATIENCE
+    while _stamp(output) == before:
+        code = child.poll()
+        if code is not None and _stamp(output) == before:
+            raise WriteError(
+                f"the monitor in the background ended at once with {code} and wrote no {output}: "
+                "the same command without --background says why"
+            )
+        if now() > until:
+            child.terminate()
+            child.wait()
+            raise WriteError(f"the monitor in the background wrote no {output} in {PATIENCE:g} s")
+        wait(0.05)
+    child.returncode = child.poll() or 0  # it is nobody's child to wait for: no warning at our end
+    return child.pid
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced; None: it is not there."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns

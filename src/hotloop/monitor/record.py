@@ -1,0 +1,152 @@
+"""What was watched as a JSON file that a person can read: figures first, a line for each sample.
+
+Format history: schema 1 (2026-11) first.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.files import write_file
+from hotloop.monitor.sample import EXPECTED
+from hotloop.monitor.series import headline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from hotloop.monitor.assess import Assessment
+    from hotloop.monitor.run import Run
+    from hotloop.monitor.sample import Sample, Sampler
+    from hotloop.monitor.series import History
+
+__all__ = ["SCHEMA", "About", "document", "save", "unknown"]
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a record is of."""
+
+    watched: str  # the machine, a process, a run
+    began: str  # UTC, ISO 8601
+    seconds: float  # of watching
+    interval: float  # seconds
+    ended: str | None  # why; None: it goes on
+    cpu_percent: float  # of one core, that sampling took
+
+
+def document(
+    about: About, history: History, sampler: Sampler, assessment: Assessment
+) -> dict[str, object]:
+    """Return the record as JSON values; what is unknown is named with its reason."""
+    stats = history.stats()
+    last = history.samples[-1] if history.samples else None
+    return {
+        "schema": SCHEMA,
+        "kind": "monitor",
+        "watched": about.watched,
+        "began": about.began,
+        "seconds": round(about.seconds, 3),
+        "interval_s": about.interval,
+        "samples_taken": history.seen,
+        "ended": about.ended,
+        "sampling_cpu_percent_of_one_core": round(about.cpu_percent, 3),
+        "assessment": assessment.to_json(),
+        "run": None if last is None or last.run is None else _run(last.run),
+        "run_phase_percent": {
+            name: round(100 * n / history.seen, 1) for name, n in history.phases.items()
+        },
+        "trouble": None if last is None else last.trouble,
+        "summary": {
+            name: {
+                "mean": _short(s.mean),
+                "min": _short(s.low),
+                "max": _short(s.high),
+                "p95": _short(s.p95),
+                "n": s.n,
+            }
+            for name, s in stats.items()
+            if headline(name)
+        },
+        "unknown": unknown(sampler, set(stats)),
+        "machine": {
+            "host": sampler.machine.to_json(),
+            "cards": [
+                {"index": c.index, "name": c.name, "memory_bytes": c.memory_bytes}
+                for c in sampler.cards
+            ],
+        },
+        "samples": [_sample(each) for each in history.samples],
+    }
+
+
+def unknown(sampler: Sampler, known: set[str]) -> dict[str, str]:
+    """Return what could not be read, with the reason."""
+    found = {} if sampler.no_cards is None else {"gpu": sampler.no_cards}
+    for card in sampler.cards:
+        for name in EXPECTED:
+            if (key := f"gpu{card.index}_{name}") not in known:
+                found[key] = "the card, or this version of its driver, does not tell"
+    if "disk_read_bytes_per_s" not in known:
+        found["disk"] = "the system shows no disk here"
+    return found
+
+
+def save(path: Path, value: Mapping[str, object]) -> None:
+    """Write a record at once: a reader never meets half of one. Raises WriteError."""
+    samples = value["samples"]
+    assert isinstance(samples, list)
+    text = json.dumps({**value, "samples": []}, indent=1, allow_nan=False)
+    lines = ",\n".join(f"  {json.dumps(each, allow_nan=False)}" for each in samples)
+    empty = '"samples": []'
+    assert text.endswith(f"{empty}\n}}")
+    whole = text.removesuffix(f"{empty}\n}}") + f'"samples": [\n{lines}\n ]\n}}\n'
+    write_file(path, whole)
+
+
+def _sample(sample: Sample) -> dict[str, object]:
+    value: dict[str, object] = {"at_s": round(sample.at, 3)}
+    value |= {name: _short(number) for name, number in sample.values.items()}
+    for card, reasons in sample.slowed.items():
+        value |= {f"gpu{card}_slowed_by": list(reasons)} if reasons else {}
+    for card, held in sample.held.items():
+        value[f"gpu{card}_held_by"] = [asdict(each) for each in held]
+    if sample.run is not None and sample.run.running:
+        value |= {"run_phase": sample.run.phase, "run_idle": sample.run.idle}
+    return value
+
+
+def _run(run: Run) -> dict[str, object]:
+    speed, cost = run.pace, run.cost
+    value: dict[str, object] = {
+        "name": run.path.name,
+        "what": run.what,
+        "state": run.state,
+        "why": run.why,
+        "phase": run.phase,
+        "idle": run.idle,
+        "step": run.step,
+        "steps": run.steps,
+        "loss": run.loss,
+        "left_s": run.seconds_left,
+        "silent_s": run.silent,
+        "saved_step": run.saved_step,
+        "saved_ago_s": run.saved_ago,
+        "precision": None if cost is None else cost.precision,
+        "flop_per_token": None if cost is None else cost.flops_per_token,
+        "ceiling_flop_per_s": None if cost is None else cost.ceiling,
+    }
+    if speed is not None:
+        value["steps_per_s"], value["tokens_per_s"] = speed.steps_per_s, speed.tokens_per_s
+        value["step_share_percent"] = {k: round(100 * v, 2) for k, v in speed.shares.items()}
+        value["of_the_last_steps"] = speed.of_steps
+    return {name: _short(one) if isinstance(one, float) else one for name, one in value.items()}
+
+
+def _short(number: float) -> float:
+    """Return four significant digits of what is small, whole numbers of what is large."""
+    return round(number) if abs(number) >= 1000 else float(f"{number:.4g}")

@@ -1,0 +1,161 @@
+"""One look at everything that is watched: host, cards, processes, run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from hotloop.core.errors import DataError, UsageError
+from hotloop.monitor.host import Host
+from hotloop.monitor.tree import Tree
+from hotloop.probe.clock import clock
+from hotloop.probe.machine import host
+from hotloop.probe.nvml import cards, holders, look, traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.monitor.run import Run, RunReader
+    from hotloop.probe.nvml import Card
+
+__all__ = ["EXPECTED", "Held", "Sample", "Sampler"]
+
+EXPECTED = (  # what a card tells, if it does; the rest is named as unknown
+    "utilisation_percent",
+    "power_w",
+    "power_limit_w",
+    "clock_mhz",
+    "max_clock_mhz",
+    "temperature_c",
+    "memory_bytes",
+    "pcie_generation",
+    "pcie_width",
+    "pcie_sent_bytes_per_s",
+    "pcie_received_bytes_per_s",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Memory of a card that a process holds."""
+
+    pid: int
+    name: str | None  # None: another user's, or one outside of this container
+    memory_bytes: int | None  # None: the driver does not say
+    watched: bool  # whether it is one of the processes that are watched
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What was seen at one moment. A name that is not there is unknown, never 0."""
+
+    at: float  # seconds since the monitor began
+    values: Mapping[str, float]  # the unit ends the name; gpu0_ is the card of index 0
+    slowed: Mapping[int, Sequence[str]] = field(default_factory=dict)  # card -> why
+    held: Mapping[int, Sequence[Held]] = field(default_factory=dict)  # card -> by whom
+    run: Run | None = None
+    trouble: str | None = None  # why the run could not be read this time
+
+
+class Sampler:
+    """Takes samples. `nvml` is the module of nvidia-ml-py or None; it and `now` are seams."""
+
+    def __init__(
+        self,
+        *,
+        tree: Tree | None = None,
+        run: RunReader | None = None,
+        nvml: Any = None,
+        now: Callable[[], float] = clock,
+    ) -> None:
+        self.machine: Hardware = host()
+        self.cards: Sequence[Card]
+        self.cards, self.no_cards = cards(nvml)
+        self.tree, self.run = tree, run
+        self._nvml, self._now = nvml, now
+        self._host = Host(memory=self.machine.host_memory_bytes)
+        self._names: dict[int, str | None] = {}
+        self._began = now()
+        self.spent = 0.0  # CPU seconds of this process that taking samples took
+
+    def take(self) -> Sample:
+        """Take one; rates are those since the one before."""
+        began = time.process_time()
+        sample = self._taken()
+        self.spent += time.process_time() - began
+        return sample
+
+    def _taken(self) -> Sample:
+        values = self._host.read()
+        if self.tree is not None:
+            values |= self.tree.read()
+        slowed: dict[int, Sequence[str]] = {}
+        held: dict[int, Sequence[Held]] = {}
+        for card in self.cards:
+            told, reasons = self._card(card)
+            values |= {f"gpu{card.index}_{name}": value for name, value in told.items()}
+            slowed[card.index] = reasons
+            if (known := holders(self._nvml, card.handle)) is not None:
+                held[card.index] = [
+                    Held(
+                        pid=one.pid,
+                        name=self._name(one.pid),
+                        memory_bytes=one.memory_bytes,
+                        watched=self.tree is not None and one.pid in self.tree.pids,
+                    )
+                    for one in known
+                ]
+        run, trouble = self._look_at_run(values.get("process_cpu_cores"))
+        self._follow(run)
+        values |= _of_run(run)
+        at = self._now() - self._began
+        return Sample(at=at, values=values, slowed=slowed, held=held, run=run, trouble=trouble)
+
+    def _card(self, card: Card) -> tuple[dict[str, float], Sequence[str]]:
+        """Return what a card tells, under the names of EXPECTED."""
+        seen, reasons = look(self._nvml, card.handle, own=())
+        told = {name.removeprefix("gpu_"): value for name, value in seen.items()}
+        told.pop("other_processes", None)  # `holders` names them
+        if (busy := told.pop("utilisation", None)) is not None:
+            told["utilisation_percent"] = 100 * busy
+        return {**told, **traffic(self._nvml, card.handle)}, reasons
+
+    def _look_at_run(self, cores: float | None) -> tuple[Run | None, str | None]:
+        if self.run is None:
+            return None, None
+        paused = self.tree is not None and self.tree.paused()
+        try:
+            return self.run.read(cores=cores, paused=paused), None
+        except DataError as error:  # a line that is no event: the machine is still worth watching
+            return None, str(error)
+
+    def _follow(self, run: Run | None) -> None:
+        """Watch the process that is at the run now: after a resume it is another one."""
+        if run is None or run.pid is None or (self.tree is not None and self.tree.pid == run.pid):
+            return
+        with contextlib.suppress(UsageError):  # it has just ended
+            self.tree = Tree(run.pid)
+
+    def _name(self, pid: int) -> str | None:
+        if pid not in self._names:
+            try:
+                self._names[pid] = psutil.Process(pid).name()
+            except (psutil.Error, OSError):
+                self._names[pid] = None
+        return self._names[pid]
+
+
+def _of_run(run: Run | None) -> dict[str, float]:
+    if run is None or run.pace is None or not run.running:
+        return {}
+    return {
+        "run_step": float(run.step),
+        "run_steps_per_s": run.pace.steps_per_s,
+        "run_tokens_per_s": run.pace.tokens_per_s,
+        "run_data_wait_percent": 100 * run.pace.shares.get("data", 0.0),
+    }
