@@ -3,6 +3,7 @@ import pytest
 from hotloop import rules, techniques
 from hotloop.cli.explain import page_of, run
 from hotloop.core.errors import UsageError
+from hotloop.guides.pages import guides
 
 
 @pytest.mark.parametrize("words", ["D13", "d13", "tokenize_hot", "D13 tokenize_hot"])
@@ -25,3 +26,19 @@ def test_a_misspelt_name_gets_a_hint():
 def test_the_words_of_a_finding_need_no_quotes(capsys):
     assert run(["D13", "tokenize_hot"]) == 0
     assert "D13 tokenize_hot: " in capsys.readouterr().out
+
+
+def test_a_guide_is_shown_as_it_stands():
+    assert page_of("out-of-memory") == guides()["out-of-memory"]
+
+
+def test_without_a_name_the_guides_are_listed(capsys):
+    assert run([]) == 0
+    listed = capsys.readouterr().out
+    for name in guides():
+        assert f"{name} " in listed
+
+
+def test_a_misspelt_guide_gets_a_hint():
+    with pytest.raises(UsageError, match="did you mean out-of-memory"):
+        page_of("out-of-memry")

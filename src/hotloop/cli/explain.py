@@ -1,4 +1,4 @@
-"""hotloop explain: the page of a technique or of a doctor's rule."""
+"""hotloop explain: a guide to a symptom, or the page of a technique or of a doctor's rule."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hotloop import rules, techniques
 from hotloop.core.errors import UsageError, did_you_mean
+from hotloop.guides.pages import guides, title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,26 +18,40 @@ __all__ = ["run"]
 def run(args: Sequence[str]) -> int:
     """Run the verb."""
     parser = argparse.ArgumentParser(prog="hotloop explain", description=__doc__)
-    parser.add_argument("id", nargs="+", metavar="ID", help="fused-adamw, D13 or tokenize_hot")
+    add = parser.add_argument
+    add("id", nargs="*", metavar="ID", help="out-of-memory, fused-adamw, D13 or tokenize_hot")
     words = " ".join(parser.parse_args(args).id)
-    print(page_of(words), end="")
+    print(page_of(words) if words else listing(), end="")
     return 0
 
 
+def listing() -> str:
+    """Return the names of the guides, and where the other names are listed."""
+    width = max(map(len, guides()))
+    return (
+        "".join(f"{name:<{width}}  {title(name)}\n" for name in guides())
+        + "hotloop explain NAME shows a guide; "
+        "hotloop techniques and hotloop rules list the other pages\n"
+    )
+
+
 def page_of(words: str) -> str:
-    """Return the page of what `words` name: an id, a rule's name, or both as findings show them.
+    """Return the page of what `words` name: a guide, an id, a rule's name, or id and name.
 
     Raises UsageError when nothing is called that.
     """
+    if words in guides():
+        return guides()[words]
     for rule in rules.ALL:
         if words.lower() in (rule.id.lower(), rule.name, rule.label.lower()):
             return f"{rule.label}: {rule.page}"
     known = {technique.id: technique for technique in techniques.ALL}
     if words not in known:
-        names = [*known, *(rule.name for rule in rules.ALL)]
+        names = [*guides(), *known, *(rule.name for rule in rules.ALL)]
         near = did_you_mean(words, names)
         raise UsageError(
-            f"no technique or rule is called {words!r}{near} (hotloop techniques, hotloop rules)"
+            f"no guide, technique or rule is called {words!r}{near} "
+            "(hotloop explain, hotloop techniques and hotloop rules list them)"
         )
     technique = known[words]
     choices = "".join(
