@@ -3,6 +3,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from torch.utils.data import DataLoader
 
 from hotloop.core.errors import UsageError
 from hotloop.core.plan import Plan
@@ -104,7 +105,12 @@ TOP = "import gc\nimport torch\nfrom torch.utils.data import DataLoader\n"
 @pytest.mark.parametrize(
     ("id", "before", "after"),
     [
-        ("loader-workers", "DataLoader(d, num_workers=8, persistent_workers=False)", None),
+        ("loader-workers", "DataLoader(d, num_workers=2, persistent_workers=True)", None),
+        (
+            "loader-workers",
+            "DataLoader(d, num_workers=8, persistent_workers=False)",
+            "DataLoader(d, num_workers=2, persistent_workers=True)",
+        ),
         ("loader-workers", "DataLoader(d, num_workers=args.workers)", None),
         ("loader-workers", "DataLoader(d, **more)", None),
         ("loader-workers", "DataLoader(d, 4, True, None, None, 8)", None),
@@ -143,6 +149,39 @@ def test_a_call_is_edited_where_it_may_be_and_left_alone_elsewhere(
         assert len(said) == 1
     else:
         assert [line for line in after.splitlines() if line not in before.splitlines()] == added
+
+
+@pytest.mark.parametrize(
+    ("choice", "before", "after"),
+    [
+        (
+            {"count": 0},
+            "DataLoader(d, num_workers=4, persistent_workers=True, prefetch_factor=8)",
+            "DataLoader(d, num_workers=0, persistent_workers=False, prefetch_factor=None)",
+        ),
+        ({"count": 0}, "DataLoader(d)", None),
+        (
+            {"count": 1, "ahead": 4, "pin": "on"},
+            "DataLoader(d)",
+            "DataLoader(d, num_workers=1, pin_memory=True, persistent_workers=True, "
+            "prefetch_factor=4)",
+        ),
+        (
+            {"count": 0, "pin": "on"},
+            "DataLoader(d)",
+            "DataLoader(d, num_workers=0, pin_memory=True)",
+        ),
+    ],
+)
+def test_a_loader_is_given_all_that_its_number_of_workers_asks_for(
+    choice: dict[str, int], before: str, after: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TOP + before + "\n")
+    diff = suggest(path, Plan(micro_batch=1).plus("loader-workers", **choice)).diff
+    added = re.findall(r"^[+](?![+])(.*)", diff, flags=re.MULTILINE)
+    assert added == ([after] if after else [])
+    eval(after or before, {"DataLoader": DataLoader, "d": [1]})  # takes these together
 
 
 def test_the_collector_is_frozen_in_a_function_that_uses_gc_above(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ class Intervention:
     def _put_in(self, row: _Row, session: ScriptSession) -> None:
         """Apply one technique to one object, and note what came of it."""
         technique = row.technique
-        session.refused = None
+        session.refused = session.needless = None
         row.troubles.append(session.troubles[technique.id])
         if (why := technique.blocked(session.hardware, self.plan)) is not None:
             row.seen.append(("refused", why))
@@ -238,7 +238,7 @@ class Intervention:
         elif session.refused is not None:
             row.seen.append(("refused", session.refused))
         else:
-            row.seen.append(("not needed here", technique.nothing))
+            row.seen.append(("not needed here", session.needless or technique.nothing))
 
     def _session(self, **at_hand: Any) -> ScriptSession:
         import torch

@@ -108,6 +108,7 @@ class Session(Subject):
     background_saves: bool = False  # write checkpoints from a copy, in a thread
     workers: int = 0  # processes that make batches; 0: the loop's own
     workers_ahead: int = 2  # windows that each of them keeps ready
+    workers_pin: bool = True  # put their batches into pinned memory, where there is a card
     prefetch: bool = False  # copy the next window to the card while this one is computed
     graphs: bool = False  # record forward and backward at the first call
     replay: MicroStep | None = None  # the recording
@@ -134,5 +135,6 @@ class ScriptSession(Subject):
     feeds: dict[str, Feed] = field(default_factory=dict)  # technique id -> for each new iterator
     scale: Any = None  # a probe.loss_scale.LossScale around backward passes and steps
     refused: str | None = None  # why the technique that was applied last changed nothing
+    needless: str | None = None  # why it had nothing to change, where its own words do not fit
     # technique id -> what went wrong after it was applied, as it happens
     troubles: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

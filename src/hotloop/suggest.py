@@ -29,6 +29,8 @@ __all__ = ["Suggested", "suggest"]
 
 _FUSED = ("AdamW", "Adam", "SGD", "Adagrad")
 _BEFORE_WORKERS = 5  # parameters of DataLoader before num_workers
+_NO_WORKERS = {"persistent_workers": "False", "prefetch_factor": "None", "timeout": "0"}
+_UNSAID = {"num_workers": "0", "pin_memory": "False"}  # what DataLoader takes by itself
 _BLANK = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -267,16 +269,34 @@ def _fused(script: _Script, choice: _Choice) -> _Made:
 
 def _workers(script: _Script, choice: _Choice) -> _Made:
     loaders = [
-        call
+        (call, words)
         for call in script.calls("torch.utils.data", "DataLoader")
-        if len(call.args) <= _BEFORE_WORKERS and _off(call, "num_workers")
+        if len(call.args) <= _BEFORE_WORKERS and (words := _loader_words(call, choice))
     ]
-    shuffled = [c for c in loaders if any(k.arg == "shuffle" for k in c.keywords)]
+    shuffled = [each for each in loaders if any(k.arg == "shuffle" for k in each[0].keywords)]
     edits: list[_Edit] = []
-    for call in shuffled or loaders:
-        more = {"persistent_workers": "True"} if _off(call, "persistent_workers") else {}
-        edits += script.keywords(call, num_workers=str(choice.get("count", 2)), **more)
-    return edits or "no DataLoader without worker processes is built in this file"
+    for call, words in shuffled or loaders:
+        edits += script.keywords(call, **words)
+    return (
+        edits or "no DataLoader whose plain number of worker processes would change is built here"
+    )
+
+
+def _loader_words(call: ast.Call, choice: _Choice) -> dict[str, str]:
+    """Return the keywords a DataLoader is to have; none where it has them, or its number is not
+    a plain one."""
+    there = {each.arg: ast.unparse(each.value) for each in call.keywords}
+    count, pin = choice.get("count", 2), {"on": "True", "off": "False"}.get(str(choice.get("pin")))
+    words = {"num_workers": str(count)} | ({"pin_memory": pin} if pin else {})
+    if not count:  # what is for workers only must go: DataLoader raises ValueError
+        words |= {name: off for name, off in _NO_WORKERS.items() if name in there}
+    else:
+        words |= {"persistent_workers": "True"} if _off(call, "persistent_workers") else {}
+        if "ahead" in choice or "prefetch_factor" in there:
+            words["prefetch_factor"] = str(choice.get("ahead", 2))
+    plain = there.get("num_workers", "0").isdigit()
+    changes = any(there.get(name, _UNSAID.get(name)) != word for name, word in words.items())
+    return words if plain and changes else {}
 
 
 def _threads(script: _Script, choice: _Choice) -> _Made:
@@ -358,6 +378,6 @@ _MAKERS: Mapping[str, Callable[[_Script, _Choice], _Made]] = {
 _BESIDE = {
     "autocast-bf16": "a loss computed outside of it gets bfloat16 outputs: give it outputs.float()",
     "channels-last": "give it images in torch.channels_last as well",
-    "loader-workers": "from its second epoch on, another order is drawn than without workers "
-    "(persistent workers draw no seed); hotloop run keeps the order",
+    "loader-workers": "from its second epoch on another order may be drawn than now (persistent "
+    "workers draw no seed, others do); hotloop run keeps the order",
 }

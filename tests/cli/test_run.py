@@ -35,9 +35,9 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-def start(folder: Path, *command: str) -> subprocess.CompletedProcess:
+def start(folder: Path, *command: str, script: str = SCRIPT) -> subprocess.CompletedProcess:
     folder.mkdir(exist_ok=True)
-    (folder / "train.py").write_text(SCRIPT)
+    (folder / "train.py").write_text(script)
     return subprocess.run(
         (sys.executable, *command), cwd=folder, capture_output=True, text=True, timeout=120
     )
@@ -55,6 +55,16 @@ def test_a_run_with_bitwise_techniques_is_the_scripts_own_and_says_what_was_put_
     assert done.stderr.count("in effect") == 2
     assert "next: train.py:" in done.stderr
     assert json.loads((tmp_path / "b/found.json").read_text())["schema"] == 1
+
+
+def test_a_script_whose_workers_are_taken_away_writes_the_same_files(tmp_path: Path) -> None:
+    workers = SCRIPT.replace("shuffle=True)", "shuffle=True, num_workers=2)")
+    plain = start(tmp_path / "a", "train.py", "3", script=workers)
+    uses = ("--with", "loader-workers:count=0")
+    done = start(tmp_path / "b", "-m", "hotloop", "run", *uses, "train.py", "3", script=workers)
+    assert (done.returncode, done.stdout) == (3, plain.stdout), done.stderr
+    assert (tmp_path / "a/net.pt").read_bytes() == (tmp_path / "b/net.pt").read_bytes()
+    assert "batches are made in the loop (it had 2)" in " ".join(done.stderr.split())
 
 
 def test_a_typed_technique_that_cannot_work_stops_before_the_script(tmp_path: Path) -> None:

@@ -38,11 +38,12 @@ def test_a_finding_is_written_as_the_architecture_says():
         "evidence": {"step time": STEP.to_json(), "disk": "a network drive"},
         "because": ["S4 saves_too_many: 40 of them"],
         "remedies": [
-            {"text": "save less", "effort": "code edit", "technique": None},
+            {"text": "save less", "effort": "code edit", "technique": None, "choice": ""},
             {
                 "text": "--with async-checkpoint",
                 "effort": "option",
                 "technique": "async-checkpoint",
+                "choice": "",
             },
         ],
     }

@@ -17,6 +17,7 @@ from hotloop.judging.waiting import (
     steady,
     unused_cores,
     waits_for_data,
+    with_workers,
     workers_for,
 )
 
@@ -78,6 +79,15 @@ def test_reading_ahead_is_offered_where_processes_do_not_read_yet():
     assert [remedy.technique for remedy in read_ahead(LOADER)] == ["loader-workers"]
     for changed in ({"workers": 2}, {"iterable": True}, {"in_memory": True}):
         assert not read_ahead(replace(LOADER, **changed))
+
+
+def test_a_number_of_processes_names_the_technique_where_it_can_set_it():
+    case, loader = healthy(), replace(LOADER, workers=2)
+    assert with_workers(case, loader, "none", count=0).use == "loader-workers:count=0"
+    assert with_workers(case, loader, "pin them", pin=True).use == "loader-workers:count=2:pin=on"
+    assert with_workers(case, loader, "more", count=3).use is None  # on two cores
+    for changed in ({"iterable": True}, {"uses_random": True}, {"kind": "hand-made"}):
+        assert with_workers(case, replace(loader, **changed), "none", count=0).use is None
 
 
 def test_cores_are_unused_that_no_process_of_the_run_kept_busy():

@@ -4,9 +4,10 @@ import random
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
-from hotloop.probe.tryread import Tried, can_fork, in_child, positions, try_reading
+from hotloop.probe.streams import positions
+from hotloop.probe.tryread import Tried, can_fork, in_child, try_reading
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
 
@@ -105,3 +106,106 @@ def test_a_child_that_dies_is_told_in_words() -> None:
 def test_what_a_data_set_prints_does_not_appear(capfd: pytest.CaptureFixture) -> None:
     tried(Drawing(lambda: print("reading", flush=True)))
     assert capfd.readouterr().out == ""
+
+
+def test_a_sample_that_depends_on_the_one_before_is_seen() -> None:
+    class Mixing(Drawing):
+        last = 0
+
+        def __getitem__(self, index):
+            mixed, self.last = index + self.last, index
+            return torch.tensor([mixed])
+
+    assert tried(Mixing()).same is False
+
+
+def test_a_data_set_that_asks_which_worker_it_is_is_seen() -> None:
+    class Sharded(Drawing):
+        def __getitem__(self, index):
+            info = get_worker_info()
+            return torch.tensor([index + (info.id if info else 0)])
+
+    assert tried(Sharded()).same is False
+    assert tried(Drawing()).same is True
+
+
+def test_a_sample_that_is_changed_in_place_each_time_is_seen() -> None:
+    class Shrinking(Drawing):
+        def __init__(self) -> None:
+            self.x = torch.ones(20, 3)
+
+        def __getitem__(self, index):
+            return self.x[index].mul_(0.5)
+
+    found = tried(Shrinking())
+    assert found.changes
+    assert found.same is False
+
+
+def test_what_stays_in_the_data_set_is_told_from_what_goes_on_changing_it() -> None:
+    class Opening(Drawing):
+        file = None
+
+        def __getitem__(self, index):
+            self.file = self.file or object()
+            return torch.tensor([index])
+
+    assert (tried(Opening()).keeps, tried(Opening()).changes) == (True, False)
+    assert (tried(Drawing()).keeps, tried(Drawing()).changes) == (True, True)  # counts its reads
+    plain = DataLoader([torch.tensor([n]) for n in range(20)], batch_size=4)
+    found = try_reading(plain)
+    assert isinstance(found, Tried)
+    assert (found.keeps, found.changes, found.shares, found.seeks) == (False, False, False, False)
+
+
+def test_a_batch_that_is_a_view_of_the_data_is_seen() -> None:
+    views = DataLoader(torch.arange(20.0).view(10, 2), batch_size=None)
+    rows = DataLoader([{"names": ["a", "b"]}] * 8, batch_size=4, collate_fn=lambda rows: rows)
+    arrays = DataLoader(np.zeros((8, 2)), batch_size=4, collate_fn=list)
+    for loader in (views, rows, arrays):
+        found = try_reading(loader)
+        assert isinstance(found, Tried)
+        assert found.shares
+
+
+def test_a_file_that_was_open_before_is_seen_and_stays_where_it_stood(tmp_path) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(bytes(range(20)))
+
+    class Seeking(Drawing):
+        def __init__(self) -> None:
+            self.rows = path.open("rb", buffering=0)
+
+        def __getitem__(self, index):
+            self.rows.seek(index)
+            return torch.tensor(list(self.rows.read(1)))
+
+    data = Seeking()
+    data.rows.seek(7)
+    assert tried(data).seeks
+    assert data.rows.tell() == 7
+    data.rows.close()
+
+
+def test_a_batch_that_cannot_be_compared_or_pinned_is_told() -> None:
+    assert tried(Drawing()).unpinned is None
+
+    class Batch:
+        def pin_memory(self):
+            return self
+
+    odd = tried(Drawing(), collate_fn=lambda rows: Batch())
+    assert odd.same is None
+    assert odd.unpinned == "a Batch pins itself"
+
+
+def test_a_data_set_that_reads_whole_batches_is_read_so() -> None:
+    class Whole(Drawing):
+        def __getitem__(self, index):
+            raise AssertionError
+
+        def __getitems__(self, indices):
+            return [torch.tensor([index]) for index in indices]
+
+    found = tried(Whole())
+    assert (found.samples, found.same) == (4, True)

@@ -3,68 +3,63 @@
 import multiprocessing
 
 import pytest
-import torch
-from tests.golden.outside import Images
-from torch.utils.data import DataLoader, SubsetRandomSampler, WeightedRandomSampler
+from tests.golden.feeds import SAMPLERS, asked, epochs, fed, loader, seeded
 
+from hotloop.probe.epochs import Habit
 from hotloop.probe.tryread import can_fork
 from hotloop.probe.workers import Workers
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
-SAMPLERS = {
-    "in order": dict,
-    "shuffled": lambda: {"shuffle": True},
-    "of a generator": lambda: {"shuffle": True, "generator": torch.Generator().manual_seed(3)},
-    "a subset": lambda: {"sampler": SubsetRandomSampler(range(0, 24, 2))},
-    "weighted": lambda: {"sampler": WeightedRandomSampler([1.0] * 24, 12)},
-    "drawn at once": lambda: {"sampler": Eager()},
+OTHERS = {
+    "one worker": {"num_workers": 1},
+    "kept": {"num_workers": 2, "prefetch_factor": 1, "persistent_workers": True},
 }
 
 
-class Eager:
-    """Draws when it is asked for its order, not when the first index is read."""
-
-    def __iter__(self):
-        return iter(torch.randperm(24).tolist())
-
-    def __len__(self) -> int:
-        return 24
-
-
-def read(loader: DataLoader, feed: Workers | None) -> list[float]:
-    """Read 3 epochs, drawing a number after each batch, as dropout does."""
-    seen = []
-    for _ in range(3):
-        if feed is not None:
-            feed.asked(loader)
-        for x, _ in loader:
-            seen += [x.sum().item(), torch.randn(()).item()]
-    return seen
+def changed(of, count: int = 2, ahead: int = 2) -> Workers:
+    habit = Habit.of(of)
+    vars(of).update(num_workers=count, prefetch_factor=ahead, persistent_workers=True)
+    return Workers(habit)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_batches_and_draws_are_those_without_workers(sampler: str) -> None:
-    from torch.utils.data import dataloader
-
-    torch.manual_seed(0)
-    expected = read(DataLoader(Images(24), batch_size=4, **SAMPLERS[sampler]()), None)
-    torch.manual_seed(0)
-    loader = DataLoader(Images(24), batch_size=4, **SAMPLERS[sampler]())
-    feed = Workers(loader, count=2, ahead=2, pin=False)
-    base = dataloader._BaseDataLoaderIter
-    plain = base.__init__
-
-    def built(iterator, loader) -> None:
-        plain(iterator, loader)
-        feed.built(iterator)
-
-    base.__init__ = built  # where the host's door stands
-    try:
-        assert read(loader, feed) == expected
-        pids = {worker.pid for worker in loader._iterator._workers}
-        assert read(loader, feed)
-        assert {worker.pid for worker in loader._iterator._workers} == pids
-    finally:
-        base.__init__ = plain
-    loader._iterator = None
+    expected = seeded(lambda: epochs(loader(sampler)))
+    of = loader(sampler)
+    feed = changed(of)
+    assert seeded(lambda: epochs(of, feed)) == expected
+    pids = {worker.pid for worker in of._iterator._workers}
+    assert epochs(of, feed)
+    assert {worker.pid for worker in of._iterator._workers} == pids
+    of._iterator = None
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("others", OTHERS)
+def test_batches_and_draws_are_those_of_other_workers(sampler: str, others: str) -> None:
+    expected = seeded(lambda: epochs(loader(sampler, **OTHERS[others])))
+    of = loader(sampler, **OTHERS[others])
+    assert seeded(lambda: epochs(of, changed(of))) == expected
+    assert len(of._iterator._workers) == 2
+
+
+def test_indices_that_are_drawn_one_by_one_are_drawn_when_the_scripts_workers_had_them() -> None:
+    options = {"num_workers": 1, "prefetch_factor": 4}
+    expected = seeded(lambda: epochs(loader("drawn one by one", **options)))
+    of = loader("drawn one by one", **options)
+    assert seeded(lambda: epochs(of, changed(of, count=1, ahead=2))) == expected
+
+
+def test_loops_over_one_persistent_loader_share_its_iterator_as_they_did() -> None:
+    def pairs(of, feed):
+        with fed(feed):
+            one = asked(of, feed)
+            first = next(one)[0].sum().item()
+            other = asked(of, feed)
+            return [first, *(x.sum().item() for pair in zip(one, other) for x, _ in pair)]  # noqa: B905
+
+    options = {"num_workers": 2, "persistent_workers": True}
+    expected = seeded(lambda: pairs(loader("shuffled", **options), None))
+    of = loader("shuffled", **options)
+    assert seeded(lambda: pairs(of, changed(of, count=1))) == expected

@@ -41,6 +41,12 @@ class Remedy:
     text: str  # a sentence, with the setting as it would be typed
     effort: Effort = "configuration line"
     technique: str | None = None  # its id, where one is the remedy
+    choice: str = ""  # of the technique, as it is typed: "count=0"
+
+    @property
+    def use(self) -> str | None:
+        """Return what stands behind `--with` for it, or None."""
+        return ":".join(filter(None, (self.technique, self.choice))) if self.technique else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ __all__ = [
     "steady",
     "unused_cores",
     "waits_for_data",
+    "with_workers",
     "workers_for",
 ]
 
@@ -155,7 +156,8 @@ def keep_samples(loader: Loader | None) -> list[Remedy]:
 def read_ahead(loader: Loader) -> list[Remedy]:
     """Return the remedy that reads in worker processes; none where the technique has no use.
 
-    It leaves alone who has workers already, streams, and what is cut from memory (rule D3).
+    It leaves alone streams and what is cut from memory (rule D3); of who has workers already other
+    rules speak (with_workers).
     """
     if loader.kind != "DataLoader" or loader.workers or loader.iterable or loader.in_memory:
         return []
@@ -166,6 +168,21 @@ def read_ahead(loader: Loader) -> list[Remedy]:
             technique="loader-workers",
         )
     ]
+
+
+def with_workers(
+    case: Case, loader: Loader, text: str, *, count: int | None = None, pin: bool = False
+) -> Remedy:
+    """Return a remedy that sets the processes of a loader, or whether it pins what they make.
+
+    It names the technique, but where that would be refused.
+    """
+    count = loader.workers if count is None else count
+    streams = loader.kind != "DataLoader" or loader.iterable or loader.uses_random
+    if streams or count > (case.hardware.cores or count):
+        return Remedy(text=text)
+    choice = f"count={count}" + ":pin=on" * pin
+    return Remedy(text=text, effort="option", technique="loader-workers", choice=choice)
 
 
 def costs(

@@ -10,23 +10,24 @@ import contextlib
 import io
 import json
 import os
-import random
 import select
 import signal
-import statistics
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any
 
 from hotloop.probe.describe import nbytes
-from hotloop.probe.equal import equal
+from hotloop.probe.equal import equal, marks
+from hotloop.probe.offsets import offsets, put_back, shifted
+from hotloop.probe.streams import moved, positions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-__all__ = ["Tried", "can_fork", "in_child", "positions", "try_reading"]
+__all__ = ["Tried", "can_fork", "in_child", "try_reading"]
 
 LIMIT = 30.0  # seconds until a child that hangs is killed; opening a data set may take some
 READING = 1.0  # seconds of reading, or one batch of samples
@@ -37,40 +38,25 @@ class Tried:
     """What reading the first samples did."""
 
     samples: int  # that were read, each twice
-    seconds: float  # of one sample, median of the first reads
+    seconds: float  # of one sample, the least of both reads: a fork's first touches cost 10-300 us
     batch: int  # samples of the first batch
     batch_seconds: float  # of reading and collating a whole batch
     moved: tuple[str, ...] = ()  # generators that reading or collating moved
     ahead: tuple[str, ...] = ()  # generators that the sampler moves after its first batch
     equal: bool = True  # both reads of every sample gave the same
+    same: bool | None = True  # so did both of a batch, the second as a worker's; None: unknown
+    keeps: bool = False  # reading leaves something in the data set: a cache, an open file
+    changes: bool = False  # and goes on doing so when the same samples are read again
+    shares: bool = False  # two reads of a batch have memory in common: writes show in both
+    seeks: bool = False  # reading moves the position of a file that was open before
     sample_bytes: int = 0
     unsent: str | None = None  # why a batch cannot be sent from a process to another
+    unpinned: str | None = None  # why a batch cannot be put into pinned memory
 
 
 def can_fork() -> bool:
     """Whether loader processes can be made as copies of this one."""
     return hasattr(os, "fork") and sys.platform != "darwin"
-
-
-def positions(loader: Any) -> dict[str, Any]:
-    """Return the state of each generator that somebody else might draw from as well."""
-    import torch
-
-    found: dict[str, Any] = {
-        "torch": bytes(torch.get_rng_state().numpy()),
-        "random": random.getstate(),
-    }
-    if "numpy" in sys.modules:
-        kind, keys, *rest = sys.modules["numpy"].random.get_state()
-        found["numpy.random"] = (kind, keys.tobytes(), *rest)
-    own = {id(g): g for g in (loader.generator, getattr(loader.sampler, "generator", None)) if g}
-    for number, generator in enumerate(own.values()):
-        found[f"the loader's generator {number + 1}"] = bytes(generator.get_state().numpy())
-    return found
-
-
-def _moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    return [name for name, state in after.items() if before.get(name, state) != state]
 
 
 def try_reading(loader: Any) -> Tried | str:
@@ -86,6 +72,7 @@ def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
+    before = offsets()
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:  # pragma: no cover - a process that coverage does not see
@@ -98,6 +85,7 @@ def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        put_back(before)  # positions of files are shared with a child
     if text is None:
         return f"a process that was to read samples was not done after {LIMIT:.0f} s"
     if not text:
@@ -141,39 +129,106 @@ def _receive(pipe: int) -> str | None:
 
 
 def _read(loader: Any) -> dict[str, Any]:
-    """Read and collate the first batch; read its samples again; ask the sampler for more."""
+    """Read and collate the first batch, twice; ask the sampler for more."""
     order = iter(loader._index_sampler)
     first = next(order)
-    data = loader.dataset
-    before, clock = positions(loader), time.perf_counter
     ids = list(first) if loader._auto_collation else [first]
-    samples, took, began = list[Any](), list[float](), clock()
-    for index in ids:
-        if samples and clock() - began > READING:
-            break
-        at = clock()
-        samples.append(data[index])
-        took.append(clock() - at)
-    at = clock()
-    batch = loader.collate_fn(samples if loader._auto_collation else samples[0])
-    collating = clock() - at
-    after = positions(loader)
-    same = all(equal(sample, data[i]) for i, sample in zip(ids, samples, strict=False))
+    before, state, files = positions(loader), _marks(loader), offsets()
+    samples, took = _samples(loader, ids, limit=READING)
+    began = time.perf_counter()
+    batch = _collated(loader, samples)
+    collating = time.perf_counter() - began
+    after, once = positions(loader), _marks(loader)
+    _be_a_worker(loader)
+    again, more = _samples(loader, ids[: len(samples)], backwards=True)
+    other = _collated(loader, again)
+    found = {
+        "samples": len(samples),
+        "seconds": min(took + more),
+        "batch": len(ids),
+        "batch_seconds": sum(took) / len(took) * len(ids) + collating,
+        "moved": moved(before, after),
+        "equal": all(map(equal, samples, again)),
+        "same": equal(batch, other) if equal(batch, batch) else None,
+        "keeps": state != once,
+        "changes": once != _marks(loader),
+        "shares": _shares(batch, other),
+        "seeks": bool(shifted(files)),
+        "sample_bytes": nbytes(samples[0]),
+        "unsent": _unsent(batch),
+        "unpinned": _unpinned(batch),
+    }
     held = positions(loader)
     for _ in range(4):
         if next(order, None) is None:
             break
-    return {
-        "samples": len(samples),
-        "seconds": statistics.median(took),
-        "batch": len(ids),
-        "batch_seconds": sum(took) / len(took) * len(ids) + collating,
-        "moved": _moved(before, after),
-        "ahead": _moved(held, positions(loader)),
-        "equal": same,
-        "sample_bytes": nbytes(samples[0]),
-        "unsent": _unsent(batch),
-    }
+    return found | {"ahead": moved(held, positions(loader))}
+
+
+def _marks(loader: Any) -> Any:
+    return marks(loader.dataset), marks(loader.collate_fn)
+
+
+def _samples(
+    loader: Any, ids: list[Any], *, limit: float = LIMIT, backwards: bool = False
+) -> tuple[list[Any], list[float]]:
+    """Return samples and the seconds of each, until there were enough; in the order of `ids`."""
+    data, clock = loader.dataset, time.perf_counter
+    began = clock()
+    if loader._auto_collation and getattr(data, "__getitems__", None):
+        samples = data.__getitems__(ids)
+        return samples, [(clock() - began) / len(ids)]
+    found, took = list[Any](), list[float]()
+    for index in reversed(ids) if backwards else ids:
+        if found and clock() - began > limit:
+            break
+        at = clock()
+        found.append(data[index])
+        took.append(clock() - at)
+    return found[::-1] if backwards else found, took
+
+
+def _collated(loader: Any, samples: list[Any]) -> Any:
+    return loader.collate_fn(samples if loader._auto_collation else samples[0])
+
+
+def _be_a_worker(loader: Any) -> None:
+    """Have the data set see that it is read by one worker of several; nobody sees this process."""
+    from torch.utils.data._utils import worker
+
+    info: Any = worker.WorkerInfo  # without types
+    worker._worker_info = info(id=1, num_workers=3, seed=1, dataset=loader.dataset)
+
+
+def _shares(one: Any, other: Any) -> bool:
+    """Whether two values have memory in common that can be written."""
+    import numpy as np
+    import torch
+
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        at = one.untyped_storage().data_ptr()
+        return at != 0 and at == other.untyped_storage().data_ptr()
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.flags.writeable and np.may_share_memory(one, other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one is other or any(_shares(one[key], other[key]) for key in one if key in other)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return any(map(_shares, one, other))
+    if isinstance(one, list) and isinstance(other, list):
+        return one is other or any(map(_shares, one, other))
+    return one is other and hasattr(one, "__dict__") and not isinstance(one, type)
+
+
+def _unpinned(batch: Any) -> str | None:
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return None  # dense and on the CPU: another one was not read here
+    if isinstance(batch, Mapping):
+        batch = tuple(batch.values())
+    if isinstance(batch, list | tuple):
+        return next((why for each in batch if (why := _unpinned(each)) is not None), None)
+    return f"a {type(batch).__name__} pins itself" if hasattr(batch, "pin_memory") else None
 
 
 def _unsent(batch: Any) -> str | None:

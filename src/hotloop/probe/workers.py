@@ -1,9 +1,9 @@
-"""Gives a DataLoader worker processes, with the random stream and the order it had without them.
+"""Gives a DataLoader worker processes, with the random stream and the order it had before.
 
-Three things make PyTorch's own workers another training run (measured, shared design RULES): a
-persistent iterator draws no base seed at its second epoch, a new one asks a sampler for its order
-twice, and the order is read ahead of the first batch. Here each epoch asks once, draws once, and
-begins to read at the first batch.
+Three things make PyTorch's own workers another training run than none, or than workers that are
+not persistent (measured, shared design RULES): a persistent iterator draws no base seed at its
+second epoch, a new one asks a sampler for its order twice, and the order is read ahead of the first
+batch. Here each epoch asks, draws and reads ahead as the script's own loader would (epochs.py).
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from hotloop.probe.epochs import Order
 from hotloop.probe.equal import marks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from hotloop.probe.epochs import Habit
 
 __all__ = ["Workers"]
 
@@ -43,21 +46,21 @@ _ALONE = sys.getrefcount(_holder._iterator)  # of what only an attribute holds
 
 
 class Workers:
-    """Persistent workers of one loader; a `session.Feed`."""
+    """Keeps the workers of one loader from epoch to epoch; a `session.Feed`.
 
-    def __init__(self, loader: Any, *, count: int, ahead: int, pin: bool) -> None:
-        loader.num_workers, loader.prefetch_factor = count, ahead
-        loader.pin_memory = loader.pin_memory or pin
-        # DataLoader forbids to set it later, for it would not restart what runs: nothing does yet.
-        loader.__dict__["persistent_workers"] = True
+    The loader's options ask for persistent workers already; `habit` is what they were before.
+    """
+
+    def __init__(self, habit: Habit) -> None:
+        self._habit = habit
         self._seen: Any = None  # of the data set, when the workers copied it
 
     def asked(self, loader: Any) -> None:
         """Let go of workers that hold an old data set, or whose epoch is still being read."""
-        if loader._iterator is None:
+        if loader._iterator is None or self._habit.persistent:  # the script's hold it as well
             return
         running = sys.getrefcount(loader._iterator) > _ALONE and _is_unfinished(loader._iterator)
-        if running:  # two loops over one loader: each has its own iterator, as without workers
+        if running:  # two loops over one loader: each has its own iterator, as it had before
             loader._iterator = None
         elif self._seen != self._state(loader):
             loader._iterator._shutdown_workers()
@@ -66,34 +69,58 @@ class Workers:
     def built(self, iterator: Any) -> None:
         """Take over the starts of epochs; the workers have not been started."""
         sampler, this = iterator._index_sampler, weakref.ref(iterator)
+        asks_twice, is_lazy = self._habit.workers > 0, self._habit.workers == 0
 
         def reset(loader: Any, first_iter: bool = False) -> None:
             own: Any = this()
-            if not first_iter:
-                import torch
-
-                order = iter(sampler)
-                torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
-                _hold(own, order, sampler)
-            else:
+            order = own._sampler_iter if first_iter else iter(sampler)
+            if first_iter:
                 self._seen = self._state(loader)
-            type(own)._reset(own, loader, first_iter)
+            elif not self._habit.persistent:
+                _draw_seed(loader)
+            if asks_twice and (first_iter or not self._habit.persistent):
+                order = iter(sampler)
+            start = _hold if is_lazy else self._read_ahead
+            start(own, loader, first_iter, order, sampler)
 
-        _hold(iterator, iterator._sampler_iter, sampler)
         iterator._reset = reset
+
+    def _read_ahead(
+        self, own: Any, loader: Any, first_iter: bool, order: Iterator[Any], sampler: Any
+    ) -> None:
+        """Begin to read at once, and indices as far ahead as the script's workers were given."""
+        under_way = own._prefetch_factor * own._num_workers
+        read, this = Order(order, max(under_way, self._habit.ahead)), weakref.ref(own)
+
+        def put() -> None:
+            own: Any = this()
+            read.read()
+            type(own)._try_put_index(own)
+
+        own.__dict__.pop("_try_put_index", None)
+        own._index_sampler = _Given(read, sampler)
+        type(own)._reset(own, loader, first_iter)
+        own._try_put_index = put  # from the first batch on, one for each
 
     @staticmethod
     def _state(loader: Any) -> Any:
         return marks(loader.dataset), id(loader.collate_fn), id(loader.worker_init_fn)
 
 
+def _draw_seed(loader: Any) -> None:
+    """Draw what a new iterator draws for its workers."""
+    import torch
+
+    torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+
+
 def _is_unfinished(iterator: Any) -> bool:
     return "_next_data" in iterator.__dict__ or iterator._rcvd_idx < iterator._send_idx
 
 
-def _hold(iterator: Any, order: Iterator[Any], sampler: Any) -> None:
+def _hold(own: Any, loader: Any, first_iter: bool, order: Iterator[Any], sampler: Any) -> None:
     """Have the iterator read nothing, not even the order, before it is asked for a batch."""
-    this = weakref.ref(iterator)
+    this = weakref.ref(own)
 
     def first() -> Any:
         own: Any = this()
@@ -103,9 +130,10 @@ def _hold(iterator: Any, order: Iterator[Any], sampler: Any) -> None:
             own._try_put_index()
         return own._next_data()
 
-    iterator._index_sampler = _Given(order, sampler)
-    iterator._try_put_index = _nothing
-    iterator._next_data = first
+    own._index_sampler = _Given(order, sampler)
+    own._try_put_index = _nothing
+    own._next_data = first
+    type(own)._reset(own, loader, first_iter)
 
 
 def _nothing() -> None:

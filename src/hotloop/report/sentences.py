@@ -220,13 +220,14 @@ def remedies(case: Case, finding: Finding, script: str) -> Iterator[tuple[str, s
     told: set[str] = set()
     for remedy in finding.remedies:
         id = remedy.technique
-        typed = None if id is None or id in told else command(case, id, script)
+        use = None if id in told else remedy.use
+        typed = None if use is None else command(case, use, script)
         told |= {id} if id is not None else set()
         yield f"{remedy.text} ({remedy.effort})", typed
 
 
-def command(case: Case, technique: str, script: str) -> str:
-    """Return what to type to try a technique."""
+def command(case: Case, use: str, script: str) -> str:
+    """Return what to type to try a technique, with its choices."""
     is_file = case.script.endswith(".py") or os.path.sep in case.script
     words = [script, *case.arguments] if is_file else ["-m", script, *case.arguments]
-    return visible(f"hotloop run --with {technique} {shlex.join(words)}")
+    return visible(f"hotloop run --with {use} {shlex.join(words)}")

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
-from hotloop.judging.waiting import costs, feeding, place_of
+from hotloop.core.finding import ABSTAIN
+from hotloop.judging.waiting import costs, feeding, place_of, with_workers
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -30,13 +30,14 @@ def judge(case: Case) -> Finding | None:
     if loader is None or loader.pin_memory or loader.pinned or case.part(seconds) < ABSTAIN:
         return None
     pin = "batch.pin_memory()" if loader.kind == "hand-made" else "DataLoader(pin_memory=True)"
+    text = f"{pin}, and .to(device, non_blocking=True)"
     return costs(
         case,
         RULE.label,
         f"batches go to the card from pageable memory, {case.part(seconds):.0%} of the time",
         seconds,
         places=place_of(loader),
-        remedies=[Remedy(text=f"{pin}, and .to(device, non_blocking=True)")],
+        remedies=[with_workers(case, loader, text, pin=True)],
     )
 
 

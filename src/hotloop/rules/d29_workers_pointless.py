@@ -38,7 +38,7 @@ def judge(case: Case) -> Finding | None:
         share=wait,
         ceiling=factor,
         places=place_of(loader),
-        remedies=[Remedy(text="leave num_workers=0")],
+        remedies=[Remedy(text="leave num_workers=0", technique="loader-workers")],
     )
 
 

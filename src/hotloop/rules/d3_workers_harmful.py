@@ -3,7 +3,8 @@
 Looks at: the wait for data, the number of workers, and whether the data lie in memory.
 Says so when: there are workers, the data lie in memory and the loop waits 5 % or more for them.
 Stays silent when: a sample costs 20 us or more to read.
-Remedy: num_workers=0, and whole batches cut at once.
+Remedy: num_workers=0 (hotloop run --with loader-workers:count=0 keeps the order and the random
+    stream), and whole batches cut at once.
 Numbers: bitwise the same where reading draws no random numbers.
 Seen: examples/planted/loader_tiny_epochs.py.
 Source: measured for RULES: 439k samples/s without, 109k with 2 workers, 860k with __getitems__ and
@@ -17,7 +18,14 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.judging.waiting import costs, feeding, item_seconds, place_of, waits_for_data
+from hotloop.judging.waiting import (
+    costs,
+    feeding,
+    item_seconds,
+    place_of,
+    waits_for_data,
+    with_workers,
+)
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -45,7 +53,7 @@ def judge(case: Case) -> Finding | None:
         places=place_of(loader),
         evidence={"a batch": moment(statistics.median(loader.waits))} if loader.waits else {},
         remedies=[
-            Remedy(text="num_workers=0"),
+            with_workers(case, loader, "num_workers=0", count=0),
             Remedy(text="cut whole batches: __getitems__ in the data set", effort="code edit"),
         ],
     )

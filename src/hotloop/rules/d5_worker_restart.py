@@ -4,7 +4,8 @@ Looks at: the first wait of each epoch against the others, of loaders with worke
     its end, where the workers are ended.
 Says so when: both cost 5 % of the wall time or more, the very first one left out.
 Stays silent when: persistent_workers is True, or there was one epoch.
-Remedy: persistent_workers=True, with one draw from the global generator at each epoch's start.
+Remedy: persistent_workers=True, with one draw from the global generator at each epoch's start;
+    hotloop run --with loader-workers does both.
 Numbers: bitwise the same with that draw (measured over 4 epochs); without it the shuffling changes,
     because a fresh iterator draws its base_seed and a persistent one does not.
 Seen: examples/planted/loader_tiny_epochs.py.
@@ -17,9 +18,8 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
-from hotloop.judging.waiting import MATTERS, costs, place_of, steady
+from hotloop.judging.waiting import MATTERS, costs, place_of, steady, with_workers
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -49,9 +49,11 @@ def judge(case: Case) -> Finding | None:
             places=place_of(loader),
             evidence={"another batch": moment(usual), "epochs": f"{loader.iterations}"},
             remedies=[
-                Remedy(
-                    text="persistent_workers=True, and torch.empty((), dtype=torch.int64).random_()"
-                    " at the start of each further epoch keeps the order as it was"
+                with_workers(
+                    case,
+                    loader,
+                    "persistent_workers=True, and torch.empty((), dtype=torch.int64).random_()"
+                    " at the start of each further epoch keeps the order as it was",
                 ),
             ],
         )

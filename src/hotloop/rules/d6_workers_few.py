@@ -17,8 +17,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Remedy
-from hotloop.judging.waiting import costs, feeding, place_of, unused_cores, waits_for_data
+from hotloop.judging.waiting import (
+    costs,
+    feeding,
+    place_of,
+    unused_cores,
+    waits_for_data,
+    with_workers,
+)
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -44,6 +50,7 @@ def judge(case: Case) -> Finding | None:
     if free is None or free < FREE:
         return None
     more = loader.workers + max(1, math.floor(free))
+    count = min(more, 2 * loader.workers)
     return costs(
         case,
         RULE.label,
@@ -52,7 +59,7 @@ def judge(case: Case) -> Finding | None:
         case.row("data wait") * (1 - loader.workers / more),
         places=place_of(loader),
         evidence={"workers busy": f"{busy:.1f} cores"},
-        remedies=[Remedy(text=f"num_workers={min(more, 2 * loader.workers)}, and measure it")],
+        remedies=[with_workers(case, loader, f"num_workers={count}, and measure it", count=count)],
     )
 
 

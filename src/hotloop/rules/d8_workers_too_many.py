@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
-from hotloop.judging.waiting import place_of
+from hotloop.core.finding import ABSTAIN, Finding, by_share
+from hotloop.judging.waiting import place_of, with_workers
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
         severity=by_share(wait) if wait >= ABSTAIN else "note",
         share=wait,
         places=place_of(loader),
-        remedies=[Remedy(text=f"num_workers={few}")],
+        remedies=[with_workers(case, loader, f"num_workers={few}", count=few)],
     )
 
 

@@ -1,32 +1,44 @@
 """Loader processes: samples are read, decoded and collated beside the loop, some batches ahead.
 
-What: starts `count` processes that make whole batches in the loop's order and keep `ahead` of them
-    ready each; on CUDA the batches are pinned. A script's DataLoader gets them before its first
-    iteration, keeps them from epoch to epoch, and draws from the generators what it drew before.
+What: has `count` processes make whole batches in the loop's order and keep `ahead` of them ready
+    each, from epoch to epoch; count=0 has the loop make them itself. A script's DataLoader is
+    changed before its first iteration, whether it had processes or not, and draws from the
+    generators what it drew before. pin=auto pins the batches of processes on CUDA; on and off say
+    so for any.
 Helps when: the data are map-style and a sample costs time: decoding, tokenising, augmenting. The
-    table of wall time then shows it as data wait.
+    table of wall time then shows it as data wait. count=0 where processes are more than cores, or
+    hand over what lies in memory.
 Does not help when: the data lie in memory: a batch is handed over from a process in more time than
     it is cut in. It is refused there. On a CPU that trains, the processes take cores from it.
 Numbers: bitwise the same. In hotloop's engine each sample is read with generators seeded by (seed,
-    epoch, index). In a script the first batch is read in a copy of the process first: where that
-    draws from a generator, the technique is refused. An error in a worker reaches the script with
-    the worker's traceback in its message.
+    epoch, index). In a script the first batch is read twice in a copy of the process first, the
+    second time as one worker of several and backwards. It is refused where the batches differ, or
+    reading draws from a generator, goes on changing the data set, moves a file that was open, or
+    gives memory out that the next batch has too; and where the loader has a worker_init_fn. An
+    error in a worker reaches the script with the worker's traceback in its message. What the script
+    changes in its data set in the middle of an epoch is not looked for.
 Measured: 16 x 1024 tokens from a memory map: 44 us cut by the loop itself; through torch's
     DataLoader 421 us without and 3,996 us with 2 processes (wall, medians, n 22; 2 cores of an AMD
-    EPYC, torch 2.13; benchmarks/feeding.py). Where samples cost time it is not measured here.
+    EPYC, torch 2.13; benchmarks/feeding.py). A script with 2 worker processes over tensors, 12
+    epochs of 20 batches (examples/planted/loader_tiny_epochs): 3.3 s as it is, 1.1 s with count=0,
+    1.8 s with the 2 kept from epoch to epoch (medians, n 5, in turns, same losses; the same
+    machine, with other processes on it). Where samples cost time it is not measured here.
 Source: https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading (2026-11)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
+    from hotloop.probe.epochs import Habit
     from hotloop.probe.tryread import Tried
     from hotloop.session import Session
 
@@ -38,68 +50,134 @@ FAST_SAMPLE, FAST_BATCH = 20e-6, 1e-3  # seconds
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
-    """More processes than cores fight for them; no process is no technique."""
+    """More processes than cores fight for them; pinned memory is for a card."""
     asked = plan.choice(ID) or {}
-    count, ahead = asked.get("count", 2), asked.get("ahead", 2)
-    if count == 0 or ahead == 0:
-        return "no process, or none that is ahead, is the loop making its own batches"
+    count = asked.get("count", 2)
+    if count and asked.get("ahead", 2) == 0:
+        return "processes with no batch that is ahead are slower than the loop itself"
     if hardware.cores is not None and isinstance(count, int) and count > max(1, hardware.cores):
         return f"{count} loader processes on {hardware.cores:g} cores would fight for them"
+    if asked.get("pin") == "on" and hardware.device != "cuda":
+        return f"pinned memory speeds up copies to a CUDA card, and this is {hardware.device}"
     return None
 
 
-def apply(session: Session | ScriptSession, *, count: int = 2, ahead: int = 2) -> int:
-    """Ask for the processes, unless the data lie in memory; return 1 where they were."""
+def apply(
+    session: Session | ScriptSession, *, count: int = 2, ahead: int = 2, pin: str = "auto"
+) -> int:
+    """Ask for the processes, or for none; return 1 where that changes something."""
     if isinstance(session, ScriptSession):
-        return _put_into(session, count, ahead)
-    if session.job.train.in_memory or session.workers:
+        return _put_into(session, count, ahead, pin)
+    if not count or session.job.train.in_memory or session.workers:
         return 0
-    session.workers, session.workers_ahead = count, ahead
+    session.workers, session.workers_ahead, session.workers_pin = count, ahead, pin != "off"
     return 1
 
 
-def _put_into(session: ScriptSession, count: int, ahead: int) -> int:
-    """Give a script's loader its processes, if that changes nothing that is read."""
+def _put_into(session: ScriptSession, count: int, ahead: int, pin: str) -> int:
+    """Change a script's loader, if that changes nothing that is read."""
+    from hotloop.probe.epochs import Habit
     from hotloop.probe.tryread import try_reading
-    from hotloop.probe.workers import Workers
 
-    loader = session.loader
-    if loader.num_workers:
-        session.refused = f"the script has {loader.num_workers} worker processes itself"
+    loader, habit = session.loader, Habit.of(session.loader)
+    had = bool(loader.pin_memory)
+    auto = had or (session.hardware.device == "cuda" and count > 0)
+    pinned = {"auto": auto, "on": True}.get(pin, False)
+    same = count == habit.workers and (not count or (ahead == habit.each and habit.persistent))
+    if same and pinned == had:
+        session.needless = f"the script's loader has {_words(loader)} already"
         return 0
     session.refused = _unfit(loader)
-    if session.refused is None:
-        tried = try_reading(loader)
-        session.refused = tried if isinstance(tried, str) else _why_not(tried)
     if session.refused is not None:
         return 0
-    pin = session.hardware.device == "cuda"
-    session.feeds[ID] = Workers(loader, count=count, ahead=ahead, pin=pin)
-    return 1
+    tried = try_reading(loader)
+    if isinstance(tried, str):
+        session.refused = tried
+    elif count or habit.workers:  # else the loop goes on reading, and only pins
+        session.refused = _why_not(tried, habit, count, ahead)
+    if isinstance(tried, str) or session.refused is not None:
+        return 0
+    if pinned and not had and tried.unpinned is not None:
+        session.refused = tried.unpinned if pin == "on" else None
+        pinned = had
+    if session.refused is None:
+        _change(session, habit, count, ahead, pinned)
+    return int(session.refused is None)
 
 
-def _unfit(loader: object) -> str | None:
+def _change(session: ScriptSession, habit: Habit, count: int, ahead: int, pinned: bool) -> None:
+    """Set the options of the loader, and what keeps its habit in spite of them."""
+    from hotloop.probe.inloop import InLoop
+    from hotloop.probe.workers import Workers
+
+    options: dict[str, Any] = {"pin_memory": pinned, "num_workers": count}
+    if count:
+        options |= {"prefetch_factor": ahead, "persistent_workers": True}
+        session.feeds[ID] = Workers(habit)
+    elif habit.workers:
+        options["timeout"] = 0  # of workers
+        session.feeds[ID] = InLoop(habit, session.troubles[ID])
+    session.facts[ID] = habit
+    session.undo[ID] = _setter(session, options)
+
+
+def _setter(session: ScriptSession, options: dict[str, Any]) -> Callable[[], None]:
+    """Set options of the loader; return what sets them back.
+
+    DataLoader forbids to set persistent_workers later, for it would not restart what runs: nothing
+    does yet.
+    """
+    state = vars(session.loader)
+    before = {name: state[name] for name in options}
+
+    def back() -> None:
+        state.update(before)
+        session.feeds.pop(ID, None)
+
+    state.update(options)
+    return back
+
+
+def _unfit(loader: Any) -> str | None:
     """Return why this kind of loader must be left alone."""
     from torch.utils.data import DataLoader, IterableDataset, MapDataPipe
 
     from hotloop.probe.tryread import can_fork
 
-    assert isinstance(loader, DataLoader)
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set is read whole by every process, or divided into another order"
     if isinstance(loader.dataset, MapDataPipe):
         return "a data pipe has a random stream of its own, which is not looked at"
-    if not can_fork():
+    if type(loader)._get_iterator is not DataLoader._get_iterator:
+        return f"a {type(loader).__name__} makes its iterators itself"
+    if loader.worker_init_fn is not None:
+        return "its worker_init_fn may make each process read something else"
+    if not loader.in_order:
+        return "with in_order=False its batches come in no order that could be kept"
+    if loader._iterator is not None:
+        return f"its {loader.num_workers} worker processes run already, and are kept by the script"
+    if not can_fork() or (loader.num_workers and not _forks(loader)):
         return "without fork a process cannot be proved to read the same samples"
     return None
 
 
-def _why_not(tried: Tried) -> str | None:
-    """Return why other processes would be no gain, or would read something else."""
+def _forks(loader: Any) -> bool:
+    """Whether its processes are copies of this one; the script's start method stays unfixed."""
+    import multiprocessing
+
+    context = loader.multiprocessing_context or multiprocessing
+    method = context.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    return bool(method == "fork")
+
+
+def _why_not(tried: Tried, habit: Habit, count: int, ahead: int) -> str | None:
+    """Return why other processes, or none, would be no gain, or would read something else."""
     if tried.moved:
         return f"reading samples draws from {', '.join(tried.moved)}: others would be drawn"
-    if tried.ahead:
+    if tried.ahead and count * ahead > habit.ahead:
         return f"the sampler draws from {', '.join(tried.ahead)} between batches: others than now"
+    if (why := _stateful(tried, count)) is not None or habit.workers:
+        return why
     if tried.unsent is not None:
         return f"a batch cannot be sent from one process to another: {tried.unsent}"
     if tried.seconds < FAST_SAMPLE or tried.batch_seconds < FAST_BATCH:
@@ -110,17 +188,42 @@ def _why_not(tried: Tried) -> str | None:
     return None
 
 
+def _stateful(tried: Tried, count: int) -> str | None:
+    """Return why it matters in which process, or after which others, a sample is read."""
+    if tried.same is None:
+        return "its batches are of a type that cannot be compared"
+    if not tried.same:
+        return "a batch that is read again, as a worker would read it, is not the same"
+    if tried.changes:
+        return "reading changes the data set each time: processes would each change their own"
+    if tried.seeks:
+        return "reading moves the position of a file that is open, which processes share"
+    if tried.shares:
+        return "a batch has memory in common with the data set: what the loop writes there is kept"
+    if tried.keeps and not count:
+        return "reading leaves something in the data set, which stayed in the worker processes"
+    return None
+
+
+def _words(loader: Any) -> str:
+    pinned = ", into pinned memory" if loader.pin_memory else ""
+    if not loader.num_workers:
+        return f"0 loader processes: batches are made in the loop{pinned}"
+    kept = "kept over epochs" if loader.persistent_workers else "started at each epoch"
+    return (
+        f"{loader.num_workers} loader processes, {loader.prefetch_factor} batches ahead each, "
+        f"{kept}{pinned}"
+    )
+
+
 def read_back(session: Session | ScriptSession) -> str | None:
     """Read the slot, or the loader's own options; the processes start with the first batch."""
     if isinstance(session, ScriptSession):
-        if ID not in session.feeds:
+        habit = session.facts.get(ID)
+        if habit is None:
             return None
-        loader = session.loader
-        kept = "kept over epochs" if loader.persistent_workers else "started at each epoch"
-        return (
-            f"{loader.num_workers} loader processes, {loader.prefetch_factor} batches ahead each, "
-            f"{kept}"
-        )
+        had = "" if habit.workers == session.loader.num_workers else f" (it had {habit.workers})"
+        return _words(session.loader) + had
     if not session.workers:
         return None
     return f"{session.workers} loader processes, {session.workers_ahead} windows ahead each"
@@ -135,7 +238,7 @@ TECHNIQUE = Technique(
     blocked=blocked,
     apply=apply,
     read_back=read_back,
-    choices={"count": (2, 1, 4, 8), "ahead": (2, 4, 8)},
-    nothing="the data lie in memory, and batches are cut from it in microseconds",
+    choices={"count": (2, 0, 1, 4, 8), "ahead": (2, 4, 8), "pin": ("auto", "on", "off")},
+    nothing="the data lie in memory, or no process was asked for: the loop makes its own batches",
     excludes=frozenset({"sample-cache"}),
 )

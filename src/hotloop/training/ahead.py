@@ -44,7 +44,7 @@ def source_of(feed: Feed, session: Session) -> Source:
     """Return the source that the session's slots ask for."""
     source: Source = Direct(feed)
     if session.workers:
-        pin = session.device.type == "cuda"
+        pin = session.workers_pin and session.device.type == "cuda"
         source = Workers(feed, count=session.workers, ahead=session.workers_ahead, pin=pin)
     return Prefetch(source, CudaLane(session.device)) if session.prefetch else source
 

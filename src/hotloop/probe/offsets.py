@@ -1,0 +1,53 @@
+"""Where the files that this process reads stand: a copy of the process shares their positions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["offsets", "put_back", "shifted"]
+
+_OPEN = Path("/proc/self/fd")
+_File = tuple[int, int, int]  # descriptor, device and inode
+
+
+def offsets() -> dict[_File, int]:
+    """Return the position, in bytes, of each file that is open to be read only.
+
+    Empty where the system does not list them (no /proc).
+    """
+    found: dict[_File, int] = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir(_OPEN):
+            with contextlib.suppress(OSError):  # closed by now, as is what the list was read from
+                at = _position(int(name))
+                found.update([at] if at is not None else [])
+    return found
+
+
+def _position(file: int) -> tuple[_File, int] | None:
+    import fcntl
+
+    seen = os.fstat(file)
+    only_read = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    if not only_read or not stat.S_ISREG(seen.st_mode):
+        return None
+    return (file, seen.st_dev, seen.st_ino), os.lseek(file, 0, os.SEEK_CUR)
+
+
+def shifted(before: Mapping[_File, int]) -> list[_File]:
+    """Return the files that are open still and stand elsewhere than before."""
+    now = offsets()
+    return [file for file, at in before.items() if now.get(file, at) != at]
+
+
+def put_back(before: Mapping[_File, int]) -> None:
+    """Move the files that a copy of this process has read back to where they stood."""
+    for file in shifted(before):
+        os.lseek(file[0], before[file], os.SEEK_SET)
