@@ -1,0 +1,23 @@
+"""The ladders by name: one file each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.bench import charlm
+from hotloop.core.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from hotloop.bench.ladder import Ladder
+
+__all__ = ["LADDERS", "find"]
+
+LADDERS: dict[str, Ladder] = {ladder.recipe: ladder for ladder in (charlm.LADDER,)}
+
+
+def find(name: str) -> Ladder:
+    """Return the ladder of a recipe; UsageError lists the ones there are."""
+    if name not in LADDERS:
+        near = did_you_mean(name, LADDERS)
+        raise UsageError(f"no ladder is called {name!r}{near} (there are: {', '.join(LADDERS)})")
+    return LADDERS[name]

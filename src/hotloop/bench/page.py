@@ -1,0 +1,153 @@
+"""The page of a ladder: each rung's factor as a bar, all figures, claims and what is not known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.bench.metrics import METRICS
+from hotloop.core.trial import RISK
+from hotloop.core.units import duration
+from hotloop.report.document import document
+from hotloop.report.markup import UNKNOWN, Html, join, missing, table, tag
+from hotloop.report.sections import facts, section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hotloop.bench.require import Verdict
+    from hotloop.bench.result import Result, Row
+
+__all__ = ["page"]
+
+_HEAD = "The loop before and each rung ran by turns, a block of the same steps each."
+
+
+def page(result: Result, verdicts: Sequence[Verdict] = ()) -> str:
+    """Return the result of a ladder as HTML."""
+    measured = [row for row in result.rows if row.is_measured]
+    main = tag(
+        "main",
+        section("Targets", _targets(verdicts)) if verdicts else Html(""),
+        section("Rungs", _panel(_rungs(measured))),
+        section("All figures", _panel(_figures(measured))),
+        section("Claimed and measured", _panel(_claims(result.rows))),
+        section("An epoch, forecast and made", _panel(_epochs(result.rows))),
+        section("Not measured", _panel(_others(result.rows))),
+        section("Machine and data", _panel(_about(result))),
+    )
+    head = tag(
+        "header",
+        tag("h1", f"bench {result.ladder}", " ", tag("small", result.date)),
+        tag("p", _HEAD, class_="soft"),
+        tag("p", result.stopped, class_="callout plain") if result.stopped else Html(""),
+    )
+    return document(f"bench {result.ladder}", head, main)
+
+
+def _panel(*parts: object) -> Html:
+    return tag("div", *parts, class_="panel")
+
+
+def _rungs(rows: Sequence[Row]) -> Html:
+    if not rows:
+        return missing("Nothing was measured.")
+    lines = (
+        (
+            row.name,
+            "-" if row.comparison is None else row.comparison.factor,
+            "-" if row.over_below is None else f"{row.over_below:.2f}x",
+            *(_shown(row, name) for name in ("tokens_per_s", "of_ceiling", "epoch_s")),
+            "-" if row.parity is None else row.parity.why,
+        )
+        for row in rows
+    )
+    titles = (
+        "rung",
+        "times before",
+        "times the one below",
+        "tokens/s",
+        "of the ceiling",
+        "epoch",
+        "losses",
+    )
+    said = f"Times before: of step times within rounds, with an interval missed at {RISK:.0%}."
+    return table(titles, lines, caption=said, kind="list")
+
+
+def _figures(rows: Sequence[Row]) -> Html:
+    if not rows:
+        return missing("Nothing was measured.")
+    known = [name for name in METRICS if any(name in row.figures for row in rows)]
+    lines = [(row.name, *(_shown(row, name) for name in known)) for row in rows]
+    whys = {name: why for row in rows for name, why in row.unknown.items() if name not in known}
+    rest = "; ".join(f"{name}: {why}" for name, why in whys.items())
+    caption = "; ".join(f"{name}: {METRICS[name].what}" for name in known)
+    return join(
+        [
+            table(("rung", *known), lines, caption=f"{caption}.", kind="numbers"),
+            tag("p", f"Unknown for all: {rest}." if rest else "", class_="soft"),
+        ]
+    )
+
+
+def _shown(row: Row, name: str) -> Html | str:
+    value = row.figures.get(name)
+    if value is not None:
+        return METRICS[name].shown(value)
+    return tag("span", UNKNOWN, title=row.unknown.get(name))
+
+
+def _claims(rows: Sequence[Row]) -> Html:
+    lines = [
+        (row.name, claim.text, row.against(claim), claim.source)
+        for row in rows
+        for claim in row.claims
+    ]
+    if not lines:
+        return missing("Nobody claims anything.")
+    titles = ("rung", "claimed", "measured here", "who says so")
+    return table(titles, lines, caption="Claims decide nothing.", kind="list")
+
+
+def _epochs(rows: Sequence[Row]) -> Html:
+    lines = list(_epoch_lines(rows))
+    if not lines:
+        return missing("No epoch was made for real.")
+    titles = ("rung", "steps", "forecast", "real", "off")
+    return table(titles, lines, caption="A part of the data, hotloop train.", kind="numbers")
+
+
+def _epoch_lines(rows: Sequence[Row]) -> Iterator[tuple[object, ...]]:
+    for row in rows:
+        if (epoch := row.epoch) is not None:
+            real = epoch.why if epoch.measured is None else duration(epoch.measured)
+            off = "-" if epoch.off is None else f"{epoch.off:+.0%}"
+            yield row.name, epoch.steps, duration(epoch.estimated), real, off
+
+
+def _others(rows: Sequence[Row]) -> Html:
+    lines = [(row.name, row.state, row.why) for row in rows if not row.is_measured]
+    if not lines:
+        return missing("All rungs were measured.")
+    return table(("rung", "state", "why"), lines, caption="", kind="list")
+
+
+def _about(result: Result) -> Html:
+    hardware = result.hardware
+    busy = result.busy_cores
+    return facts(
+        {
+            "device": f"{hardware.name} ({hardware.device})",
+            "cores": hardware.cores,
+            "busy with others": None if busy is None else f"{busy:.1f} cores",
+            **{f"products, {k}": f"{m.median / 1e9:,.0f} GFLOP/s (n={m.n})"
+               for k, m in hardware.measured.items()},
+            **hardware.versions,
+            **result.facts,
+        }
+    )  # fmt: skip
+
+
+def _targets(verdicts: Sequence[Verdict]) -> Html:
+    lines = [(v.target.text, "met" if v.met else "missed", v.why) for v in verdicts]
+    return _panel(join([table(("target", "", "why"), lines, caption="", kind="list")]))

@@ -1,0 +1,115 @@
+"""Targets for a rung: read strictly, met or missed, and by how much."""
+
+from __future__ import annotations
+
+import operator
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hotloop.bench.metrics import Metric, metric
+from hotloop.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.bench.result import Row
+
+__all__ = ["Target", "Verdict", "judge", "parse"]
+
+_TARGET: Final = re.compile(r"([A-Za-z_]+)(>=|<=)([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*)")
+_UNITS: Final = {  # by the unit of a figure: what may follow the number, and what it multiplies
+    "": {"": 1.0, "k": 1e3, "M": 1e6},
+    "B": {"B": 1.0, "MB": 1e6, "GB": 1e9, "MiB": 2.0**20, "GiB": 2.0**30},
+    "s": {"": 1.0, "s": 1.0, "min": 60.0, "h": 3600.0},
+    "%": {"": 1.0, "%": 0.01},
+    "C": {"": 1.0, "C": 1.0},
+}
+_RATES: Final = ("it_per_s", "samples_per_s", "tokens_per_s", "targets_per_s")
+_HOLDS: Final = {">=": operator.ge, "<=": operator.le}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One figure and its bound."""
+
+    text: str
+    metric: Metric
+    bound: str  # >= or <=
+    limit: float  # in the figure's own unit; times the rung before where `relative`
+    relative: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a target was met."""
+
+    target: Target
+    met: bool
+    why: str  # a sentence without its full stop
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return {"target": self.target.text, "met": self.met, "why": self.why}
+
+
+def parse(text: str) -> list[Target]:
+    """Return the targets of "tokens_per_s>=5x vram<=23GiB"; UsageError for any other form.
+
+    `x` is times the rung before; it goes with rates, whose ratio is taken within rounds.
+    """
+    found = [_target(word) for word in text.split()]
+    if not found:
+        raise UsageError("--require is empty: expected NAME>=NUMBER or NAME<=NUMBER")
+    return found
+
+
+def _target(word: str) -> Target:
+    said = _TARGET.fullmatch(word)
+    if said is None:
+        raise UsageError(
+            f"--require {word!r}: expected NAME>=NUMBER or NAME<=NUMBER with a unit and without "
+            "spaces, such as tokens_per_s>=5x or vram<=23GiB"
+        )
+    name, bound, number, unit = said.groups()
+    figure = metric(name)
+    if unit == "x":
+        if figure.name not in _RATES:
+            raise UsageError(f"--require {word!r}: x goes with {', '.join(_RATES)}")
+        return Target(text=word, metric=figure, bound=bound, limit=float(number), relative=True)
+    units = _UNITS[figure.unit]
+    if unit not in units:
+        known = ", ".join(repr(each) for each in units if each) or "none"
+        bare = " or none" if "" in units else ""
+        raise UsageError(
+            f"--require {word!r}: {figure.name} has no unit {unit!r}; expected {known}{bare}"
+        )
+    return Target(text=word, metric=figure, bound=bound, limit=float(number) * units[unit])
+
+
+def judge(targets: Sequence[Target], row: Row | None, why_none: str) -> list[Verdict]:
+    """Hold a rung to its targets. What was not read is missed, with the reason."""
+    return [_judged(target, row, why_none) for target in targets]
+
+
+def _judged(target: Target, row: Row | None, why_none: str) -> Verdict:
+    if row is None or not row.is_measured:
+        return Verdict(target=target, met=False, why=why_none if row is None else str(row.why))
+    name = target.metric.name
+    shown: Callable[[float], str] = target.metric.shown
+    if target.relative:
+        value = None if row.comparison is None else row.comparison.ratio
+        value = 1 / value if value else None
+        shown = "{:.2f}x".format
+    else:
+        value = row.figures.get(name)
+    if value is None:
+        why = row.unknown.get(name, "it was not read")
+        return Verdict(target=target, met=False, why=f"{name} is unknown: {why}")
+    met = _HOLDS[target.bound](value, target.limit)
+    why = f"{name} is {shown(value)}, asked {target.bound} {shown(target.limit)}"
+    if target.relative and row.comparison is not None:
+        why += f" (interval {row.comparison.factor}, n={row.comparison.n})"
+    if not met:
+        why += f": off by {abs(value / target.limit - 1):.0%}" if target.limit else ""
+    return Verdict(target=target, met=bool(met), why=why)

@@ -1,0 +1,209 @@
+"""hotloop bench: a ladder from the loop before to hotloop's best, each rung measured here."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from hotloop.bench.ladders import LADDERS, find
+from hotloop.bench.require import judge, parse
+from hotloop.cli.asked import ORDER, split
+from hotloop.core.env import ENV
+from hotloop.core.errors import UsageError, did_you_mean
+from hotloop.core.files import make_folder, write_file, write_json
+from hotloop.probe.threads import load, others, watch
+from hotloop.request import fresh_request, read_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.bench.ladder import Ladder
+    from hotloop.bench.require import Target, Verdict
+    from hotloop.bench.result import Result
+    from hotloop.tuning.race import Pace
+
+__all__ = ["run"]
+
+_WIDTH = 80  # columns where stdout is no terminal
+_MISSED, _STOPPED = 1, 130  # exit codes
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hotloop bench",
+        description="Measure a ladder: the loop before, then one technique at a time, up to "
+        f"hotloop's own choice.\n\nladders: {', '.join(LADDERS)}\n\n{ORDER}\n"
+        "hotloop bench compare A.json B.json compares two results of one machine.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("what", nargs="*", metavar="LADDER key=value", help="the ladder, then settings")
+    add("--config", type=Path, metavar="FILE", help="settings from a YAML or JSON file")
+    add("--plan", type=Path, metavar="FILE", help="a plan as one more rung, the last")
+    add("--rungs", metavar="ID,...", help="only these, beside the lowest")
+    add("--rounds", type=int, default=10, metavar="N", help="blocks of each (default 10)")
+    add("--require", metavar="TARGETS", help='such as "tokens_per_s>=5x vram<=23GiB"; else exit 1')
+    add("--no-epochs", action="store_true", help="make no epoch for real")
+    add("--json", type=Path, metavar="PATH", help="write the result, after each rung")
+    add("--html", type=Path, metavar="PATH", help="write the result as a page")
+    add("--out", type=Path, metavar="DIR", help="keep plans and settings of the epochs there")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def run(args: Sequence[str]) -> int:
+    """Run the verb."""
+    watch()  # what other processes use while torch loads
+    options = _parser().parse_intermixed_args(args)
+    if options.what[:1] == ["compare"]:
+        return _compare(options.what[1:])
+    name, assignments = split(options.what)
+    if name is None:
+        raise UsageError(f"which ladder? There are: {', '.join(LADDERS)}")
+    ladder, targets = find(name), parse(options.require) if options.require else []
+    only = _only(options.rungs, ladder)
+    if options.rounds < 1:
+        raise UsageError(f"--rounds {options.rounds}: at least 1 round must be made")
+    with ExitStack() as stack:
+        folder = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        result = _climb(options, ladder, assignments, only, make_folder(folder))
+    return _end(options, result, targets)
+
+
+def _only(text: str | None, ladder: Ladder) -> tuple[str, ...]:
+    """Return the rungs that were asked for; UsageError for one that is not there."""
+    known = [rung.id for rung in ladder.rungs]
+    asked = tuple(text.split(",")) if text else ()
+    for id in asked:
+        if id not in known:
+            near = did_you_mean(id, known)
+            raise UsageError(f"--rungs: there is no {id!r}{near} (there are: {', '.join(known)})")
+    return asked
+
+
+def _climb(
+    options: argparse.Namespace,
+    ladder: Ladder,
+    assignments: Sequence[str],
+    only: tuple[str, ...],
+    folder: Path,
+) -> Result:
+    request = fresh_request(ladder.recipe, assignments, config_file=options.config)
+    if request.sets:
+        raise UsageError(f"dataset=all is many data sets: name one of {', '.join(request.sets)}")
+    if options.plan is not None:
+        ladder = _with_plan(ladder, options.plan)
+        only = (*only, ladder.rungs[-1].id) if only else ()
+    before = load()
+    from hotloop.assemble import assemble
+    from hotloop.bench.climb import Climb
+
+    progress = _Progress(quiet=options.quiet)
+    parts = assemble(request, lambda _: None, lambda: None)
+    climb = Climb(
+        ladder,
+        parts,
+        pace=_pace(options.rounds),
+        folder=folder,
+        command=_command(options),
+        busy_cores=others(before, load()),
+        tell=progress.tell,
+        keep=lambda result: _write(options.json, result, ()),
+    )
+    try:
+        return climb.climb(only, epochs=not options.no_epochs)
+    finally:
+        progress.clear()
+
+
+def _pace(rounds: int) -> Pace:
+    """Return so many rounds whatever they show: their number must not depend on it."""
+    from hotloop.tuning.race import Pace
+
+    return Pace(rounds=rounds, most=rounds, start=600.0, hopeless=math.inf)
+
+
+def _command(options: argparse.Namespace) -> list[str]:
+    """Return the command as far as it decides what is measured; where results go does not."""
+    rungs = ["--rungs", options.rungs] if options.rungs else []
+    files = [f"--{name}" for name in ("config", "plan") if getattr(options, name) is not None]
+    return ["hotloop", "bench", *options.what, "--rounds", str(options.rounds), *rungs, *files]
+
+
+def _with_plan(ladder: Ladder, path: Path) -> Ladder:
+    from hotloop.bench.ladder import Rung
+
+    plan = read_plan(path)
+    rung = Rung(id="plan", name=f"plan {path.name}", change=lambda _, __: plan, is_top=True)
+    return replace(ladder, rungs=(*ladder.rungs, rung), judged=rung.id)
+
+
+def _end(options: argparse.Namespace, result: Result, targets: Sequence[Target]) -> int:
+    """Say what was found; return the exit code."""
+    from hotloop.cli.rungs import show, show_verdicts
+
+    row = result.row(result.judged)
+    verdicts = judge(targets, row, f"the rung {result.judged} was not measured")
+    out = _console()
+    show(result, out)
+    show_verdicts(verdicts, result.judged if row is None else row.name, out)
+    _write(options.json, result, verdicts)
+    if options.html is not None:
+        from hotloop.bench.page import page
+
+        write_file(options.html, page(result, verdicts))
+    if result.stopped is not None:
+        return _STOPPED
+    return 0 if all(verdict.met for verdict in verdicts) else _MISSED
+
+
+def _write(path: Path | None, result: Result, verdicts: Sequence[Verdict]) -> None:
+    if path is not None:
+        write_json(path, {**result.to_json(), "targets": [v.to_json() for v in verdicts]})
+
+
+def _compare(paths: Sequence[str]) -> int:
+    from hotloop.bench.compare import compare_files
+    from hotloop.cli.rungs import show_ratios
+
+    if len(paths) != 2:
+        raise UsageError(f"hotloop bench compare A.json B.json: two results, got {len(paths)}")
+    show_ratios(compare_files(Path(paths[0]), Path(paths[1])), _console())
+    return 0
+
+
+def _console() -> Console:
+    width = None if sys.stdout.isatty() else _WIDTH
+    return Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
+
+
+class _Progress:
+    """One line on stderr; without a terminal a line for each rung."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet, self._live, self._said = quiet, sys.stderr.isatty(), ""
+
+    def tell(self, text: str) -> None:
+        """Say what runs now."""
+        if self._quiet:
+            return
+        if self._live:
+            print(f"\r\033[K{text}"[: _WIDTH + 4], end="", file=sys.stderr, flush=True)
+            return
+        rung = text.partition(":")[0]
+        if rung != self._said:
+            print(text, file=sys.stderr, flush=True)
+        self._said = rung
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._live and not self._quiet:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
