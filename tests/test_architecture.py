@@ -12,12 +12,13 @@ import hotloop
 ROOT = Path(__file__).parents[1] / "src" / "hotloop"
 LAYERS = [  # lowest first; a module may import its own folder and anything lower
     {"core"},
-    {"judging"},  # what rules share: torch-free
+    {"judging", "guides"},  # what rules share; pages to read: torch-free
     {"session", "rules"},  # rules: torch-free
     {"probe"},
     {"techniques", "data", "models"},
     {"recipes", "training"},
     {"request", "preflight"},
+    {"forecasting"},
     {"assemble"},
     {"execute", "estimate"},
     {"checks", "tryout"},
@@ -31,6 +32,8 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"observe"},
     {"library"},
     {"report"},
+    {"tuning", "monitor", "trackers"},
+    {"bench"},
     {"cli"},
     {"auto"},
     {"children"},  # run by Python itself in child processes
@@ -42,7 +45,18 @@ TORCH_FREE = sorted(
     ".".join(("hotloop", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
     for path in FILES
     if path.relative_to(ROOT).parts[0]
-    in {"core", "judging", "rules", "techniques", "report", "cli", "session.py"}
+    in {
+        "core",
+        "judging",
+        "guides",
+        "rules",
+        "techniques",
+        "report",
+        "monitor",
+        "trackers",
+        "cli",
+        "session.py",
+    }
     or path.name.endswith(("_config.py", "_presets.py"))
     or path.name
     in {"store.py", "registry.py", "request.py", "library.py", "auto.py", "__init__.py"}
@@ -138,7 +152,7 @@ def test_only_files_py_opens_for_writing_and_only_env_py_reads_the_environment(p
 
 
 def test_public_names_are_exactly_these():
-    assert hotloop.__all__ == ["doctor", "load_run", "train"]
+    assert hotloop.__all__ == ["doctor", "load_run", "train", "tune"]
     for name in hotloop.__all__:
         assert callable(getattr(hotloop, name))
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hotloop import assemble
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.data.windows import Windows
+from hotloop.forecasting import fitted
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.preflight import HEAD_ROOM
 from hotloop.probe.memory import Forecast
@@ -23,7 +23,7 @@ def job() -> Job:
     ids = np.arange(2000, dtype=np.uint16) % 7
     windows = Windows(ids, tokens_fingerprint="", context=64, seed=0, shuffle=True)
     return Job(
-        name="assemble",
+        name="forecasting",
         model=lambda: Gpt(vocabulary=7, layers=4, heads=2, width=32, context=64),
         loss=next_token_loss,
         optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
@@ -36,8 +36,8 @@ def job() -> Job:
 def forecast(plan: Plan, memory: int | None = None, of: Job | None = None) -> tuple[Forecast, str]:
     """Return the forecast and what to do when it does not fit; `memory` is in bytes."""
     hardware = Hardware(device="cpu", name="a CPU", memory_bytes=memory)
-    settings = {"job": "tests/test_assemble.py", "blocks": of is None}
-    _, told, _, too_much = assemble._forecast(
+    settings = {"job": "tests/test_forecasting.py", "blocks": of is None}
+    _, told, _, too_much = fitted(
         of or job(), plan, hardware, settings, lambda message: None, fit=False
     )
     return told, too_much or ""

@@ -9,12 +9,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hotloop.library import doctor, load_run, train
+    from hotloop.library import doctor, load_run, train, tune
 
-__all__ = ["doctor", "load_run", "train"]
+__all__ = ["doctor", "load_run", "train", "tune"]
 __version__ = "0.1.0"
 
-_HOMES = dict.fromkeys(("doctor", "load_run", "train"), "hotloop.library")
+_HOMES = dict.fromkeys(__all__, "hotloop.library")
 
 
 def __getattr__(name: str) -> object:

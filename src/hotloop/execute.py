@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.assemble import precision_of
 from hotloop.core.errors import DeviceError, DivergedError, HotloopError
 from hotloop.core.trace import WARMUP_STEPS
+from hotloop.forecasting import precision_of
 from hotloop.probe.machine import readings
 from hotloop.training import checkpoint, prepare, store
 from hotloop.training.ahead import source_of
@@ -41,7 +41,8 @@ __all__ = ["RunResult", "execute", "interrupted", "schedule_of", "set_up", "star
 
 DIVERGED = (
     "Lower training.learning_rate, lengthen training.warmup_steps, set training.gradient_clip, or "
-    "look at those samples; hotloop sample and --resume use the last good checkpoint"
+    "look at those samples (hotloop explain unstable-loss); hotloop sample and --resume use "
+    "the last good checkpoint"
 )
 TIME_LIMIT = 75  # exit code of a run that can be resumed
 
@@ -303,7 +304,7 @@ def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
             raise DeviceError(
                 f"out of memory with a micro batch of {loop.session.micro_batch}; "
                 f"{loop.keeper.safe}. Use a smaller model or context, or raise "
-                "training.accumulation"
+                "training.accumulation (hotloop explain out-of-memory)"
             ) from error
         raise
     done, at = ending.reason in ("complete", "early stop"), ending.at

@@ -28,10 +28,21 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import TracebackType
 
-__all__ = ["Left", "Stopped", "Target", "run"]
+__all__ = ["Left", "Stopped", "Target", "run", "starter"]
 
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def starter(module: str) -> str:
+    """Return the code for `python -c` that calls `main` of one of our modules with the arguments.
+
+    `python -c` puts the working folder first on the path: it is away while ours are imported.
+    """
+    return (
+        "import sys; p = sys.path; first = [] if sys.flags.safe_path else [p.pop(0)]; "
+        f"from {module} import main; p[:0] = first; main(sys.argv[1:])"
+    )
 
 
 class Left(SystemExit):

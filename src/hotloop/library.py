@@ -11,6 +11,8 @@ from hotloop.core.errors import DataError, UsageError
 from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.core.trace import StepTrace, steps
+from hotloop.core.tuned import Tuned
+from hotloop.recipes.registry import RECIPES
 from hotloop.request import fresh_request, saved_request
 from hotloop.training.store import Stored, best_of, listing, newest_sound
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from hotloop.execute import RunResult
     from hotloop.training.messages import Tell
 
-__all__ = ["Run", "doctor", "load_run", "train"]
+__all__ = ["Run", "doctor", "load_run", "train", "tune"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,8 +179,6 @@ def doctor(script: str | Path, *args: str, options: Sequence[str] = ()) -> Diagn
     script prints goes where this process prints. Raises UsageError when there is no such script,
     DataError when nothing could be observed.
     """
-    import subprocess
-    import sys
     import tempfile
 
     from hotloop.observe import judge_again
@@ -187,8 +187,46 @@ def doctor(script: str | Path, *args: str, options: Sequence[str] = ()) -> Diagn
         raise UsageError(f"there is no script {str(script)!r} in {Path.cwd()}")
     with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
         out = Path(folder, "run")
-        command = [sys.executable, "-m", "hotloop", "doctor", "--out", str(out), *options]
-        subprocess.run([*command, str(script), *args], check=False)
+        _run("doctor", out, *options, str(script), *args)
         if not RunDir(out).case.exists():
             raise DataError(f"nothing was observed of {script}: it says why above")
         return judge_again(out)[1]
+
+
+def tune(
+    what: str | Path,
+    *args: str,
+    budget: float = 600.0,
+    out: str | Path | None = None,
+    options: Sequence[str] = (),
+) -> Tuned:
+    """Search a faster plan for a script or a recipe in a process of its own; return what it found.
+
+    `args` are the script's, or the recipe's key=value. `budget` is in seconds; the last proof may
+    take longer. `out` is a folder to keep: its plan.json is what hotloop run and train take.
+    `options` are those of `hotloop tune` ("--allow", "training"). Raises UsageError when there is
+    neither such a script nor such a recipe, DataError when nothing could be measured.
+    """
+    import tempfile
+
+    if str(what) not in RECIPES and not Path(what).exists():
+        raise UsageError(
+            f"there is no script {str(what)!r} in {Path.cwd()}, and no recipe of that name: "
+            f"there are {', '.join(RECIPES)}"
+        )
+    with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
+        kept = RunDir(Path(folder, "run") if out is None else Path(out))
+        kept.refuse_if_used()
+        _run("tune", kept.path, "--budget", f"{budget:g}", *options, str(what), *args)
+        if not kept.trials.exists():
+            raise DataError(f"nothing was measured of {what}: it says why above")
+        return Tuned.from_json(read_json(kept.trials))
+
+
+def _run(verb: str, out: Path, *words: str) -> None:
+    """Run a verb in a process of its own, whose output goes where this one's goes."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "hotloop", verb, "--out", str(out), *words]
+    subprocess.run(command, check=False)

@@ -51,7 +51,7 @@ class Observed:
     effects: Sequence[Effect] = ()  # what came of the techniques that were asked for
 
 
-def place_for(target: Target, out: Path | None) -> Path:
+def place_for(target: Target, out: Path | None, *, prefix: str = "") -> Path:
     """Return the run folder: `out`, or one named after the script in .hotloop; it is not made."""
     if out is not None:
         if ENV.rank == 0:
@@ -63,7 +63,7 @@ def place_for(target: Target, out: Path | None) -> Path:
         process = os.getppid()
         began = psutil.Process(process).create_time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(began))
-    return Path.cwd() / OBSERVED / f"{name}-{stamp}-{process}"
+    return Path.cwd() / OBSERVED / f"{prefix}{name}-{stamp}-{process}"
 
 
 def observe(

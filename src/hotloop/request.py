@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop import techniques
 from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.files import read_json
-from hotloop.core.plan import Plan, Use, Value
+from hotloop.core.plan import Plan, Use, Value, measured_on
 from hotloop.core.rundir import RunDir
 from hotloop.recipes.auto import Choice, auto_layer, derive_plan
 from hotloop.recipes.registry import Recipe, find
@@ -17,7 +17,7 @@ from hotloop.recipes.schema import flatten
 from hotloop.recipes.settings import differences, rebuild
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
 
@@ -108,12 +108,42 @@ def fresh_request(
     )
 
 
-def read_plan(path: Path) -> Plan:
-    """Read a plan file, or the plan of a run folder; PlanError says what is wrong with it."""
+def read_plan(path: Path, *, here: Callable[[], Mapping[str, str]] | None = None) -> Plan:
+    """Read a plan file, or the plan of a run folder; PlanError says what is wrong with it.
+
+    A plan that was proved on another machine or with other versions is refused: its proof does not
+    hold here. `here` is a seam: what this machine is.
+    """
     try:
-        return RunDir.open(path).plan() if path.is_dir() else Plan.from_json(read_json(path))
+        raw = RunDir.open(path).plan_file() if path.is_dir() else read_json(path)
+        plan, measured = Plan.from_json(raw), measured_on(raw)
     except (DataError, PlanError, UsageError) as error:
         raise PlanError(f"--plan {path}: {error}") from error
+    if measured is not None and (other := _differing(measured, (here or _here)())):
+        uses = ",".join(_typed(use) for use in plan.techniques)
+        raise PlanError(
+            f"--plan {path} was proved elsewhere: {'; '.join(other)}. Measure it here with "
+            f"hotloop tune" + (f", or take it without a proof: --with {uses}" if uses else "")
+        )
+    return plan
+
+
+def _here() -> Mapping[str, str]:
+    from hotloop.probe.identity import identity
+
+    return identity()
+
+
+def _differing(measured: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    return [
+        f"{name} {measured.get(name, 'unknown')}, here {here.get(name, 'unknown')}"
+        for name in sorted(measured.keys() | here.keys())
+        if measured.get(name) != here.get(name)
+    ]
+
+
+def _typed(use: Use) -> str:
+    return ":".join([use.id, *(f"{name}={value}" for name, value in use.choice)])
 
 
 def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,11 +33,6 @@ PROFILED: Final = 4  # steps: enough to average over, few enough to keep all the
 _LEARN: Final = 3  # steps after which the training's loaders are known
 _MANUAL: Final = 4  # backward passes for each step asked for, until a step is one of them
 _NO_LOADER: Final = "no DataLoader was read in training; hand-made batches cannot be replayed"
-# `python -c` puts the working folder first on the path: away while ours are imported, then back.
-_START: Final = (
-    "import sys; p = sys.path; first = [] if sys.flags.safe_path else [p.pop(0)]; "
-    "from hotloop.shortrun import main; p[:0] = first; main(sys.argv[1:])"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +57,8 @@ class Report:
 
 def command(request: Request, script: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that starts the child."""
-    return (sys.executable, "-c", _START, json.dumps(codec.to_json(request)), *script)
+    asked = json.dumps(codec.to_json(request))
+    return (sys.executable, "-c", launch.starter(__name__), asked, *script)
 
 
 def main(argv: list[str]) -> None:

@@ -31,6 +31,7 @@ from hotloop.training.step import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from torch import Tensor
@@ -59,8 +60,16 @@ class Budget:
     most: float = 10.0
 
 
+def _nothing(loss: Tensor) -> None:
+    del loss
+
+
 class TryOut:
-    """A session that makes the run's first steps, and what went wrong with them."""
+    """A session that makes the run's first steps, and what went wrong with them.
+
+    `before_update` gets the loss of each step, a scalar on the device, while its gradients are
+    whole: after the last micro batch, before clipping and update.
+    """
 
     def __init__(
         self,
@@ -71,7 +80,9 @@ class TryOut:
         ledger: Ledger,
         signals: Signals,
         tell: Tell,
+        before_update: Callable[[Tensor], None] = _nothing,
     ) -> None:
+        self._before_update = before_update
         self._parts, self._session, self._at = parts, session, at
         self.ledger, self._signals, self._tell = ledger, signals, tell
         self._source, self._guard = source_of(parts.feed, session), Guard(session)
@@ -97,8 +108,8 @@ class TryOut:
             compile=before["compile"],
             step=Measurement(unit="s", readings=tuple(self._readings)),
             data_wait=waited,
-            validation=Measurement(unit="s", readings=self._validations()),
-            save=self._save(folder),
+            validation=Measurement(unit="s", readings=self.validations()),
+            save=self.save(folder),
             losses=(self._losses[0], self._losses[-1]),
             made=self._at.step,
         )
@@ -107,6 +118,11 @@ class TryOut:
     def made(self) -> int:
         """Optimizer steps made."""
         return self._at.step
+
+    @property
+    def epochs(self) -> int:
+        """Epochs begun."""
+        return self._at.epoch + (self._at.sample > 0)
 
     @property
     def micro_batch(self) -> int:
@@ -150,7 +166,7 @@ class TryOut:
         """Make some steps, wait for them, and note the seconds of one."""
         began = clock()
         for _ in range(steps):
-            loss = self._step()
+            loss = self.step()
             if not self._session.lag_reads:
                 loss.item()  # as the run's log does
         value = loss.item()
@@ -160,12 +176,18 @@ class TryOut:
         self._losses.append(value)
         self._readings.append((clock() - began) / steps)
 
-    def _step(self) -> Tensor:
+    def step(self) -> Tensor:
+        """Make one optimizer step; return its loss, a scalar on the device.
+
+        The model must be in training mode. Raises DivergedError, DeviceError, or what the model
+        raises.
+        """
         session = self._session
         assert session.optimizer is not None
         for group in session.optimizer.param_groups:
             group["lr"] = self._rate(self._at.step)
         loss = self._accumulate()
+        self._before_update(loss)
         try:
             update(session, self._guard, loss, self._training.gradient_clip)
         except DivergedError as error:
@@ -193,7 +215,8 @@ class TryOut:
         was = self._session.micro_batch
         if not halve_micro_batch(self._session, self._parts.feed.batch_size):
             raise DeviceError(
-                "out of memory with a micro batch of 1: use a smaller model or model.context"
+                "out of memory with a micro batch of 1: use a smaller model or model.context "
+                "(hotloop explain out-of-memory)"
             )
         self.halved = (
             f"out of memory with a micro batch of {was}; with {self._session.micro_batch} it goes "
@@ -201,7 +224,7 @@ class TryOut:
         )
         self._readings.clear()
 
-    def _validations(self) -> tuple[float, ...]:
+    def validations(self) -> tuple[float, ...]:
         """Return seconds of one micro batch; the first call, which may load kernels, is left out.
 
         That call decides how many micro batches make a reading, and it is all there is where one
@@ -220,8 +243,11 @@ class TryOut:
         self.ledger.mark("evaluate")
         return tuple(readings[1:] or readings)
 
-    def _save(self, parent: Path) -> float | None:
-        """Return the seconds that the loop waits for a checkpoint; nothing of it stays."""
+    def save(self, parent: Path) -> float | None:
+        """Return the seconds that the loop waits for a checkpoint; nothing of it stays.
+
+        None where there is no room for one in `parent`, or it could not be written.
+        """
         forecast, folder = self._parts.forecast, parent / f".hotloop-rehearsal-{os.getpid()}"
         if free_bytes(parent) < forecast.parameters_bytes + forecast.optimizer_bytes:
             return None

@@ -1,6 +1,7 @@
 import pytest
 
-from hotloop.core.cards import CARDS, find_card
+from hotloop.core.cards import CARDS, card_named, find_card
+from hotloop.core.errors import UsageError
 
 TERA, GIB = 1e12, 1 << 30
 
@@ -123,3 +124,23 @@ def test_the_table_agrees_with_the_gates():
         assert card is not None
         assert card.flops["fp16"] / TERA == pytest.approx(tera, rel=0.01)
         assert card.bandwidth == pytest.approx(giga * 1e9)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("rtx3090", "rtx 3090"),
+        ("rtx4080s", "rtx 4080 super"),
+        ("RTX 4080 Super", "rtx 4080 super"),
+        ("t4", "t4"),
+        ("l40s", "l40s"),
+        ("a100 40gb", "a100 40gb"),
+    ],
+)
+def test_a_card_is_found_by_the_name_that_people_type(text, name):
+    assert card_named(text).name == name
+
+
+def test_a_card_that_is_not_known_is_refused_with_those_that_are():
+    with pytest.raises(UsageError, match=r"no card is called 'rtx9999'; there are: .*rtx 3090"):
+        card_named("rtx9999")

@@ -20,7 +20,8 @@ def test_a_graph_that_cannot_be_compiled_runs_in_eager_mode_and_is_said() -> Non
     net(x).sum().backward()
     assert net.inner.weight.grad is not None
     assert troubles == [
-        "a graph fell back to eager: NotImplementedError: this compiler knows no such graph"
+        "a graph fell back to eager: NotImplementedError: this compiler knows no such graph "
+        "(hotloop explain compile-fails)"
     ]
     torch._dynamo.reset()
 

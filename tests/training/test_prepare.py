@@ -303,7 +303,8 @@ def test_a_failed_compilation_falls_back_to_eager_with_equal_losses(
     assert "compile" not in session.undo
     assert all(block._compiled_call_impl is None for block in session.model.blocks)
     (row,) = after_warm_up([waiting], session, failure)
-    assert (row.word, row.how) == ("refused", f"fell back to eager: {failure}")
+    told = f"fell back to eager: {failure} (hotloop explain compile-fails)"
+    assert (row.word, row.how) == ("refused", told)
     assert effects == []
     again, _ = ready()  # the same random state as the plain run began with
     again.forward, again.model, again.optimizer = session.forward, session.model, session.optimizer

@@ -39,7 +39,7 @@ def diverged(case: Case) -> Finding | None:
         severity="critical",
         remedies=[
             Remedy(text="lower training.learning_rate, or lengthen training.warmup_steps"),
-            Remedy(text="set training.gradient_clip"),
+            Remedy(text="set training.gradient_clip (hotloop explain unstable-loss)"),
         ],
     )
 
@@ -142,7 +142,10 @@ def near_out_of_memory(case: Case) -> Finding | None:
         severity="critical" if critical else "warn",
         evidence={"advice": case.parts.too_much} if case.parts.too_much else {},
         remedies=[
-            Remedy(text=f"training.accumulation={half} halves the micro batch, not the batch"),
+            Remedy(
+                text=f"training.accumulation={half} halves the micro batch, not the batch "
+                "(hotloop explain out-of-memory)"
+            ),
             Remedy(
                 text="--with activation-checkpointing:mode=selective computes again what it frees",
                 effort="option",

@@ -19,13 +19,18 @@ __all__ = ["main"]
 VERBS = {
     "doctor": "why is it slow, is it right: hotloop doctor [train.py | char-lm ... | RUN_DIR]",
     "run": "run a script with techniques put in: hotloop run --with fused-adamw train.py",
+    "tune": "find and prove a faster plan: hotloop tune [--budget 10m] train.py | char-lm ...",
     "train": "train a recipe: hotloop train char-lm [key=value ...]",
+    "bench": "before and after, rung by rung: hotloop bench char-lm [--require TARGETS]",
     "sample": "print text from a trained run: hotloop sample RUN_DIR [--prompt TEXT]",
+    "monitor": "what it does now, and why it is idle: hotloop monitor [RUN_DIR | --pid N]",
+    "status": "every run below a folder, how far it is and what is saved: hotloop status [DIR]",
     "report": "one HTML page of a run, or of two side by side: hotloop report RUN_DIR [RUN_DIR]",
     "checkpoints": "list a run's checkpoints: hotloop checkpoints RUN_DIR [--verify]",
     "techniques": "what makes training faster, and what is usable here or why not",
     "rules": "what the doctor looks for in a script",
-    "explain": "the page of a technique or a rule: hotloop explain fused-adamw",
+    "explain": "guides, and pages of techniques and rules: hotloop explain out-of-memory",
+    "track": "a run in TensorBoard, MLflow or W&B: hotloop track RUN_DIR --to tensorboard",
 }
 BUG = 70
 

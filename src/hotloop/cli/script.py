@@ -37,6 +37,8 @@ _VALUES = {
     "--plan",
     "--config",
     "--without",
+    "--budget",
+    "--allow",
 }
 
 

@@ -8,7 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["CARDS", "Card", "find_card"]
+from hotloop.core.errors import UsageError
+
+__all__ = ["CARDS", "Card", "card_named", "find_card"]
 
 _TERA, _GIB = 1e12, 1 << 30
 _MEMORY_OFF = 0.12  # ECC and driver take 2-8 % of the nominal memory; 10 against 12 GiB is 17 %
@@ -50,6 +52,11 @@ class Card:
     memory_bytes: int  # nominal
     source: str
     derived: bool = False  # peaks are arithmetic on published figures, as `source` says
+
+    @property
+    def name(self) -> str:
+        """Return its words as people say them: rtx 4080 super."""
+        return " ".join(sorted(self.words, key=_said))
 
 
 def _card(
@@ -111,6 +118,23 @@ CARDS: tuple[Card, ...] = (
     _card("rtx 5080", (12, 0), 16, None, 56.3, 56.3, 112.6, _GB202),
     _card("rtx 5090", (12, 0), 32, 1.792, 104.8, 104.8, 209.5, _GB202),
 )
+
+
+def _said(word: str) -> tuple[int, str]:
+    """Return the rank of a word in a name: the line, the number, what it is besides."""
+    number = any(letter.isdigit() for letter in word)
+    return (0 if word == "rtx" else 1 if number and not word.endswith("gb") else 2), word
+
+
+def card_named(text: str) -> Card:
+    """Return the card of a short name: rtx3090, "RTX 4080 Super", t4; UsageError lists them."""
+    words = re.sub(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", " ", text.lower())
+    words = re.sub(r"\b([tlhav]) (?=\d)", r"\1", re.sub(r"(?<=\d) s\b", " super", words))
+    words = re.sub(r"(?<=l40) s\b|(?<=l40) super\b", "s", re.sub(r"(?<=\d) gb\b", "gb", words))
+    if (card := find_card(words)) is None:
+        known = sorted({card.name for card in CARDS})
+        raise UsageError(f"no card is called {text!r}; there are: {', '.join(known)}")
+    return card
 
 
 def find_card(name: str, memory_bytes: int | None = None) -> Card | None:

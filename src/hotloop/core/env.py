@@ -81,7 +81,10 @@ def _cache(values: Mapping[str, str]) -> Path:
             return Path(shared) / "hotloop"
         return Path.home() / ".cache" / "hotloop"
     except RuntimeError as error:  # a container's user without an entry in /etc/passwd
-        raise ConfigError(f"{error} Set HOTLOOP_CACHE to a folder that can be written") from error
+        raise ConfigError(
+            f"{error} Set HOTLOOP_CACHE to a folder that can be written "
+            "(hotloop explain cache-not-found)"
+        ) from error
 
 
 def _parent(text: str | None) -> Parent | None:

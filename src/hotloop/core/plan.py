@@ -11,9 +11,9 @@ from operator import attrgetter, itemgetter
 from hotloop.core.errors import PlanError, did_you_mean
 from hotloop.core.files import digest
 
-__all__ = ["SCHEMA", "Plan", "Use", "Value"]
+__all__ = ["SCHEMA", "Plan", "Use", "Value", "measured_on"]
 
-SCHEMA = 1  # history: 1 (2026-11) micro_batch, accumulation, techniques
+SCHEMA = 1  # history: 1 (2026-11) micro_batch, accumulation, techniques; measured, in files of tune
 Value = str | int | float | bool
 
 
@@ -102,13 +102,15 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, object]) -> Plan:
+    def from_json(cls, raw: Mapping[str, object], *, place: str = "a plan") -> Plan:
         """Read a plan strictly: PlanError names an unknown key, a wrong type or schema."""
-        known = ("schema", "micro_batch", "accumulation", "techniques")
+        if not isinstance(raw, Mapping):
+            raise PlanError(f"{place} must be an object, not {raw!r}")
+        known = ("schema", "micro_batch", "accumulation", "techniques", "measured")
         for key in raw:
             if key not in known:
                 raise PlanError(
-                    f"unknown key {key!r} in a plan{did_you_mean(key, known)}; "
+                    f"unknown key {key!r} in {place}{did_you_mean(key, known)}; "
                     f"its keys are {', '.join(known)}"
                 )
         schema, micro, accumulation = (
@@ -117,20 +119,35 @@ class Plan:
             raw.get("accumulation", 1),
         )
         if type(schema) is not int or schema != SCHEMA:
-            raise PlanError(f"a plan's schema is {schema!r}, this version reads {SCHEMA}")
+            raise PlanError(f"{place}'s schema is {schema!r}, this version reads {SCHEMA}")
         if type(micro) is not int or type(accumulation) is not int:
             raise PlanError(
-                "a plan's micro_batch and accumulation must be whole numbers, "
+                f"{place}'s micro_batch and accumulation must be whole numbers, "
                 f"not {micro!r} and {accumulation!r}"
             )
         uses = raw.get("techniques", {})
         if not isinstance(uses, Mapping):
-            raise PlanError(f"a plan's techniques must map an id to its choices, not be {uses!r}")
+            raise PlanError(f"{place}'s techniques must map an id to its choices, not be {uses!r}")
         return cls(
             micro_batch=micro,
             accumulation=accumulation,
             techniques=tuple(_use(id, choice) for id, choice in uses.items()),
         )
+
+
+def measured_on(raw: Mapping[str, object]) -> Mapping[str, str] | None:
+    """Return the machine and versions that a plan file says it was proved on; None: it was not.
+
+    Raises PlanError when that part is not as hotloop tune writes it.
+    """
+    said = raw.get("measured")
+    if said is None:
+        return None
+    if not isinstance(said, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, str) for key, value in said.items()
+    ):
+        raise PlanError(f"a plan's 'measured' must map names to words, not be {said!r}")
+    return said
 
 
 def _use(id: object, choice: object) -> Use:

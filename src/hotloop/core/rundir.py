@@ -5,6 +5,8 @@ plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, vocabulary.json, lock.json (while a process is at it)
 report.html    the page of hotloop report or doctor
 case.json, findings.json  of a script: what was seen, what was found
+trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
+tracked-<tracker>.json    how far hotloop track came; tensorboard/, wandb/ are the trackers' own
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, PlanError, UsageError
 from hotloop.core.files import DISK, Disk, Journal, make_folder, read_json, write_file, write_json
-from hotloop.core.lock import Lock
+from hotloop.core.lock import Holder, Lock
 from hotloop.core.plan import Plan
 from hotloop.core.trace import Event, read_events
 
@@ -46,6 +48,13 @@ class RunDir:
     def has_lock(self) -> bool:
         """Whether a process is, or died while, writing here."""
         return (self.path / "lock.json").exists()
+
+    def holder(self) -> Holder | None:
+        """Return the process that is, or died while, writing here; None: nobody, or unknown."""
+        try:
+            return Holder.parse(self._lock.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            return None
 
     @property
     def checkpoints(self) -> Path:
@@ -77,6 +86,14 @@ class RunDir:
         """What the child processes of an observed script saw."""
         return self.path / "children"
 
+    def tracked(self, to: str) -> Path:
+        """How far a tracker was fed from this run."""
+        return self.path / f"tracked-{to}.json"
+
+    def tracking(self, to: str) -> Lock:
+        """Return the lock of the process that feeds a tracker, not yet taken."""
+        return Lock(self.path / f"tracked-{to}.lock.json")
+
     def save_observed(
         self,
         record: Mapping[str, object],
@@ -89,14 +106,44 @@ class RunDir:
         The folder above gets a .gitignore of its own: it lies in somebody's project.
         """
         make_folder(self.path)
-        ignore = self.path.parent / ".gitignore"
-        if self.path.parent.name == OBSERVED and not ignore.exists():
-            write_file(ignore, "*\n")
+        self._ignore()
         write_json(self.case, case)
         write_json(self.findings, findings)
         if plan is not None:
             write_json(self._plan, plan.to_json())
         write_json(self._file, {"schema": SCHEMA, **record})
+
+    @property
+    def trials(self) -> Path:
+        """The result of hotloop tune, whole."""
+        return self.path / "trials.json"
+
+    @property
+    def looked(self) -> Path:
+        """Where tune has the doctor leave what it saw."""
+        return self.path / "doctor"
+
+    def begin_tuning(self, record: Mapping[str, object]) -> Journal:
+        """Make the folder of a search, and open its journal: a row a line, as they are made."""
+        self.refuse_if_used()
+        make_folder(self.path)
+        self._ignore()
+        write_json(self._file, {"schema": SCHEMA, **record})
+        return Journal(self.path / "trials.jsonl")
+
+    def save_tuned(
+        self, result: object, plan: Plan, measured: Mapping[str, str], **fields: object
+    ) -> None:
+        """Write the result of a search, and its plan with the machine that it was proved on."""
+        write_json(self.trials, result)
+        write_json(self._plan, {**plan.to_json(), "measured": dict(measured)})
+        self.update(**fields)
+
+    def _ignore(self) -> None:
+        """Keep the folder above out of somebody's project, where it is ours."""
+        ignore = self.path.parent / ".gitignore"
+        if self.path.parent.name == OBSERVED and not ignore.exists():
+            write_file(ignore, "*\n")
 
     @property
     def resume_command(self) -> str:
@@ -161,7 +208,7 @@ class RunDir:
 
     def forget_if_unborn(self) -> None:
         """Make the folder free again when its run ended before it wrote its first event."""
-        if not self._events(0).exists():
+        if not self.events_file().exists():
             self._file.unlink(missing_ok=True)
 
     def best_step(self) -> int | None:
@@ -185,9 +232,13 @@ class RunDir:
         """Replace some fields of the record."""
         write_json(self._file, {**self.read(), **fields})
 
+    def plan_file(self) -> Mapping[str, object]:
+        """Return what the plan's file holds; DataError when it cannot be read."""
+        return read_json(self._plan)
+
     def plan(self) -> Plan:
         """Return the plan this run was started with; DataError or PlanError name its file."""
-        raw = read_json(self._plan)
+        raw = self.plan_file()
         try:
             return Plan.from_json(raw)
         except PlanError as error:
@@ -204,14 +255,15 @@ class RunDir:
 
     def journal(self, rank: int = 0, *, disk: Disk = DISK) -> Journal:
         """Open this rank's event file for appending."""
-        return Journal(self._events(rank), disk=disk)
+        return Journal(self.events_file(rank), disk=disk)
 
     def events(self, rank: int = 0, *, void: bool = False) -> list[Event]:
         """Return this rank's events, void ones only with `void`; empty before the first."""
-        path = self._events(rank)
+        path = self.events_file(rank)
         return read_events(path, void=void) if path.exists() else []
 
-    def _events(self, rank: int) -> Path:
+    def events_file(self, rank: int = 0) -> Path:
+        """Return where this rank's events are, for a reader that follows them."""
         return self.path / f"events-r{rank}.jsonl"
 
 

@@ -19,6 +19,7 @@ __all__ = ["SUFFIXES", "TextSource", "find_invalid", "find_texts", "read_text"]
 # model of their brackets is rarely what is wanted. A file that is named is read whatever it is.
 SUFFIXES = (".md", ".py", ".rst", ".tex", ".text", ".txt")
 
+_GUIDE = "(hotloop explain cache-not-found)"
 _CHUNK_BYTES = 1 << 20
 # Git takes a file with a NUL in its first 8000 bytes for binary, UTF-16 included:
 # buffer_is_binary() in https://github.com/git/git/blob/master/xdiff-interface.c, 2026-11
@@ -170,7 +171,7 @@ def _conversion(path: Path, encoding: str) -> str:
 def _refuse(error: OSError, place: object = None) -> NoReturn:
     raise DataError(
         f"cannot read {error.filename or place}: {error.strerror or error}; check that it is there "
-        "and that you may read it"
+        f"and that you may read it {_GUIDE}"
     ) from error
 
 
@@ -180,7 +181,9 @@ def _missing(place: Path) -> str:
     near = ""
     if place.parent.is_dir():
         near = did_you_mean(place.name, (entry.name for entry in place.parent.iterdir()))
-    return f"{place} does not exist (looked from {Path.cwd()}){near or '; check data.path'}"
+    return (
+        f"{place} does not exist (looked from {Path.cwd()}){near or '; check data.path'} {_GUIDE}"
+    )
 
 
 def _named(path: str) -> TextSource:

@@ -313,7 +313,9 @@ def _write(folder: Path, files: list[_File], options: dict[str, Any], watch: _Wa
     try:
         write_folder(folder, content)
     except WriteError as error:
-        raise WriteError(f"{error}; HOTLOOP_CACHE=FOLDER moves the token cache") from error
+        raise WriteError(
+            f"{error}; HOTLOOP_CACHE=FOLDER moves the token cache (hotloop explain cache-not-found)"
+        ) from error
 
 
 def _census(files: list[_File], watch: _Watch) -> tuple[Vocabulary, dict[str, int]]:

@@ -27,7 +27,7 @@ from hotloop.probe import warden
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["RESULT", "SCRATCH", "Beat", "Limits", "Outcome", "Status", "run"]
+__all__ = ["RESULT", "SCRATCH", "Beat", "Limits", "Outcome", "Running", "Status", "run"]
 
 SCRATCH: Final = warden.SCRATCH  # in an argument or variable: a folder that is removed afterwards
 RESULT: Final = f"{SCRATCH}/result.json"  # as an argument: where the child writes its result
@@ -97,24 +97,50 @@ def run(
     caller decides whether to go on. Whatever `progress` raises passes through, after the same.
     Raises no error for anything a child does.
     """
-    parts = [str(part) for part in command]
-    spec = {
-        "command": parts,
-        "cwd": None if cwd is None else str(cwd),
-        "environment": inherited(**(environment or {})),
-        "seconds": limits.seconds,
-        "memory": limits.memory,
-        "output": limits.output,
-    }
-    with _Warden(spec) as watching:
-        try:
-            end = watching.follow(progress)
-        except KeyboardInterrupt:
-            end = watching.stop()
-        except BaseException:
-            watching.stop()
-            raise
-    return _outcome(end, limits, asked=any(RESULT in part for part in parts))
+    return Running(command, limits=limits, cwd=cwd, environment=environment).wait(progress)
+
+
+class Running:
+    """A child that runs while the caller does something else. `wait` must be called once."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        limits: Limits,
+        cwd: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        channel: int | None = None,
+    ) -> None:
+        """Start it. `channel` is a file descriptor that it inherits, under the same number."""
+        parts = [str(part) for part in command]
+        self._limits, self._asked = limits, any(RESULT in part for part in parts)
+        spec = {
+            "command": parts,
+            "cwd": None if cwd is None else str(cwd),
+            "environment": inherited(**(environment or {})),
+            "seconds": limits.seconds,
+            "memory": limits.memory,
+            "output": limits.output,
+            "channel": channel,
+        }
+        self._warden = _Warden(spec)
+
+    def wait(self, progress: Callable[[Beat], None] | None = None) -> Outcome:
+        """Return how it ended, once it has; see `run`."""
+        with self._warden as watching:
+            try:
+                end = watching.follow(progress)
+            except KeyboardInterrupt:
+                end = watching.stop()
+            except BaseException:
+                watching.stop()
+                raise
+        return _outcome(end, self._limits, asked=self._asked)
+
+    def stop(self) -> None:
+        """Have its tree killed, from any thread; `wait` then returns "interrupted"."""
+        self._warden.close()
 
 
 class _Warden:
@@ -127,6 +153,7 @@ class _Warden:
             stdout=subprocess.PIPE,
             start_new_session=True,  # a Ctrl-C at the terminal is for us alone
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            pass_fds=_descriptors(spec["channel"]),
         )
         assert self._process.stdin
         assert self._process.stdout
@@ -141,7 +168,7 @@ class _Warden:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._close()
+        self.close()
         self._from.close()
         self._process.wait()
 
@@ -160,10 +187,11 @@ class _Warden:
 
     def stop(self) -> dict[str, Any]:
         """Have the tree killed; return the account of the end."""
-        self._close()
+        self.close()
         return self.follow(None)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Tell the warden to end the tree."""
         with contextlib.suppress(BrokenPipeError):
             self._to.close()
 
@@ -177,6 +205,10 @@ class _Warden:
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
         return {"unknown": "the process that watched it was killed"}
+
+
+def _descriptors(channel: int | None) -> tuple[int, ...]:
+    return () if channel is None else (channel,)
 
 
 def _outcome(end: dict[str, Any], limits: Limits, *, asked: bool) -> Outcome:

@@ -137,6 +137,7 @@ def _start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        pass_fds=() if spec["channel"] is None else (spec["channel"],),
         preexec_fn=die_with_me if prctl else None,  # no thread runs yet, so it is safe
     )
 

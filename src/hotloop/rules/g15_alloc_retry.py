@@ -47,7 +47,10 @@ def judge(case: Case) -> Finding | None:
                 text="PYTORCH_ALLOC_CONF=expandable_segments:True in the environment",
                 effort="option",
             ),
-            Remedy(text="a smaller micro batch, or batches of few shapes"),
+            Remedy(
+                text="a smaller micro batch, or batches of few shapes "
+                "(hotloop explain out-of-memory)"
+            ),
         ],
     )
 

@@ -36,7 +36,10 @@ def judge(case: Case) -> Finding | None:
         claim=f"tensors take {bytes_(peak)} of {bytes_(memory)}, {share:.0%} of the card",
         severity="critical" if share >= FULLER else "warn",
         remedies=[
-            Remedy(text="half the micro batch and twice the accumulation"),
+            Remedy(
+                text="half the micro batch and twice the accumulation "
+                "(hotloop explain out-of-memory)"
+            ),
             Remedy(
                 text="hotloop run --with activation-checkpointing",
                 effort="option",

@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
         claim=f"the card is busy {busy:.0%} of the time at {watts / limit:.0%} of its power",
         severity="warn",
         remedies=[
-            Remedy(text="a larger micro batch"),
+            Remedy(text="a larger micro batch (hotloop explain low-utilisation)"),
             Remedy(
                 text="hotloop doctor --profile shows which operations are small", effort="option"
             ),

@@ -39,7 +39,12 @@ def judge(case: Case) -> Finding | None:
         severity="note",
         ceiling=max(1.0, 1 / reached),
         evidence={"ceiling": ceiling},
-        remedies=[Remedy(text="fewer operations: less padding, no unused outputs")],
+        remedies=[
+            Remedy(
+                text="fewer operations: less padding, no unused outputs "
+                "(hotloop explain still-slow)"
+            )
+        ],
     )
 
 

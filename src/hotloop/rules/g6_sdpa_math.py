@@ -37,7 +37,8 @@ def judge(case: Case) -> Finding | None:
                     evidence={"calls per forward pass": f"{part.calls:g}"},
                     remedies=[
                         Remedy(
-                            text="is_causal=True in place of a mask of your own, and 16 bit",
+                            text="is_causal=True in place of a mask of your own, and 16 bit "
+                            "(hotloop explain sdpa-unavailable)",
                             effort="code edit",
                         )
                     ],

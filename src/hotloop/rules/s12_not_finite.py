@@ -47,7 +47,8 @@ def judge(case: Case) -> Finding | None:
         remedies=[
             Remedy(
                 text="torch.autograd.set_detect_anomaly(True) for the steps before it names the "
-                "operation; then the learning rate, a log or division of 0, an all-masked row",
+                "operation; then the learning rate, a log or division of 0, an all-masked row "
+                "(hotloop explain unstable-loss)",
                 effort="code edit",
             ),
             Remedy(

@@ -54,7 +54,10 @@ def judge(case: Case) -> Finding | None:
         places=places[:3],
         evidence={"not there": ", ".join(missing[:5])} if missing else {},
         remedies=[
-            Remedy(text="give the path of the data, and raise where they are not found"),
+            Remedy(
+                text="give the path of the data, and raise where they are not found "
+                "(hotloop explain cache-not-found)"
+            ),
         ],
     )
 

@@ -68,6 +68,7 @@ class Technique:
     choices: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # first is default
     excludes: frozenset[str] = frozenset()
     late: bool = False  # a script's first step must be over before it can be read back
+    pays_from: int = 1  # epoch: 2 where the first one costs as much as without it
     # What only measuring can decide: (**choice) -> the choice with which a run's plan is written,
     # so that a resumed run does the same.
     settle: Callable[..., Mapping[str, Value]] | None = None

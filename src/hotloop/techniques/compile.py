@@ -128,11 +128,8 @@ def _compiled_or_eager(
         with config.patch(force_non_lazy_backward_lowering=True):
             return compiler(graph, inputs, **more)
     except _FAILS as error:
-        troubles.append(
-            f"a graph fell back to eager: {type(error).__name__}: {' '.join(str(error).split())}"[
-                :_LONGEST
-            ]
-        )
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST]
+        troubles.append(f"a graph fell back to eager: {why} (hotloop explain compile-fails)")
         return plain.forward
 
 

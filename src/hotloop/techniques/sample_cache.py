@@ -109,6 +109,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     choices={"percent": (25, 10, 50)},
+    pays_from=2,
     nothing="the samples are kept already",
     excludes=frozenset({"loader-workers", "vectorised-reads"}),
     hosts=frozenset({Host.SCRIPT}),

@@ -44,6 +44,11 @@ _CUDNN_FROM = (8, 0)
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """Refuse a kernel by the card's capability; what is left is tried before it is used."""
+    why = _why_not(hardware, plan)
+    return f"{why} (hotloop explain sdpa-unavailable)" if why else None
+
+
+def _why_not(hardware: Hardware, plan: Plan) -> str | None:
     asked = (plan.choice("sdpa") or {}).get("backend", "auto")
     if asked in ("cudnn", "efficient") and hardware.device != "cuda":
         return f"the {asked} kernel is for CUDA, and this is a {hardware.device} device"

@@ -212,12 +212,15 @@ class Loop:
             text = (
                 f"out of memory at step {at.step + 1}: going on with "
                 f"{session.micro_batch} micro x {session.accumulation} accumulation; "
-                "the global batch stays"
+                "the global batch stays (hotloop explain out-of-memory)"
             )
         elif not is_out_of_memory(reason) and "compile" in session.undo:
             # Whose fault it is shows when the window is repeated in eager mode.
             session.undo.pop("compile")()
-            text = f"the compiled model failed at step {at.step + 1} ({reason}): going on in eager"
+            text = (
+                f"the compiled model failed at step {at.step + 1} ({reason}): going on in eager "
+                "(hotloop explain compile-fails)"
+            )
             self.fell_back(text)
         else:
             return False

@@ -209,7 +209,10 @@ def after_warm_up(
 ) -> list[Effect]:
     """Return the table with the row of one technique as it is after the first call."""
     how = None if failure else techniques.get(of).read_back(session)
-    why = f"fell back to eager: {failure}" if failure else "nothing of the model was compiled"
+    guide = " (hotloop explain compile-fails)" if of == "compile" else ""
+    why = (
+        f"fell back to eager: {failure}{guide}" if failure else "nothing of the model was compiled"
+    )
     return [
         replace(row, word="in effect" if how else "refused", how=how or why)
         if row.technique.split("(")[0] == of and row.word == "in effect"

@@ -36,7 +36,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
-        raise ConfigError(f"init_from={path} does not exist") from error
+        raise ConfigError(
+            f"init_from={path} does not exist (hotloop explain cache-not-found)"
+        ) from error
     except pickle.UnpicklingError as error:  # torch's text advises to run the file's code
         raise ConfigError(
             f"init_from={path} is damaged or holds more than named tensors; hotloop reads weights "

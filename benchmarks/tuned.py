@@ -1,0 +1,148 @@
+"""What `hotloop tune` makes of each slow script, and that it leaves the clean ones alone.
+
+    python -m benchmarks.tuned [NAME ...] [--budget 5m]
+
+Where a technique removes the cause, the script under the plan that was found then runs beside
+fixed.py, blocks of the same steps by turns: it must take at most 10 % longer. Of every other script
+tune must name the cause's file and line as an edit, or keep a plan that is proved; of a clean one
+it must keep nothing. Losses and first gradients agree in whatever is kept, or it is not kept.
+Scripts that pad need `--allow training`, and get it. Result: benchmarks/results/tuned-cpu.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.diagnosed import Example, examples
+from benchmarks.table import RESULTS
+from hotloop.core.files import write_json
+from hotloop.core.trial import compare
+from hotloop.core.tuned import Tuned
+from hotloop.probe.machine import detect
+from hotloop.tuning.race import Pace, race
+from hotloop.tuning.scripttarget import Script
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REMOVES = {  # class of the cause -> technique that removes it
+    "slow_getitem": "sample-cache",
+    "pad_to_max": "dynamic-padding",
+    "overthreaded_cpu": "threads",
+}
+CHANGES_TRAINING = ("pad_to_max",)
+WITHIN = 1.10  # times fixed.py's step
+
+
+def tuned(example: Example, budget: str, folder: Path) -> Tuned | str:
+    """Run tune as a user would; return its result, or what failed."""
+    out = folder / "tuned"
+    allow = ["--allow", "training"] if _kind(example) in CHANGES_TRAINING else []
+    command = [sys.executable, "-m", "hotloop", "tune", "-q", "--budget", budget, *allow]
+    done = subprocess.run(
+        [*command, "--out", str(out), str(example.script), "--out", str(folder / "out")],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return f"ended with {done.returncode}: {done.stderr[-1000:]}"
+    return Tuned.from_json(json.loads((out / "trials.json").read_text()))
+
+
+def _kind(example: Example) -> str:
+    return str(example.cause["class"]) if example.cause else "clean"
+
+
+def beside_fixed(example: Example, found: Tuned, folder: Path) -> dict[str, Any] | None:
+    """Run the script under its plan beside its mended twin; None where it has none."""
+    twin = example.script.with_name("fixed.py")
+    if not twin.exists():
+        return None
+    words = ("--out", str(folder / "out"))
+    scripts = [
+        Script(command=(str(script), *words), cwd=folder, hardware=detect("cpu"))
+        for script in (twin, example.script)
+    ]
+    later = 2 if found.plan.choice("sample-cache") is not None else 0
+    fixed = scripts[0].entry(found.baseline, epochs=later, needs=())
+    under = scripts[1].entry(found.plan, epochs=later, needs=())
+    base, tried = race([fixed, under], Pace())
+    seen = compare(tried, base)
+    return {
+        "verdict": seen.verdict,
+        "ratio": seen.ratio,
+        "interval": seen.interval,
+        "why": seen.why,
+    }
+
+
+def judged(example: Example, found: Tuned, twin: dict[str, Any] | None) -> tuple[bool, str]:
+    """Return whether tune was right, and why."""
+    named = {(place.file, place.line) for edit in found.edits for place in edit.places}
+    if example.cause is None:
+        return found.plan == found.baseline, found.said
+    wanted = REMOVES.get(_kind(example))
+    if wanted is not None and found.plan.choice(wanted) is not None and found.is_proved:
+        if twin is None:
+            return True, f"{found.said}; it has no mended twin"
+        ratio = twin["ratio"]
+        said = f"{found.said}; a step takes {ratio:.2f} of fixed.py's"
+        return ratio is not None and ratio <= WITHIN, said
+    places = {(Path(file).name, line) for file, line in named}
+    right = any((Path(file).name, line) in places for file, line in example.places)
+    harmless = found.plan == found.baseline or found.is_proved
+    return right and harmless and wanted is None, f"{found.said}; cause named as an edit: {right}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Tune the examples; 1 when one was not right."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--budget", default="5m")
+    options = parser.parse_args(argv)
+    chosen = [e for e in examples() if e.name.startswith(("slow", "hf", "light", "acc", "clean"))]
+    if options.names:
+        chosen = sorted(
+            (e for e in chosen if e.name in options.names),
+            key=lambda e: options.names.index(e.name),
+        )
+    rows: list[dict[str, Any]] = []
+    for at, example in enumerate(chosen):
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as scratch:
+            found = tuned(example, options.budget, Path(scratch))
+            if isinstance(found, str):
+                right, said, row = False, found, {}
+            else:
+                twin = beside_fixed(example, found, Path(scratch)) if found.is_proved else None
+                right, said = judged(example, found, twin)
+                row = {
+                    "plan": found.plan.to_json(),
+                    "proof": None if found.proof is None else found.proof.why,
+                    "stopped": found.stopped,
+                    "edits": [edit.rule for edit in found.edits],
+                    "beside_fixed": twin,
+                    "tried": [[r.name, r.decision, r.why] for r in found.rows],
+                }
+        seconds = time.monotonic() - began
+        rows.append({"name": example.name, "right": right, "said": said, "seconds": seconds, **row})
+        mark = "right" if right else "WRONG"
+        print(f"{at + 1}/{len(chosen)} {example.name}: {mark}, {seconds:.0f} s: {said}", flush=True)
+        result = {"schema": 1, "hardware": detect("cpu").to_json(), "budget": options.budget}
+        write_json(RESULTS / "tuned-cpu.json", {**result, "scripts": rows})
+    wrong = [row["name"] for row in rows if not row["right"]]
+    print(f"{len(rows) - len(wrong)} of {len(rows)} right; wrong: {', '.join(wrong) or 'none'}")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""How often a comparison of two trials is wrong: a plan with itself, and a planted slow-down.
+
+    python -m benchmarks.verdicts [--same N] [--slower N] [--busy N]
+
+Each comparison is what `hotloop tune` makes of one move: fresh processes of one script under one
+plan, blocks by turns. The goal: of 50 comparisons of a plan with itself at most 2 are called FASTER
+or SLOWER; a planted 10 % is called SLOWER in at least 18 of 20. `--busy` starts programs that use
+a core half of the time. Result: benchmarks/results/verdicts-cpu.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.table import RESULTS
+from hotloop.core.files import write_json
+from hotloop.core.plan import Plan
+from hotloop.core.trial import compare
+from hotloop.probe.machine import detect
+from hotloop.tuning.live import Live
+from hotloop.tuning.race import Entry, Pace, race
+from hotloop.tuning.scripttrial import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SCRIPT = str(Path(__file__).with_name("trialscript.py"))
+PLAN = Plan(micro_batch=1)
+SLOWER = 0.1
+
+
+def entry(*arguments: str) -> Entry:
+    """Return the script with arguments, under the plan."""
+
+    def start() -> Live:
+        return Live(lambda channel: command(channel, PLAN, (SCRIPT, *arguments)))
+
+    return Entry(plan=PLAN, start=start)
+
+
+def compared(*arguments: str) -> dict[str, Any]:
+    """Compare the script with arguments with the script without."""
+    base, tried = race([entry(), entry(*arguments)], Pace())
+    found = compare(tried, base)
+    return {
+        "verdict": found.verdict,
+        "ratio": found.ratio,
+        "interval": found.interval,
+        "n": found.n,
+        "load": os.getloadavg()[0],
+    }
+
+
+@contextlib.contextmanager
+def company(count: int) -> Iterator[None]:
+    """Have other programs use the machine now and then, as on one that somebody works at."""
+    code = (
+        "import random, time\n"
+        "while True:\n"
+        "    until = time.monotonic() + random.expovariate(2)\n"
+        "    while time.monotonic() < until: pass\n"
+        "    time.sleep(random.expovariate(2))\n"
+    )
+    programs = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def series(name: str, count: int, *arguments: str) -> list[dict[str, Any]]:
+    """Make comparisons, with progress on stderr."""
+    rows, began = [], time.monotonic()
+    for at in range(count):
+        rows.append(compared(*arguments))
+        left = (time.monotonic() - began) / (at + 1) * (count - at - 1)
+        ratio = rows[-1]["ratio"] or math.nan
+        said = f"{name} {at + 1}/{count}: {rows[-1]['verdict']} {ratio:.3f}, {left:.0f} s left"
+        print(said, file=sys.stderr, flush=True)
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make both series; 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--same", type=int, default=50)
+    parser.add_argument("--slower", type=int, default=20)
+    parser.add_argument(
+        "--busy", type=int, default=0, help="programs that use a core half the time"
+    )
+    options = parser.parse_args(argv)
+    with company(options.busy):
+        same = series("the same", options.same)
+        slower = series("10 % slower", options.slower, "--slower", str(SLOWER))
+    wrong = sum(row["verdict"] in ("FASTER", "SLOWER") for row in same)
+    found = sum(row["verdict"] == "SLOWER" for row in slower)
+    result = {
+        "schema": 1,
+        "hardware": detect("cpu").to_json(),
+        "same": same,
+        "slower": slower,
+        "planted": SLOWER,
+        "busy_programs": options.busy,
+        "wrong": wrong,
+        "found": found,
+    }
+    write_json(RESULTS / "verdicts-cpu.json", result)
+    for name, rows in (("a plan with itself", same), ("10 % slower", slower)):
+        loads = [row["load"] for row in rows]
+        verdicts = ", ".join(
+            f"{word} {n}" for word, n in Counter(r["verdict"] for r in rows).items()
+        )
+        print(f"{name}, n {len(rows)}: {verdicts}; load {min(loads):.1f}-{max(loads):.1f}")
+    missed = wrong > 0.04 * len(same) or found < 0.9 * len(slower)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

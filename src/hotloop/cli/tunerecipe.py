@@ -1,0 +1,132 @@
+"""hotloop tune of a recipe: the plan that hotloop train would use, and what is faster."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from hotloop.cli.asked import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.screen import Screen
+from hotloop.cli.script import console
+from hotloop.cli.trials import Progress
+from hotloop.core import codec
+from hotloop.core.cards import card_named
+from hotloop.core.errors import UsageError
+from hotloop.core.files import write_json
+from hotloop.core.rundir import OBSERVED, RunDir
+from hotloop.core.units import bytes_
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.assemble import Assembly
+    from hotloop.core.cards import Card
+
+__all__ = ["run_recipe"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    from hotloop.cli.tune import add_tuning
+
+    parser = argparse.ArgumentParser(
+        prog="hotloop tune",
+        description="Measures which plan trains a recipe fastest here at the same samples of an "
+        "optimizer step: micro batch, memory, techniques.\n\n"
+        f"recipes:\n{recipes()}\n\n{ORDER}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="*", metavar="RECIPE key=value")
+    add_options(parser)
+    add_tuning(parser)
+    parser.add_argument(
+        "--card",
+        metavar="NAME",
+        help="run nothing: forecast which micro batches fit on another card (rtx3090, t4, ...)",
+    )
+    return parser
+
+
+def run_recipe(args: Sequence[str]) -> int:
+    """Run the verb for a recipe."""
+    from hotloop.cli.tune import finish, seconds_of
+
+    options = _parser().parse_intermixed_args(args)
+    recipe, assignments = split(options.what)
+    seconds = seconds_of(options.budget)
+    card = None if options.card is None else card_named(options.card)
+    request = request_of(options, recipe, assignments)
+    if request.sets:
+        raise UsageError(f"dataset=all is a run for each of {', '.join(request.sets)}: name one")
+    screen = Screen(quiet=options.quiet)
+    from hotloop.assemble import assemble
+
+    parts = assemble(request, screen.tell, lambda: None)
+    screen.clear()
+    if card is not None:
+        return _forecast(parts, card, options.json)
+    from hotloop.tuning.recipetarget import Recipe, moves
+    from hotloop.tuning.recipetrial import record_of
+    from hotloop.tuning.tune import Wanted, tune
+
+    target = Recipe(request=record_of(request), parts=parts)
+    folder = _folder(options.out, request.recipe.name)
+    wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)
+    progress = Progress(seconds, quiet=options.quiet)
+    try:
+        found = tune(
+            target,
+            folder,
+            wanted,
+            name=(request.recipe.name, *assignments),
+            propose=lambda base: moves(
+                target,
+                allow_training=wanted.allow_training,
+                seconds_per_step=base.step_time.median if base.step_time else None,
+            ),
+            tell=progress.tell,
+            row=progress.row,
+        )
+    finally:
+        progress.close()
+    return finish(found, folder, options, run="hotloop train")
+
+
+def _folder(out: Path | None, name: str) -> Path:
+    import os
+    import time
+
+    folder = out or Path(OBSERVED, f"tune-{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+    RunDir(folder).refuse_if_used()
+    return folder.absolute()
+
+
+def _forecast(parts: Assembly, card: Card, path: Path | None) -> int:
+    """Print which micro batches fit on a card that is not here."""
+    from hotloop.tuning.fit import ERROR, MODES, fits
+
+    have = bytes_(card.memory_bytes)
+    out = console(stdout=True)
+    out.print(Text(f"memory forecast for {card.name} ({have}), by activation checkpointing"))
+    rows = fits(parts, card)
+    for fit in rows:
+        said = [f"{mode} {bytes_(fit.peak_bytes[mode])}" for mode in MODES]
+        best = next((mode for mode in MODES if fit.fits(mode)), None)
+        word = "does not fit" if best is None else f"fits with {best}"
+        shape = f"micro batch {fit.micro_batch} x accumulation {fit.accumulation}"
+        out.print(Text(f"{shape}: {word} ({', '.join(said)})"))
+    out.print(Text(f"error of the forecast: {ERROR}"))
+    if path is not None:
+        write_json(
+            path,
+            {
+                "schema": 1,
+                "card": card.name,
+                "memory_bytes": card.memory_bytes,
+                "error": ERROR,
+                "fits": [codec.to_json(fit) for fit in rows],
+            },
+        )
+    return 0

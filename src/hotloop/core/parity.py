@@ -1,0 +1,151 @@
+"""Whether a plan trains as the baseline does: losses, gradient norms and first gradients compared.
+
+Equal losses are not enough: a kernel can be right forward and wrong backward. So the gradients of
+the first step are held against the baseline's as well, tensor by tensor.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Evidence", "Parity", "Promise", "agree", "noise"]
+
+SLACK = 3.0  # times the noise of the baseline itself: it was seen once only
+SMALL = 1e-3  # of the largest tensor's gradient norm: rounding alone turns smaller ones
+WHOLE = 0.02  # a ratio so near to a whole number is no rounding
+FEWEST_LATE = 20  # losses of which a mean is compared where the training itself is another
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the first steps of a trial computed."""
+
+    losses: Sequence[float] = ()  # of each backward pass
+    norms: Sequence[float] = ()  # of the gradient at each optimizer step
+    tensors: Mapping[str, float] = field(default_factory=dict)  # gradient norms at the first step
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)  # some of their elements
+    late: Sequence[float] = ()  # losses of the timed steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """How far a plan may be from the baseline."""
+
+    tolerance: float = 0.0  # relative, on losses and norms
+    cosine: float = 1.0  # of each tensor's first gradient with the baseline's, at least
+    is_training: bool = False  # another training: only what it learns can be compared
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parity:
+    """Whether the promise is kept; None: it cannot be told."""
+
+    kept: bool | None
+    why: str  # a sentence without its full stop
+
+
+def noise(base: Evidence, again: Evidence) -> float:
+    """Return how far two runs of the baseline are apart, relative: 0 where they are equal."""
+    return max(_apart(base.losses, again.losses)[0], _apart(base.norms, again.norms)[0])
+
+
+def agree(base: Evidence, tried: Evidence, promise: Promise, *, noise: float = 0.0) -> Parity:
+    """Hold a trial to its promise. `noise` is what two runs of the baseline differ by."""
+    if not base.losses or not tried.losses:
+        return Parity(kept=None, why="no loss was seen: nothing ran backward")
+    if bad := [loss for loss in (*base.losses, *base.norms) if not math.isfinite(loss)]:
+        return Parity(kept=None, why=f"a loss or gradient norm of the baseline is {bad[0]}")
+    if bad := [loss for loss in (*tried.losses, *tried.norms) if not math.isfinite(loss)]:
+        return Parity(kept=False, why=f"a loss or gradient norm is {bad[0]}")
+    if promise.is_training:
+        return _learns(base, tried, noise)
+    if len(tried.losses) != len(base.losses):
+        why = f"{len(tried.losses)} backward passes instead of {len(base.losses)} in the same steps"
+        return Parity(kept=False, why=why)
+    allowed = promise.tolerance + SLACK * noise
+    for what, mine, theirs in (
+        ("losses", tried.losses, base.losses),
+        ("gradient norms", tried.norms, base.norms),
+    ):
+        far, at = _apart(theirs, mine)
+        if far > allowed:
+            return Parity(kept=False, why=_differ(what, mine[at], theirs[at], at, allowed))
+    return _gradients(base, tried, promise, noise, allowed)
+
+
+def _gradients(
+    base: Evidence, tried: Evidence, promise: Promise, noise: float, allowed: float
+) -> Parity:
+    """Compare the first gradients, tensor by tensor."""
+    if not base.tensors:
+        return Parity(kept=None, why="no gradient was seen at the first step")
+    if base.tensors.keys() != tried.tensors.keys():
+        return Parity(kept=False, why="other parameters have gradients than in the baseline")
+    largest, worst = max(base.tensors.values()), 1.0
+    for name, norm in base.tensors.items():
+        if norm < SMALL * largest:
+            continue
+        cosine = _cosine(base.samples.get(name, ()), tried.samples.get(name, ()))
+        worst = min(worst, cosine)
+        if cosine < promise.cosine - SLACK * noise - 1e-12:  # the last: what a cosine itself rounds
+            why = f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
+            return Parity(kept=False, why=why)
+    far, _ = _apart(base.losses, tried.losses)
+    if far == 0 and worst >= 1 - 1e-12:
+        return Parity(kept=True, why=f"{len(base.losses)} losses equal bit for bit")
+    return Parity(
+        kept=True,
+        why=f"{len(base.losses)} losses within {far:.1e} (allowed {allowed:.1e}), first gradients "
+        f"at a cosine of {worst:.9f} or more",
+    )
+
+
+def _differ(what: str, mine: float, theirs: float, at: int, allowed: float) -> str:
+    """Say how one value differs; a ratio near a whole number has a likely cause."""
+    far = abs(mine - theirs) / max(abs(theirs), 1e-30)
+    said = f"{what} differ: {mine:.6g} instead of {theirs:.6g} at the {_nth(at + 1)} "
+    said += f"({far:.1e}, allowed {allowed:.1e})"
+    large, small = max(abs(mine), abs(theirs)), min(abs(mine), abs(theirs))
+    ratio = large / small if small else math.inf
+    if math.isfinite(ratio) and round(ratio) >= 2 and abs(ratio - round(ratio)) < WHOLE * ratio:
+        said += f"; a ratio of {round(ratio)} is a sum taken for a mean, or scaled by accumulation"
+    return said
+
+
+def _nth(number: int) -> str:
+    return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
+
+
+def _learns(base: Evidence, tried: Evidence, noise: float) -> Parity:
+    """Compare what is learned in the same number of later steps."""
+    n = min(len(base.late), len(tried.late))
+    if n < FEWEST_LATE:
+        return Parity(kept=None, why=f"only {n} later losses were seen, {FEWEST_LATE} are needed")
+    theirs, mine = list(base.late[:n]), list(tried.late[:n])
+    before, now = math.fsum(theirs) / n, math.fsum(mine) / n
+    spread = math.sqrt(sum((loss - before) ** 2 for loss in theirs) / (n - 1) / n)
+    allowed = 2 * math.sqrt(2) * spread + SLACK * noise * abs(before)
+    said = f"mean loss of the same {n} steps {now:.4g} against {before:.4g} (+-{allowed:.2g})"
+    if now > before + allowed:
+        return Parity(kept=False, why=f"it learns less: {said}")
+    return Parity(kept=True, why=f"{said}; only a whole run can show more")
+
+
+def _apart(theirs: Sequence[float], mine: Sequence[float]) -> tuple[float, int]:
+    """Return the largest relative difference and where it is."""
+    worst, where = 0.0, 0
+    for at, (a, b) in enumerate(zip(theirs, mine, strict=False)):
+        far = 0.0 if a == b else abs(a - b) / max(abs(a), 1e-30)
+        if far > worst or math.isnan(far):
+            worst, where = far, at
+    return worst, where
+
+
+def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
+    if len(a) != len(b):
+        return 0.0
+    product = math.fsum(x * y for x, y in zip(a, b, strict=True))
+    sizes = math.sqrt(math.fsum(x * x for x in a)) * math.sqrt(math.fsum(x * x for x in b))
+    if sizes == 0:
+        return 1.0 if list(a) == list(b) else 0.0
+    return product / sizes

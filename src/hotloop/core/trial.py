@@ -1,0 +1,154 @@
+"""A measured try of one plan, and what can be said of two of them.
+
+Trials are compared by rounds. In each, both make a block of the same steps right after each other,
+so that what the machine does meanwhile meets both, and a long batch meets a long batch. A
+comparison speaks of the ratio within a round.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement
+from typing import Literal
+
+from hotloop.core.measurement import Measurement
+from hotloop.core.parity import Evidence
+from hotloop.core.plan import Plan
+
+__all__ = ["EDGE", "FEWEST", "Comparison", "Trial", "Verdict", "compare", "signed_rank_interval"]
+
+Verdict = Literal["FASTER", "SLOWER", "SAME", "UNKNOWN"]
+
+FEWEST = 8  # rounds: the fewest of which an interval with RISK can be given (2 of 256 sets)
+RISK = 0.01  # that the interval misses the true ratio
+EDGE = 0.03  # two processes of one plan can be so far apart for good (address layout, caches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One plan, tried in one process or in several."""
+
+    plan: Plan
+    outcome: str = "ok"  # or how the process ended: probe/child.py's status
+    reason: str | None = None  # why it is not ok
+    rounds: Mapping[int, float] = field(default_factory=dict)  # seconds of a step, a block each
+    steps: int = 0  # timed
+    started: float | None = None  # seconds until the first step was over: import, model, compile
+    warmed: float | None = None  # seconds of the steps after it that are not timed
+    warm_steps: int = 0
+    peak_bytes: int | None = None  # of memory
+    peak_of: str = "processes"  # whose: the processes' resident memory, or the card's
+    effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # technique: (word, how)
+    evidence: Evidence = field(default_factory=Evidence)  # of the first steps
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether it can be compared."""
+        return self.outcome == "ok"
+
+    @property
+    def step_time(self) -> Measurement | None:
+        """Return the seconds of a step, one reading a block; None when none was timed."""
+        readings = tuple(self.rounds[round] for round in sorted(self.rounds))
+        return Measurement(unit="s", readings=readings) if readings else None
+
+    @property
+    def once(self) -> float | None:
+        """Return the seconds that are paid once: all before the timed steps but their share."""
+        if self.started is None or self.warmed is None or self.step_time is None:
+            return None
+        return max(0.0, self.started + self.warmed - self.warm_steps * self.step_time.median)
+
+    def joined(self, other: "Trial") -> "Trial":
+        """Return this trial with the rounds of another process of the same plan."""
+        first = max(self.rounds, default=-1) + 1
+        return replace(
+            self,
+            outcome=other.outcome,
+            reason=other.reason,
+            rounds={**self.rounds, **{first + n: time for n, time in other.rounds.items()}},
+            steps=self.steps + other.steps,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What can be said of one trial against another."""
+
+    verdict: Verdict
+    why: str  # a sentence without its full stop
+    ratio: float | None = None  # step time over that of the other; below 1 is faster
+    interval: tuple[float, float] | None = None  # of the ratio, missed with RISK
+    n: int = 0  # rounds that both made
+
+    @property
+    def factor(self) -> str:
+        """Return how many times as fast, for a table."""
+        if self.ratio is None:
+            return "-"
+        if self.interval is None:
+            return f"{1 / self.ratio:.2f}x"
+        low, high = self.interval
+        return f"{1 / self.ratio:.2f}x ({1 / high:.2f}-{1 / low:.2f})"
+
+
+def compare(trial: Trial, other: Trial, *, edge: float = EDGE, risk: float = RISK) -> Comparison:
+    """Say whether `trial` is faster than `other`, and how sure that is.
+
+    FASTER and SLOWER: the whole interval of the ratio lies beyond 1 -+ edge / 2, and the ratio
+    itself beyond 1 -+ edge. SAME: the whole interval lies within 1 -+ edge. All else is UNKNOWN.
+    """
+    for each in (trial, other):
+        if not each.is_ok:
+            return Comparison(verdict="UNKNOWN", why=f"{each.outcome}: {each.reason}")
+    shared = sorted(trial.rounds.keys() & other.rounds.keys())
+    pairs = [(trial.rounds[round], other.rounds[round]) for round in shared]
+    if any(not (math.isfinite(time) and time > 0) for pair in pairs for time in pair):
+        return Comparison(verdict="UNKNOWN", why="a step took no time that could be measured")
+    if len(pairs) < FEWEST:
+        why = f"{len(pairs)} rounds were made, at least {FEWEST} are needed"
+        ratio = statistics.median(a / b for a, b in pairs) if pairs else None
+        return Comparison(verdict="UNKNOWN", why=why, ratio=ratio, n=len(pairs))
+    logs = [math.log(mine / others) for mine, others in pairs]
+    low, middle, high = map(math.exp, signed_rank_interval(logs, risk))
+    verdict, why = _verdict(low, middle, high, edge)
+    return Comparison(verdict=verdict, why=why, ratio=middle, interval=(low, high), n=len(pairs))
+
+
+def _verdict(low: float, middle: float, high: float, edge: float) -> tuple[Verdict, str]:
+    if high < 1 - edge / 2 and middle < 1 - edge:
+        return "FASTER", f"a step takes {middle:.2f} of the time ({low:.2f}-{high:.2f})"
+    if low > 1 + edge / 2 and middle > 1 + edge:
+        return "SLOWER", f"a step takes {middle:.2f} times as long ({low:.2f}-{high:.2f})"
+    if 1 - edge <= low and high <= 1 + edge:
+        return "SAME", f"no more than {edge:.0%} apart ({low:.2f}-{high:.2f})"
+    return "UNKNOWN", f"the ratio of step times lies between {low:.2f} and {high:.2f}"
+
+
+def signed_rank_interval(values: Sequence[float], risk: float = RISK) -> tuple[float, float, float]:
+    """Return the low end, the centre and the high end of where the middle of `values` lies.
+
+    The interval misses it with `risk` at most, whatever the distribution, if it is symmetric. Of
+    few values it is as wide as it can be: from the smallest to the largest. Source: Hodges and
+    Lehmann, Estimates of location based on rank tests, 1963; the signed-rank test's interval.
+    """
+    means = sorted((a + b) / 2 for a, b in combinations_with_replacement(values, 2))
+    cut = _cut(len(values), risk)
+    return means[cut], statistics.median(means), means[-1 - cut]
+
+
+def _cut(n: int, risk: float) -> int:
+    """Return how many of the sorted means are left out at each end."""
+    ways = [1]  # number of sets of ranks 1..k with each sum
+    for rank in range(1, n + 1):
+        longer = ways + [0] * rank
+        for total, count in enumerate(ways):
+            longer[total + rank] += count
+        ways = longer
+    below, allowed = 0, risk / 2 * 2**n
+    for cut, count in enumerate(ways):
+        below += count
+        if below > allowed:
+            return max(cut - 1, 0)
+    raise AssertionError("unreachable: all sets together are more than allowed")

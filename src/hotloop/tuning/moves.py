@@ -1,0 +1,180 @@
+"""What `tune` may change: each move makes one plan of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from hotloop import techniques
+from hotloop.core.parity import Promise
+from hotloop.techniques.base import Host, Numerics
+from hotloop.training.asking import find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan, Use, Value
+    from hotloop.techniques.base import Technique
+
+__all__ = ["Move", "added", "ordered", "pairs", "promise", "removed", "resized"]
+
+# Data first, then what fills the card, kernels, the host's overhead, low precision (TECHNIQUES.md).
+ORDER: Final = (
+    "sample-cache",
+    "vectorised-reads",
+    "loader-workers",
+    "dynamic-padding",
+    "device-prefetch",
+    "activation-checkpointing",
+    "threads",
+    "sdpa",
+    "matmul-onednn",
+    "channels-last",
+    "cudnn-benchmark",
+    "tf32",
+    "fused-adamw",
+    "cuda-graphs",
+    "lagged-loss-read",
+    "gc-freeze",
+    "async-checkpoint",
+    "autocast-bf16",
+    "autocast-fp16",
+    "compile",
+)
+# Together they can pay where neither does alone.
+PAIRS: Final = (
+    ("autocast-bf16", "sdpa"),
+    ("loader-workers", "threads"),
+    ("compile", "fused-adamw"),
+    ("compile", "autocast-bf16"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A change of a plan. `change` returns None where the plan is so already."""
+
+    name: str
+    change: Callable[[Plan], Plan | None]
+    ids: tuple[str, ...] = ()  # techniques that must be in effect for it to count
+    why_not: str | None = None  # it is not tried
+
+
+def added(
+    use: Use, *, why_not: str | None = None, known: Sequence[Technique] = techniques.ALL
+) -> Move:
+    """Return the move that adds a technique, in the place of those that it excludes."""
+    technique = find(use.id, known)
+
+    def change(plan: Plan) -> Plan | None:
+        if plan.choice(use.id) == dict(use.choice):
+            return None
+        for clash in technique.excludes:
+            plan = plan.minus(clash)
+        return plan.plus(use.id, **dict(use.choice))
+
+    return Move(name=str(use), change=change, ids=(use.id,), why_not=why_not)
+
+
+def removed(id: str) -> Move:
+    """Return the move that leaves a technique out."""
+    return Move(
+        name=f"without {id}",
+        change=lambda plan: None if plan.choice(id) is None else plan.minus(id),
+    )
+
+
+def resized(factor: float) -> Move:
+    """Return the move to another micro batch at the same samples of an optimizer step."""
+
+    def change(plan: Plan) -> Plan | None:
+        whole = plan.micro_batch * plan.accumulation
+        micro = round(plan.micro_batch * factor)
+        if micro < 1 or micro == plan.micro_batch or whole % micro:
+            return None
+        return replace(plan, micro_batch=micro, accumulation=whole // micro)
+
+    return Move(name=f"micro batch x{factor:g}", change=change)
+
+
+def both(first: Move, second: Move) -> Move:
+    """Return two moves as one."""
+
+    def change(plan: Plan) -> Plan | None:
+        between = first.change(plan)
+        return None if between is None else second.change(between)
+
+    return Move(
+        name=f"{first.name} + {second.name}",
+        change=change,
+        ids=(*first.ids, *second.ids),
+        why_not=first.why_not or second.why_not,
+    )
+
+
+def ordered(
+    hardware: Hardware,
+    host: Host,
+    *,
+    first: Iterable[str] = (),
+    choices: Mapping[str, Sequence[Mapping[str, Value]]] | None = None,
+    allow_training: bool = False,
+    why_not: Callable[[Technique], str | None] = lambda _: None,
+) -> list[Move]:
+    """Return a move for each technique of a host and each of its choices worth trying.
+
+    `first` are ids in the order in which the doctor names them. `choices` replaces the choices of
+    a technique; one without an entry is tried with its default. A technique that cannot work here
+    is a move with its reason.
+    """
+    from hotloop.core.plan import Plan, Use
+
+    known = {t.id: t for t in techniques.ALL if host in t.hosts}
+    order = dict.fromkeys(id for id in (*first, *ORDER, *known) if id in known)
+    moves = []
+    for id in order:
+        technique = known[id]
+        reason = why_not(technique)
+        if reason is None and technique.numerics is Numerics.TRAINING and not allow_training:
+            reason = "it changes the training: --allow training tries it"
+        for choice in (choices or {}).get(id, [{}]):
+            use = Use.of(id, **choice)
+            plan = Plan(micro_batch=1, techniques=(use,))
+            moves.append(added(use, why_not=reason or technique.blocked(hardware, plan)))
+    return moves
+
+
+def pairs(moves: Sequence[Move], hopeless: Iterable[str]) -> list[Move]:
+    """Return the known pairs of these moves; `hopeless` are ids that do nothing here."""
+    out = set(hopeless)
+    single = {move.ids[0]: move for move in reversed(moves) if len(move.ids) == 1}
+    return [
+        both(single[a], single[b])
+        for a, b in PAIRS
+        if {a, b} <= single.keys()
+        and not {a, b} & out
+        and not (single[a].why_not or single[b].why_not)
+    ]
+
+
+def promise(plan: Plan, baseline: Plan, *, known: Sequence[Technique] = techniques.ALL) -> Promise:
+    """Return how far a plan may be from the baseline: what its differing techniques promise."""
+    changed = {
+        id
+        for id in {use.id for use in (*plan.techniques, *baseline.techniques)}
+        if plan.choice(id) != baseline.choice(id)
+    }
+    found = [find(id, known) for id in changed]
+    tolerance = sum(technique.tolerance for technique in found)
+    below = sum(1 - technique.cosine for technique in found)
+    if plan.micro_batch != baseline.micro_batch:  # sums are made in another order
+        tolerance, below = tolerance + _ORDER, below + _ORDER**2
+    return Promise(
+        tolerance=tolerance,
+        cosine=1 - below,
+        is_training=any(technique.numerics is Numerics.TRAINING for technique in found),
+    )
+
+
+_ORDER: Final = 3e-6  # what fused kernels and other orders of sums were measured to do at most

@@ -1,0 +1,285 @@
+"""Runs trials against each other: a block of the same steps each, by turns, all others asleep."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.core.parity import Evidence
+from hotloop.core.trial import FEWEST, Trial, compare
+from hotloop.tuning.live import Ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.core.plan import Plan
+    from hotloop.tuning.live import Live, Report
+
+__all__ = ["LATE", "Entry", "Pace", "begin", "race", "race_apart"]
+
+WARM: Final = 10  # steps that are not timed: first allocations, compilation, workers that start
+_AGAIN: Final = 3  # times that trials are started whose script is over too soon
+_SMALLEST: Final = 2  # steps of a block: 20 in ten rounds
+_LARGEST: Final = 2_000
+OVER: Final = "over"  # the script came to its end
+LATE: Final = "too late"  # its second epoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long a race takes."""
+
+    rounds: int = 10  # then as many again, and again, where it cannot be told yet
+    most: int = 30
+    gain: float = math.inf  # more rounds only where the ratio is below: 0.97 in a search
+    block: float = 0.25  # seconds, at least
+    start: float = 180.0  # seconds until the first step is over, at most
+    step: float = 60.0  # seconds of one step, at most
+    epoch: float = 30.0  # seconds of waiting for the next epoch, at most
+    total: int | None = None  # steps that the script makes in all, where that is known
+    deadline: float = math.inf  # on the clock: then what there is counts
+    hopeless: float = 1.5  # times as long in each of the first rounds: no more are made
+    look: int = 3  # that many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A plan and how a process of it is started."""
+
+    plan: Plan
+    start: Callable[[], Live]
+    epochs: int = 0  # that must have begun before steps are timed: 2 where the first one costs more
+    needs: tuple[str, ...] = ()  # techniques without whose effect there is nothing to time
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One process in the race."""
+
+    entry: Entry
+    live: Live
+    trial: Trial
+    step: float = 0.0  # seconds of a warm step
+    epochs: int = 0
+    ended: int = 0  # steps after which its script was over
+    late: list[float] = field(default_factory=list)
+
+    @property
+    def is_running(self) -> bool:
+        return self.trial.is_ok
+
+
+def race(
+    entries: Sequence[Entry],
+    pace: Pace,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Trial]:
+    """Return a trial of each entry. The first is what the others are compared with.
+
+    When the first fails there is nothing to compare with, and all end. Processes whose script is
+    over before there are enough rounds are started again. Nothing is left running.
+    """
+    trials: list[Trial] = []
+    block: int | None = None
+    for _ in range(_AGAIN):
+        made, over = _once(entries, pace, block, clock, tell)
+        trials = _joined(trials, made) if trials else made
+        shared = set.intersection(*(set(trial.rounds) for trial in trials))
+        if over is None or len(shared) >= FEWEST or clock() > pace.deadline:
+            break
+        block = over // (FEWEST + 1)  # one more than needed: the last block may be cut
+        if block < _SMALLEST or any(not (t.is_ok or t.outcome == OVER) for t in trials):
+            break
+    return [_judged(trial) for trial in trials]
+
+
+def race_apart(
+    entries: Sequence[Entry],
+    pace: Pace,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Trial]:
+    """Race where memory holds one process only: each alone, in the order A B, then B A.
+
+    Rounds of one number are minutes apart, so such a race can tell less.
+    """
+    half = replace(pace, rounds=max(FEWEST // 2, math.ceil(pace.rounds / 2)), most=0)
+    trials: dict[int, Trial] = {}
+    order = list(range(len(entries)))
+    for turn in (order, order[::-1]):
+        for at in turn:
+            made, _ = _once([entries[at]], half, None, clock, tell)
+            trials[at] = trials[at].joined(made[0]) if at in trials else made[0]
+            if not trials[at].is_ok:
+                break
+    found = [trials.get(at, Trial(plan=entries[at].plan, outcome="not run")) for at in order]
+    return [_judged(trial) for trial in found]
+
+
+def begin(entry: Entry, pace: Pace) -> Trial:
+    """Return the trial of a process that makes its first step and no more: what has an effect."""
+    with entry.start() as live:
+        lane = _Lane(entry, live, Trial(plan=entry.plan))
+        _guarded(lane, _begin, pace)
+        return lane.trial
+
+
+def _joined(trials: Sequence[Trial], made: Sequence[Trial]) -> list[Trial]:
+    """Add the rounds that all made: rounds of one number were made together."""
+    shared = set.intersection(*(set(trial.rounds) for trial in trials))
+    kept = [replace(t, rounds={n: t.rounds[n] for n in sorted(shared)}) for t in trials]
+    return [trial.joined(more) for trial, more in zip(kept, made, strict=True)]
+
+
+def _judged(trial: Trial) -> Trial:
+    """A script that came to its end is no failure, if there are enough rounds."""
+    if trial.outcome != OVER:
+        return trial
+    if len(trial.rounds) >= FEWEST:
+        return replace(trial, outcome="ok", reason=None)
+    return replace(trial, reason=f"{trial.reason}: too few to compare")
+
+
+def _once(
+    entries: Sequence[Entry],
+    pace: Pace,
+    block: int | None,
+    clock: Callable[[], float],
+    tell: Callable[[str], None],
+) -> tuple[list[Trial], int | None]:
+    """Run one process of each entry; return their trials and, where one was over, its steps."""
+    with ExitStack() as stack:
+        lanes: list[_Lane] = []
+        for entry in entries:
+            lane = _Lane(entry, stack.enter_context(entry.start()), Trial(plan=entry.plan))
+            lanes.append(lane)
+            _guarded(lane, _begin, pace)
+            tell("started")
+            if not lanes[0].is_running:
+                break
+        running = [lane for lane in lanes if lane.is_running]
+        for lane in running:
+            _guarded(lane, _warm, pace, clock)
+        steps = block or _steps(lanes, pace)
+        for round in range(max(pace.rounds, pace.most)):
+            running = [lane for lane in lanes if lane.is_running]
+            if lanes[0] not in running or clock() > pace.deadline or _is_decided(lanes, pace):
+                break
+            if round and round % pace.rounds == 0 and _is_told(lanes, pace):
+                break
+            for lane in running if round % 2 == 0 else reversed(running):
+                _guarded(lane, _block, steps, round, pace)
+            tell(f"round {round + 1}")
+        timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
+        trials = [_finished(lane) for lane in lanes]
+        trials += [Trial(plan=e.plan, outcome="not run", reason="the one before it failed")
+                   for e in entries[len(lanes):]]  # fmt: skip
+        return trials, min(timed, default=None)
+
+
+def _guarded(lane: _Lane, act: Callable[..., None], *how: object) -> None:
+    """Do something with a lane; note how its process ended, if it did."""
+    try:
+        act(lane, *how)
+    except Ended as ended:
+        lane.trial = replace(lane.trial, outcome=ended.outcome, reason=ended.reason)
+        lane.ended = ended.at
+        lane.live.close()  # its memory is the others' now
+
+
+def _begin(lane: _Lane, pace: Pace) -> None:
+    report = lane.live.first(seconds=pace.start)
+    lane.trial = replace(lane.trial, started=report.seconds)
+    _note(lane, report)
+
+
+def _warm(lane: _Lane, pace: Pace, clock: Callable[[], float]) -> None:
+    """Make the steps that are not timed, in two parts: the later one tells how long a step takes.
+
+    Where the first epoch costs more, they last until the next one has begun.
+    """
+    warmed, made = 0.0, 0
+    latest = min(pace.deadline, clock() + pace.epoch)
+    while made < WARM or lane.epochs < lane.entry.epochs:
+        steps = WARM // 2 if made < WARM else max(WARM // 2, made // 4)
+        report = lane.live.block(steps, seconds=pace.start + steps * pace.step)
+        warmed, made = warmed + report.seconds, made + report.made
+        lane.step = report.seconds / report.made
+        lane.trial = replace(lane.trial, warmed=warmed, warm_steps=made)
+        _note(lane, report)
+        for id in lane.entry.needs:
+            word, how = lane.trial.effects.get(id, ("in effect", ""))
+            if word != "in effect":
+                raise Ended(word, how)
+        if lane.epochs < lane.entry.epochs and clock() > latest:
+            why = f"epoch {lane.entry.epochs} had not begun after {warmed:.0f} s ({made} steps)"
+            raise Ended(LATE, why)
+
+
+def _steps(lanes: Sequence[_Lane], pace: Pace) -> int:
+    """Return the steps of a block: it takes the fastest lane `pace.block`, if there are so many."""
+    fastest = min((lane.step for lane in lanes if lane.step > 0), default=1.0)
+    most = _LARGEST
+    if pace.total is not None:  # the script must not be over before the rounds are
+        warm = max(lane.trial.warm_steps for lane in lanes)
+        most = min(most, (pace.total - warm) // (max(pace.rounds, FEWEST) + 1))
+    return max(_SMALLEST, min(most, math.ceil(pace.block / fastest)))
+
+
+def _block(lane: _Lane, steps: int, round: int, pace: Pace) -> None:
+    report = lane.live.block(steps, seconds=max(10.0, steps * pace.step))
+    rounds = {**lane.trial.rounds, round: report.seconds / report.made}
+    lane.trial = replace(lane.trial, rounds=rounds, steps=lane.trial.steps + report.made)
+    _note(lane, report)
+
+
+def _is_decided(lanes: Sequence[_Lane], pace: Pace) -> bool:
+    """Whether every other lane is out of the question."""
+    first, *others = lanes
+    if not others or any(lane.is_running and len(lane.trial.rounds) < pace.look for lane in others):
+        return False
+    return all(
+        not lane.is_running
+        or all(
+            lane.trial.rounds[at] > pace.hopeless * first.trial.rounds[at]
+            for at in lane.trial.rounds.keys() & first.trial.rounds.keys()
+        )
+        for lane in others
+    )
+
+
+def _is_told(lanes: Sequence[_Lane], pace: Pace) -> bool:
+    """Whether no comparison with the first can gain by more rounds."""
+    first, *others = lanes
+    found = [compare(lane.trial, first.trial) for lane in others if lane.is_running]
+    return all(
+        each.verdict != "UNKNOWN" or (each.ratio is not None and each.ratio > pace.gain)
+        for each in found
+    )
+
+
+def _note(lane: _Lane, report: Report) -> None:
+    """Keep what a trial says besides its seconds."""
+    said: Any = report.more
+    lane.epochs = int(said.get("epochs", lane.epochs))
+    news = dict(said.get("evidence") or {})
+    lane.late += news.pop("late", [])
+    if news:
+        lane.trial = replace(lane.trial, evidence=Evidence(**news))
+    effects = {id: (word, how) for id, (word, how) in (said.get("effects") or {}).items()}
+    lane.trial = replace(lane.trial, effects=effects)
+    if (peak := said.get("peak")) is not None:
+        lane.trial = replace(lane.trial, peak_bytes=int(peak), peak_of="card")
+
+
+def _finished(lane: _Lane) -> Trial:
+    trial = replace(lane.trial, evidence=replace(lane.trial.evidence, late=tuple(lane.late)))
+    if trial.peak_bytes is None and lane.live.peak_bytes:
+        trial = replace(trial, peak_bytes=lane.live.peak_bytes)
+    return trial

@@ -1,0 +1,136 @@
+"""A recipe as something to tune: how a trial starts, and what is worth trying."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+
+from hotloop.core.errors import HotloopError
+from hotloop.techniques.base import Host
+from hotloop.tuning.live import Live
+from hotloop.tuning.moves import Move, both, ordered, removed, resized
+from hotloop.tuning.race import Entry
+from hotloop.tuning.recipetrial import assembled, command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hotloop.assemble import Assembly
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan, Value
+    from hotloop.core.trial import Trial
+
+__all__ = ["Recipe", "moves"]
+
+_FULL: Final = 0.8  # of the memory that is free
+_SHORT: Final = 120.0  # seconds of a whole run in which a compilation cannot pay back
+_SIZES: Final = (2.0, 0.5, 4.0, 0.25)
+# What a trial does not do: it saves nothing.
+_NOT_IN_A_TRIAL: Final = {"async-checkpoint": "it saves in the background: a trial saves nothing"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe with its settings. The baseline is what `hotloop train` would do with them."""
+
+    request: Mapping[str, Any]  # recipetrial.record_of
+    parts: Assembly
+
+    @property
+    def baseline(self) -> Plan:
+        """The plan that hotloop derives, or that was given."""
+        return self.parts.plan
+
+    @property
+    def hardware(self) -> Hardware:
+        """The machine."""
+        return self.parts.hardware
+
+    def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
+        """Return how to start a trial of a plan."""
+
+        def start() -> Live:
+            return Live(
+                lambda channel: command(channel, plan, self.request),
+                memory=int(_FULL * psutil.virtual_memory().available),
+            )
+
+        return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+
+    def room(self, trial: Trial) -> str | None:
+        """Return why two trials do not fit into memory together, or None."""
+        if trial.peak_bytes is None:
+            return None
+        on_card = trial.peak_of == "card"
+        have = self.hardware.memory_bytes if on_card else psutil.virtual_memory().available
+        if have is None or 2 * trial.peak_bytes <= _FULL * have:
+            return None
+        return f"one takes {trial.peak_bytes / 1e9:.1f} GB of {have / 1e9:.1f} GB"
+
+    def too_much(self, plan: Plan) -> str | None:
+        """Return why a plan is not tried: its memory forecast, or that it cannot be built."""
+        try:
+            parts = assembled({"request": self.request, "plan": plan.to_json()})
+        except HotloopError as error:
+            return str(error)
+        return None if parts.too_much is None else f"forecast: {parts.memory}"
+
+
+def moves(
+    recipe: Recipe, *, allow_training: bool = False, seconds_per_step: float | None = None
+) -> list[Move]:
+    """Return what to try on a recipe: shapes first, then techniques in, other choices, and out."""
+    plan, hardware = recipe.baseline, recipe.hardware
+
+    def why_not(technique: Any) -> str | None:
+        if technique.id == "compile" and seconds_per_step is not None:
+            whole = seconds_per_step * recipe.parts.steps
+            if whole < _SHORT:
+                return f"the whole run takes {whole:.0f} s: compiling cannot be earned back"
+        return _NOT_IN_A_TRIAL.get(technique.id)
+
+    found = ordered(
+        hardware,
+        Host.ENGINE,
+        choices=_choices(hardware, plan),
+        allow_training=allow_training,
+        why_not=why_not,
+    )
+    found = [move for move in found if move.change(plan) is not None]
+    return [*_sizes(recipe), *found, *(removed(use.id) for use in plan.techniques)]
+
+
+def _sizes(recipe: Recipe) -> Iterator[Move]:
+    """Yield other micro batches at the same optimizer step; larger ones also recomputing."""
+    for factor in _SIZES:
+        move = resized(factor)
+        plan = move.change(recipe.baseline)
+        if plan is None:
+            continue
+        why = recipe.too_much(plan)
+        yield replace(move, why_not=why)
+        if why is not None and factor > 1:
+            recompute = Move(
+                name="activation-checkpointing(mode=selective)",
+                change=lambda plan: plan.plus("activation-checkpointing", mode="selective"),
+                ids=("activation-checkpointing",),
+            )
+            pair = both(recompute, move)
+            less = pair.change(recipe.baseline)
+            yield replace(pair, why_not=None if less is None else recipe.too_much(less))
+
+
+def _choices(hardware: Hardware, plan: Plan) -> Mapping[str, Sequence[Mapping[str, Value]]]:
+    cores = max(1, int(hardware.cores or 1))
+    on_card = hardware.device == "cuda"
+    backends = ("auto", "naive", *(("flash", "efficient", "cudnn") if on_card else ()))
+    recomputes = plan.choice("activation-checkpointing") is not None
+    return {
+        "threads": [{"count": count} for count in sorted({1, cores, max(1, cores // 2)})],
+        "loader-workers": [{"count": count} for count in sorted({1, max(1, cores // 2)})],
+        "sdpa": [{"backend": backend} for backend in backends],
+        "activation-checkpointing": [{"mode": "off"}] if recomputes else [],
+        "compile": [{}, *([{"mode": "max-autotune"}] if on_card else [])],
+    }

@@ -1,0 +1,208 @@
+"""A recipe under a plan, a block of steps at a time: what runs in the process of a trial.
+
+The steps are those that `hotloop train` would begin with, bit for bit. No run folder is made; as
+after a rehearsal, all that stays is the cache of tokens and forecasts. Where the data end, the next
+epoch begins: a trial is over when the parent has seen enough.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop import launch
+from hotloop.core.errors import DeviceError, HotloopError, PlanError
+from hotloop.core.plan import Plan
+from hotloop.probe.clock import clock, process_began
+from hotloop.probe.collector import collector_off
+from hotloop.recipes.schema import flatten
+from hotloop.request import saved_request
+from hotloop.tuning.gate import Gate
+from hotloop.tuning.scripttrial import device_peak, wait
+from hotloop.tuning.witness import Witness
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from hotloop.assemble import Assembly
+    from hotloop.request import Request
+    from hotloop.session import Session
+    from hotloop.training.effect import Effect
+    from hotloop.training.ledger import Ledger
+    from hotloop.tryout import TryOut
+
+__all__ = ["RecipeTrial", "assembled", "command", "main", "record_of", "serve"]
+
+_SETTLED: Final = 10  # steps before a validation and a save are timed, which need what steps load
+
+
+def record_of(request: Request) -> dict[str, object]:
+    """Return a request as JSON values, the way run.json keeps it; its plan is not among them."""
+    return {
+        "recipe": request.recipe.name,
+        "config": flatten(request.config),
+        "origins": dict(request.origins),
+    }
+
+
+def command(
+    channel: int,
+    plan: Plan,
+    request: Mapping[str, object],
+    *,
+    aside: Path | None = None,
+    module: str = __name__,
+) -> list[str]:
+    """Return the command that starts the trial of a `record_of`.
+
+    With `aside`, a folder, a validation and a save in it are timed once, between two blocks;
+    nothing of the save stays. `module` has the `main` of another loop over the same session.
+    """
+    asked = {
+        "channel": channel,
+        "plan": plan.to_json(),
+        "request": dict(request),
+        "aside": None if aside is None else str(aside),
+    }
+    return [sys.executable, "-c", launch.starter(module), json.dumps(asked)]
+
+
+def main(argv: list[str]) -> None:
+    """Make steps until the parent has seen enough; does not return."""
+    serve(RecipeTrial, argv)
+
+
+def serve(kind: type[RecipeTrial], argv: list[str]) -> None:
+    """Run a trial in this process; what hotloop refuses is the last line on stderr."""
+    try:
+        kind(json.loads(argv[0])).run()
+    except HotloopError as error:
+        raise SystemExit(" ".join(str(error).split())) from None
+
+
+class RecipeTrial:
+    """Makes steps, keeps evidence."""
+
+    # All of these are set before the first step.
+    parts: Assembly
+    session: Session
+    ledger: Ledger
+    _tried: TryOut
+
+    def __init__(self, asked: Mapping[str, Any]) -> None:
+        self._asked = asked
+        self._witness = Witness()
+        self._effects: list[Effect] = []
+        self._aside: dict[str, Any] | None = None
+        self._gate = Gate(socket.socket(fileno=asked["channel"]), wait=wait, more=self._more)
+
+    def run(self) -> None:
+        """Build the session as the engine does, and make its steps."""
+        self.parts = parts = assembled(self._asked)
+        from hotloop.execute import set_up, start_weights
+        from hotloop.training.ledger import Ledger
+        from hotloop.training.signals import Signals
+        from hotloop.tryout import TryOut
+
+        self.ledger, signals = Ledger(clock, began=process_began()), Signals()
+        self.session, self._effects, at = set_up(
+            parts, lambda s: start_weights(parts, s, _unheard), self.ledger, signals, _unheard
+        )
+        self.ledger.mark("start")
+        self._tried = TryOut(
+            parts,
+            self.session,
+            at,
+            ledger=self.ledger,
+            signals=signals,
+            tell=_unheard,
+            before_update=self.before_update,
+        )
+        self.session.model.train()
+        self.train()
+
+    def train(self) -> None:
+        """Make the engine's steps without an end."""
+        # The loop reads losses that late where the session says so, and reading one waits.
+        lags, training = self.session.lag_reads, self.parts.request.config.training
+        every = training.log_every if lags else 1
+        while True:
+            loss = self._tried.step()
+            if self._tried.made % every == 0:
+                loss.item()
+            if self._tried.halved:
+                size = self.parts.plan.micro_batch
+                raise DeviceError(f"out of memory with a micro batch of {size}")
+            self.stepped()
+
+    @property
+    def epochs(self) -> int:
+        """Epochs begun."""
+        return self._tried.epochs
+
+    def before_update(self, loss: Tensor) -> None:
+        """Keep the loss of a step, a scalar, and its gradients, which are whole."""
+        self._witness.loss(loss)
+        if self._witness.is_done:
+            return
+        optimizer, scaler = self.session.optimizer, self.session.scaler
+        assert optimizer is not None
+        groups = [group["params"] for group in optimizer.param_groups]
+        self._witness.gradients(groups, scale=scaler.get_scale() if scaler else None)
+
+    def stepped(self) -> None:
+        """Note the end of a step; rest when it is the last of its block."""
+        self._witness.stepped()
+        self._gate.ended()
+        self.ledger.mark("other")  # the rest, in which others have the machine, is no wait for data
+
+    def _more(self) -> Mapping[str, Any]:
+        """Return what the parent wants to know besides the seconds of a block."""
+        effects = {e.technique.partition("(")[0]: (e.word, e.how) for e in self._effects}
+        rows = self.ledger.rows()
+        return {
+            "effects": effects,
+            "peak": device_peak(),
+            "epochs": self.epochs,
+            "evidence": self._witness.news(),
+            "start": rows["start"],
+            "compile": rows["compile"],
+            "data_wait": rows["data wait"] / self._gate.steps,
+            "aside": self._timed_aside(),
+            "cpu": time.process_time(),  # last: what is timed aside is no part of the next block
+        }
+
+    def _timed_aside(self) -> dict[str, Any] | None:
+        """Return the seconds of a validation's micro batches and of a save, where asked for."""
+        folder = self._asked.get("aside")
+        if folder is not None and self._aside is None and self._gate.steps >= _SETTLED:
+            validation, save = self._tried.validations(), self._tried.save(Path(folder))
+            self._aside = {"validation": validation, "save": save}
+        return self._aside
+
+
+def assembled(asked: Mapping[str, Any]) -> Assembly:
+    """Return what the argument of a trial asks for, with torch loaded as `hotloop train` does.
+
+    Raises PlanError where a step of the plan is of another size than the request's, and what
+    `assemble` raises.
+    """
+    with collector_off():
+        from hotloop.assemble import assemble
+    gc.freeze()
+    request, plan = saved_request(asked["request"]), Plan.from_json(asked["plan"])
+    whole, batch = plan.micro_batch * plan.accumulation, request.config.training.batch_size
+    if whole != batch:
+        raise PlanError(f"the plan makes steps of {whole} samples, training.batch_size is {batch}")
+    return assemble(request, _unheard, lambda: None, plan=plan)
+
+
+def _unheard(message: object) -> None:
+    del message

@@ -1,0 +1,177 @@
+"""An unmodified script as something to tune: how a trial starts, and what is worth trying."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import psutil
+
+from hotloop.core.errors import HotloopError
+from hotloop.core.plan import Plan, Value
+from hotloop.core.rundir import RunDir
+from hotloop.core.tuned import Edit
+from hotloop.observe import judge_again
+from hotloop.probe import child
+from hotloop.techniques.base import Host, Stage
+from hotloop.tuning.live import Live
+from hotloop.tuning.moves import ordered
+from hotloop.tuning.race import Entry
+from hotloop.tuning.scripttrial import command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.core.case import Case
+    from hotloop.core.finding import Diagnosis
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.trial import Trial
+    from hotloop.techniques.base import Technique
+    from hotloop.tuning.moves import Move
+
+__all__ = ["Script", "Seen", "edits", "moves"]
+
+_IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
+_SHORT: Final = 60.0  # seconds of a whole run in which a compilation cannot pay back
+_FULL: Final = 0.8  # of the memory that is free
+_PADDING: Final = ("dynamic-padding",)  # a loader's technique that mends no waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A script and its arguments, as after `python`."""
+
+    command: tuple[str, ...]
+    cwd: Path
+    hardware: Hardware
+    memory: int | None = None  # bytes that a trial may take
+
+    @property
+    def baseline(self) -> Plan:
+        """The script as it is."""
+        return Plan(micro_batch=1)
+
+    def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
+        """Return how to start a trial of a plan."""
+
+        def start() -> Live:
+            return Live(
+                lambda channel: command(channel, plan, self.command),
+                memory=self.memory or int(_FULL * psutil.virtual_memory().available),
+                cwd=self.cwd,
+                environment=_ENVIRONMENT,
+            )
+
+        return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+
+    def room(self, trial: Trial) -> str | None:
+        """Return why two trials do not fit into memory together, or None."""
+        if trial.peak_bytes is None:
+            return None
+        on_card = trial.peak_of == "card"
+        have = self.hardware.memory_bytes if on_card else psutil.virtual_memory().available
+        if have is None or 2 * trial.peak_bytes <= _FULL * have:
+            return None
+        return f"one takes {trial.peak_bytes / 1e9:.1f} GB of {have / 1e9:.1f} GB"
+
+    def look(self, folder: Path, *, seconds: float) -> Seen | str:
+        """Have the doctor look at the script; return what it saw, or why it saw nothing."""
+        words = ("--time", f"{seconds:g}", "--out", str(folder), *self.command)
+        ended = child.run(
+            (sys.executable, "-m", "hotloop", "doctor", *words),
+            limits=child.Limits(seconds=4 * seconds + 120),
+            cwd=self.cwd,
+            environment=_ENVIRONMENT,
+        )
+        if ended.status == "interrupted":
+            raise KeyboardInterrupt
+        if not RunDir(folder).case.exists():
+            return f"the doctor saw nothing: {ended.reason or ended.stderr[-300:]}"
+        try:
+            case, diagnosis = judge_again(folder)
+        except HotloopError as error:
+            return f"what the doctor saw cannot be read: {error}"
+        return Seen(case=case, diagnosis=diagnosis)
+
+
+# A tracker must not be sent thirty short runs.
+_ENVIRONMENT: Final = {"HOTLOOP_CHILD": "1", "WANDB_MODE": "offline", "PYTHONHASHSEED": "0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the doctor saw of a script."""
+
+    case: Case
+    diagnosis: Diagnosis
+
+
+def moves(hardware: Hardware, seen: Seen | None, *, allow_training: bool = False) -> list[Move]:
+    """Return what to try on a script, the doctor's remedies first."""
+    named = [
+        remedy.technique
+        for finding in (seen.diagnosis.findings if seen else ())
+        for remedy in finding.remedies
+        if remedy.technique is not None
+    ]
+    return ordered(
+        hardware,
+        Host.SCRIPT,
+        first=named,
+        choices=_choices(hardware, seen),
+        allow_training=allow_training,
+        why_not=lambda technique: None if seen is None else _why_not(technique, seen.case),
+    )
+
+
+def _choices(hardware: Hardware, seen: Seen | None) -> Mapping[str, Sequence[Mapping[str, Value]]]:
+    cores = max(1, int(hardware.cores or 1))
+    counts = sorted({1, cores, max(1, cores // 2)})
+    workers = sorted({1, 2, max(1, cores // 2), cores} & set(range(1, cores + 1)))
+    has = seen is not None and any(loader.workers for loader in seen.case.training_loaders)
+    return {
+        "threads": [{"count": count} for count in counts],
+        "loader-workers": [{"count": count} for count in ([0] * has + workers)],
+        "activation-checkpointing": [{"mode": "off"}],
+    }
+
+
+def _why_not(technique: Technique, case: Case) -> str | None:
+    """Return why a technique has nothing to do on this script, where that was seen."""
+    if technique.stage is Stage.LOADER and technique.id not in _PADDING:
+        if not case.training_loaders:
+            return "no DataLoader feeds the training"
+        waits = case.share("data wait")
+        if waits < _IDLE and not any(loader.workers for loader in case.training_loaders):
+            return f"the loop waits for data in {waits:.1%} of the time: nothing to gain"
+    if technique.id == "threads" and case.on_card:
+        return "the card computes, not the CPU"
+    if technique.id == "compile":
+        time, steps = case.step_time, case.planned_steps
+        if time is not None and steps is not None and time.median * steps < _SHORT:
+            whole = time.median * steps
+            return f"all {steps} steps take {whole:.0f} s: compiling cannot be earned back"
+    return None
+
+
+def edits(seen: Seen, plan: Plan) -> list[Edit]:
+    """Return what the doctor found that no technique of the plan mends."""
+    found = []
+    for finding in seen.diagnosis.findings:
+        ids = {remedy.technique for remedy in finding.remedies if remedy.technique}
+        if any(plan.choice(id) is not None for id in ids):
+            continue
+        by_hand = [remedy for remedy in finding.remedies if remedy.technique is None]
+        if by_hand and finding.places and finding.severity != "note":
+            found.append(
+                Edit(
+                    rule=finding.rule,
+                    claim=finding.claim,
+                    share=finding.share,
+                    places=tuple(finding.places),
+                    remedy=by_hand[0].text,
+                )
+            )
+    return found

@@ -1,0 +1,288 @@
+"""The search: one change after the other against the best plan so far, kept only with proof.
+
+Coordinate descent. Each candidate runs beside the best plan; its losses and gradients are held
+against the baseline's. In the end the result runs against the baseline once more.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from hotloop import techniques
+from hotloop.core.errors import DataError
+from hotloop.core.parity import Parity, agree, noise
+from hotloop.core.trial import EDGE, Comparison, Trial, compare
+from hotloop.core.tuned import Decision, Row, pays_back
+from hotloop.training.asking import find
+from hotloop.tuning.moves import Move, pairs, promise
+from hotloop.tuning.race import LATE, Entry, Pace, begin, race, race_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.core.plan import Plan
+    from hotloop.techniques.base import Technique
+
+__all__ = ["Search", "Target"]
+
+_CLEAR: Final = 0.97  # a ratio below is worth a second look where it could not be told
+_FINAL_ROUNDS: Final = 16
+_NO_EFFECT: Final[dict[str, Decision]] = {
+    "refused": "refused",
+    "not needed here": "not needed here",
+}
+_SLOW: Final = frozenset({"compile"})  # its first step alone takes longer than a trial
+_FEW: Final = 3  # moves below which a process to sift them costs more than it saves
+
+
+class Target(Protocol):
+    """What is tuned."""
+
+    @property
+    def baseline(self) -> Plan:
+        """The plan it has now."""
+
+    def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
+        """Return how to start a trial of a plan."""
+
+    def room(self, trial: Trial) -> str | None:
+        """Return why two trials do not fit into memory together, or None."""
+
+
+class Search:
+    """Holds what is known so far; each method adds rows to it."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        seconds: float,
+        tell: Callable[[str], None] = lambda _: None,
+        keep: Callable[[Row], None] = lambda _: None,
+        clock: Callable[[], float] = time.perf_counter,
+        pace: Pace | None = None,
+        known: Sequence[Technique] = techniques.ALL,
+    ) -> None:
+        self._known = known
+        self._target, self._tell, self._keep, self._clock = target, tell, keep, clock
+        self._deadline = clock() + seconds
+        self._pace = replace(pace or Pace(), deadline=self._deadline, gain=_CLEAR)
+        self.rows: list[Row] = []
+        self.plan = target.baseline
+        self.proof: Row | None = None
+        self._base: Trial | None = None
+        self._noise, self._edge = 0.0, EDGE
+        self._apart: str | None = None
+        self._cost = 0.0  # seconds of a race of two
+        self._hopeless: set[str] = set()
+        self._unsure: list[tuple[float, Move]] = []
+
+    @property
+    def base(self) -> Trial:
+        """Return the baseline's trial, once it was made."""
+        assert self._base is not None
+        return self._base
+
+    @property
+    def noise(self) -> float:
+        """Return how far losses of two runs of the baseline were apart, relative."""
+        return self._noise
+
+    def measure_baseline(self) -> None:
+        """Run the baseline against itself: its own noise. Raises DataError when it cannot run."""
+        began, plan = self._clock(), self._target.baseline
+        (alone,) = race([self._entry(plan)], replace(self._pace, rounds=0, most=0), tell=self._tell)
+        if alone.outcome not in ("ok", "over"):
+            raise DataError(f"it cannot be tried as it is: {alone.outcome}, {alone.reason}")
+        self._apart = self._target.room(alone)
+        before = self._clock()
+        first, again = self._race(plan, plan, pace=replace(self._pace, most=self._pace.rounds))
+        self._cost = self._clock() - before
+        if not first.is_ok or not again.is_ok:
+            bad = again if first.is_ok else first
+            raise DataError(f"two runs as it is cannot be compared: {bad.outcome}, {bad.reason}")
+        self._noise = max(
+            noise(first.evidence, again.evidence), noise(alone.evidence, first.evidence)
+        )
+        found = compare(again, first)
+        if found.ratio is not None and found.verdict in ("FASTER", "SLOWER"):
+            self._edge = max(EDGE, 1.5 * abs(1 - found.ratio))
+        self._base = first
+        same = "losses equal" if self._noise == 0 else f"losses differ by {self._noise:.1e}"
+        why = f"two runs as it is: {found.why}; {same}"
+        if self._apart is not None:
+            why += f"; trials run one after the other: {self._apart}"
+        self._add(Row.of(first, "as it is", "baseline", why, comparison=found,
+                         seconds=self._clock() - began))  # fmt: skip
+
+    def try_all(self, moves: Sequence[Move], *, total: int | None = None) -> None:
+        """Try each move against the best plan so far, then the known pairs, then what was close.
+
+        `total` is how many steps the target makes in all, where that is known.
+        """
+        self._pace = replace(self._pace, total=total)
+        idle = self._sift(moves)
+        for move in moves:
+            if (found := idle.get(move.name)) is not None:
+                self._give_up(move)
+                self._add(Row(name=move.name, decision=_NO_EFFECT[found[0]], why=found[1]))
+            else:
+                self._try(move)
+        for pair in pairs(moves, self._hopeless):
+            self._try(pair)
+        for _, move in sorted(self._unsure, key=lambda each: each[0])[:2]:
+            self._try(move, again=True)
+
+    def _sift(self, moves: Sequence[Move]) -> dict[str, tuple[str, str]]:
+        """Return the moves that have no effect, and why: seen in one process with all of them.
+
+        Those that exclude each other, or another choice of the same, are not among them. If that
+        process fails, every move is tried by itself.
+        """
+        plan, asked = self.plan, dict[str, Move]()
+        for move in moves:
+            changed = move.change(plan) if move.why_not is None and len(move.ids) == 1 else None
+            if changed is None or move.ids[0] in asked or move.ids[0] in _SLOW:
+                continue
+            if {use.id for use in changed.techniques} >= {*asked, *move.ids}:
+                plan, asked[move.ids[0]] = changed, move
+        if len(asked) < _FEW or self._clock() > self._deadline:
+            return {}
+        self._tell("which techniques have an effect")
+        seen = begin(self._entry(plan), self._pace).effects
+        return {
+            move.name: seen[id]
+            for id, move in asked.items()
+            if seen.get(id, ("in effect", ""))[0] in _NO_EFFECT
+        }
+
+    def _give_up(self, move: Move) -> None:
+        """Try a technique no more that has no effect; with another choice it may have one."""
+        alone = move.change(self._target.baseline)
+        if len(move.ids) == 1 and not (alone and alone.choice(move.ids[0])):
+            self._hopeless |= set(move.ids)
+
+    def prove(self) -> None:
+        """Run the result against the baseline; what is not faster is given up."""
+        plan, baseline = self.plan, self._target.baseline
+        if plan == baseline:
+            return
+        began = self._clock()
+        patient = replace(self._pace, rounds=_FINAL_ROUNDS, deadline=began + 10 * self._cost)
+        base, tried = self._race(baseline, plan, pace=patient)
+        found, parity = self._judge(tried, base, plan)
+        proved = found.verdict == "FASTER" and parity.kept is True
+        why = f"{found.why}; {parity.why}"
+        if not proved:
+            self.plan = baseline
+            why = f"not better in the last comparison: {why}"
+        name = " + ".join(plan.differences(baseline)) if not plan.techniques else _named(plan)
+        self.proof = Row.of(
+            tried,
+            name,
+            "proved" if proved else "dropped",
+            why,
+            comparison=found,
+            parity=parity,
+            pays_back=pays_back(tried, base),
+            seconds=self._clock() - began,
+        )
+        self._keep(self.proof)
+
+    def _try(self, move: Move, *, again: bool = False) -> None:
+        """Try one move and keep it if it is faster and trains alike."""
+        if move.why_not is not None:
+            self._hopeless |= set(move.ids)
+            self._add(Row(name=move.name, decision="refused", why=move.why_not))
+            return
+        plan = move.change(self.plan)
+        if plan is None or set(move.ids) & self._hopeless:
+            return
+        if self._clock() + self._cost > self._deadline:
+            self._add(Row(name=move.name, decision="not tried", why="the budget is used up"))
+            return
+        name = f"{move.name}, again" if again else move.name
+        self._tell(name)
+        began = self._clock()
+        pace = replace(self._pace, rounds=_FINAL_ROUNDS) if again else self._pace
+        base, tried = self._race(self.plan, plan, needs=move.ids, pace=pace)
+        seconds = self._clock() - began
+        self._cost = (self._cost + seconds) / 2
+        row = self._outcome(move, plan, base, tried, again=again)
+        self._add(replace(row, name=name, seconds=seconds))
+
+    def _outcome(self, move: Move, plan: Plan, base: Trial, tried: Trial, *, again: bool) -> Row:
+        """Decide what becomes of a plan that was tried."""
+        if not base.is_ok:
+            why = f"the plan it was compared with ended: {base.outcome}, {base.reason}"
+            return Row.of(tried, move.name, "cannot be told", why)
+        if tried.outcome in _NO_EFFECT:
+            self._give_up(move)
+            return Row.of(tried, move.name, _NO_EFFECT[tried.outcome], str(tried.reason))
+        if tried.outcome == LATE:
+            return Row.of(tried, move.name, "cannot be told", str(tried.reason))
+        if not tried.is_ok:
+            return Row.of(tried, move.name, "failed", f"{tried.outcome}: {tried.reason}")
+        found, parity = self._judge(tried, base, plan)
+        decision, why = _decision(found, parity, self._pace)
+        if decision == "kept":
+            self.plan = plan
+        elif decision == "cannot be told" and found.ratio and found.ratio < _CLEAR and not again:
+            self._unsure.append((found.ratio, move))
+        earned = pays_back(tried, base)
+        return Row.of(
+            tried, move.name, decision, why, comparison=found, parity=parity, pays_back=earned
+        )
+
+    def _judge(self, tried: Trial, base: Trial, plan: Plan) -> tuple[Comparison, Parity]:
+        edge = self._edge if self._apart is None else 2 * self._edge
+        wanted = promise(plan, self._target.baseline, known=self._known)
+        return (
+            compare(tried, base, edge=edge),
+            agree(self.base.evidence, tried.evidence, wanted, noise=self._noise),
+        )
+
+    def _race(
+        self, first: Plan, second: Plan, *, needs: Sequence[str] = (), pace: Pace | None = None
+    ) -> tuple[Trial, Trial]:
+        epochs = max(self._pays_from(first), self._pays_from(second))
+        entries = [
+            self._entry(first, epochs=epochs),
+            self._entry(second, epochs=epochs, needs=needs),
+        ]
+        run = race if self._apart is None else race_apart
+        one, two = run(entries, pace or self._pace, clock=self._clock, tell=self._tell)
+        return one, two
+
+    def _entry(self, plan: Plan, *, epochs: int = 0, needs: Sequence[str] = ()) -> Entry:
+        return self._target.entry(plan, epochs=epochs, needs=needs)
+
+    def _pays_from(self, plan: Plan) -> int:
+        """Return the epoch that must have begun before steps say something; 0 for any."""
+        first = max((find(use.id, self._known).pays_from for use in plan.techniques), default=1)
+        return first if first > 1 else 0
+
+    def _add(self, row: Row) -> None:
+        self.rows.append(row)
+        self._keep(row)
+
+
+def _named(plan: Plan) -> str:
+    return " + ".join(str(use) for use in plan.techniques)
+
+
+def _decision(found: Comparison, parity: Parity, pace: Pace) -> tuple[Decision, str]:
+    """Return what becomes of a plan, and why."""
+    if parity.kept is False:
+        return "dropped", parity.why
+    if found.verdict == "FASTER":
+        if parity.kept is None:
+            return "cannot be told", f"{found.why}, but {parity.why}"
+        return "kept", f"{found.why}; {parity.why}"
+    if found.verdict == "UNKNOWN":
+        if found.n >= pace.look and found.interval is None and (found.ratio or 0) > pace.hopeless:
+            return "dropped", f"{found.ratio:.1f} times as long in the first {found.n} rounds"
+        return "cannot be told", found.why
+    return "dropped", found.why

@@ -1,0 +1,146 @@
+"""hotloop tune, whole: baseline, the doctor's order, the search, the proof, and what is kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hotloop import __version__
+from hotloop.core import codec
+from hotloop.core.errors import HotloopError
+from hotloop.core.rundir import RunDir
+from hotloop.core.tuned import Tuned
+from hotloop.core.units import duration
+from hotloop.probe.identity import identity
+from hotloop.tuning.scripttarget import Script, Seen, edits, moves
+from hotloop.tuning.search import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from hotloop.core.trial import Trial
+    from hotloop.core.tuned import Row
+    from hotloop.tuning.moves import Move
+    from hotloop.tuning.race import Pace
+    from hotloop.tuning.search import Target
+
+__all__ = ["Wanted", "tune"]
+
+_LOOK: Final = 0.15  # share of the budget that the doctor may take
+_LOOKS: Final = (10.0, 60.0)  # seconds, at least and at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How a search is to be made."""
+
+    seconds: float = 600.0  # of the search; the last proof may take longer
+    allow_training: bool = False
+    pace: Pace | None = None
+
+
+def tune(
+    target: Target,
+    folder: Path,
+    wanted: Wanted,
+    *,
+    name: Sequence[str],
+    propose: Callable[[Trial], Sequence[Move]] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    row: Callable[[Row], None] = lambda _: None,
+) -> Tuned:
+    """Search a faster plan for a target and write what came of it into `folder`.
+
+    `propose` returns what to try on a target that is no script, from the trial of its baseline.
+    `tell` is called with what is being done, `row` with each row as it is made. At Ctrl-C what is
+    known is kept: a plan that was not proved is said to be so. Raises UsageError when the folder is
+    used, DataError when the target cannot run as it is.
+    """
+    began = time.perf_counter()
+    home, where = RunDir(folder), identity()
+    journal = home.begin_tuning(
+        {"kind": "tune", "status": "running", "target": list(name), "hotloop": __version__}
+    )
+
+    def keep(each: Row) -> None:
+        journal.append([json.dumps(codec.to_json(each))])
+        row(each)
+
+    search = Search(target, seconds=wanted.seconds, tell=tell, keep=keep, pace=wanted.pace)
+    work = _Work(target, home, wanted, search, tell)
+    stopped = None
+    try:
+        work.do(propose)
+    except KeyboardInterrupt:
+        stopped = f"stopped by Ctrl-C after {duration(time.perf_counter() - began)}"
+    except HotloopError as error:
+        home.update(status="failed", reason=str(error))
+        raise
+    finally:
+        journal.close()
+    found = Tuned(
+        target=tuple(name),
+        where=where,
+        baseline=target.baseline,
+        plan=search.plan,
+        rows=tuple(search.rows),
+        proof=search.proof,
+        edits=() if work.seen is None else tuple(edits(work.seen, search.plan)),
+        seconds=time.perf_counter() - began,
+        stopped=stopped or _unfinished(search.rows),
+        notes=() if work.unseen is None else (work.unseen,),
+    )
+    status = "complete" if stopped is None else "stopped"
+    home.save_tuned(found.to_json(), found.plan, where, status=status)
+    return found
+
+
+class _Work:
+    """The order of a search; keeps what the doctor saw for the result."""
+
+    def __init__(
+        self,
+        target: Target,
+        home: RunDir,
+        wanted: Wanted,
+        search: Search,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._target, self._home, self._wanted = target, home, wanted
+        self._search, self._tell = search, tell
+        self.seen: Seen | None = None
+        self.unseen: str | None = None  # why the doctor saw nothing
+
+    def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
+        """Measure, look, search, prove."""
+        self._tell("as it is")
+        self._search.measure_baseline()
+        proposed = self._proposed(propose)
+        total = None if self.seen is None else self.seen.case.planned_steps
+        self._search.try_all(proposed, total=total)
+        self._tell("the proof: the result against what it was")
+        self._search.prove()
+
+    def _proposed(self, propose: Callable[[Trial], Sequence[Move]] | None) -> Sequence[Move]:
+        target = self._target
+        if propose is not None:
+            return propose(self._search.base)
+        assert isinstance(target, Script)
+        self._tell("the doctor looks at it")
+        least, most = _LOOKS
+        look = min(most, max(least, _LOOK * self._wanted.seconds))
+        found = target.look(self._home.looked, seconds=look)
+        if isinstance(found, str):
+            self.unseen = found
+        else:
+            self.seen = found
+        allow = self._wanted.allow_training
+        return moves(target.hardware, self.seen, allow_training=allow)
+
+
+def _unfinished(rows: Sequence[Row]) -> str | None:
+    left = [each.name for each in rows if each.decision == "not tried"]
+    return f"the budget was used up before {', '.join(left)}" if left else None

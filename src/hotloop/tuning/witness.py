@@ -1,0 +1,107 @@
+"""Keeps what the first steps of a trial compute: losses, gradient norms, samples of gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from torch import Tensor
+
+__all__ = ["STEPS", "Witness"]
+
+STEPS: Final = 8  # whose losses and norms are kept: more and rounding has grown by itself
+_ELEMENTS: Final = 256  # of each tensor's gradient, evenly spread
+_ALL: Final = 200_000  # elements of all tensors together
+_LATE: Final = 2_000  # losses kept of a block after those
+
+
+class Witness:
+    """Is told of losses and of gradients that are about to be used; on a card it waits for none."""
+
+    def __init__(self) -> None:
+        self.steps = 0  # whose gradients were seen
+        self._losses: list[Any] = []
+        self._late: list[Any] = []
+        self._norms: list[Any] = []
+        self._tensors: dict[str, Tensor] = {}
+        self._samples: dict[str, Tensor] = {}
+        self._said = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all first steps were seen."""
+        return self.steps >= STEPS
+
+    def loss(self, value: Any) -> None:
+        """Keep the loss of a backward pass: a tensor of one element; others are passed over."""
+        import torch
+
+        first = value[0] if isinstance(value, list | tuple) and value else value
+        if not isinstance(first, torch.Tensor) or first.numel() != 1:
+            return
+        seen = first.detach()
+        kept = self._late if self.is_done else self._losses
+        if len(kept) < _LATE:
+            kept.append(float(seen) if seen.device.type == "cpu" else seen.clone())
+
+    def gradients(self, groups: Iterable[Iterable[Tensor]], *, scale: Any = None) -> None:
+        """Keep the norm of all gradients; at the first step also samples of each.
+
+        `groups` are the parameters by group, `scale` what the gradients were multiplied with.
+        """
+        if self.is_done:
+            return
+        found = list(_with_gradients(groups))
+        if not found:
+            return
+        import torch
+
+        first = found[0][1].device  # a table of embeddings may lie elsewhere
+        every = torch.stack([grad.float().norm().to(first) for _, grad in found])
+        factor = 1.0 if scale is None else 1.0 / float(scale)
+        self._norms.append(every.norm() * factor)
+        if self.steps == 0:
+            most = max(1, min(_ELEMENTS, _ALL // len(found)))
+            for (name, grad), norm in zip(found, every.unbind(), strict=True):
+                self._tensors[name] = norm * factor
+                self._samples[name] = _spread(grad, most).float().cpu()
+
+    def stepped(self) -> None:
+        """Note that an optimizer step is over."""
+        self.steps += 1
+
+    def news(self) -> Mapping[str, Any]:
+        """Return what is known and was not yet said, for `core.parity.Evidence`."""
+        told: dict[str, Any] = {"late": _numbers(self._late)}
+        self._late.clear()
+        if self.is_done and not self._said:
+            self._said = True
+            told |= {
+                "losses": _numbers(self._losses),
+                "norms": _numbers(self._norms),
+                "tensors": {name: float(norm) for name, norm in self._tensors.items()},
+                "samples": {name: part.tolist() for name, part in self._samples.items()},
+            }
+        return told
+
+
+def _with_gradients(groups: Iterable[Iterable[Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    for group, parameters in enumerate(groups):
+        for at, parameter in enumerate(parameters):
+            grad = parameter.grad
+            if grad is not None and grad.numel():
+                if grad.is_sparse:
+                    grad = grad.coalesce().values()
+                yield f"{group}.{at}", grad.detach()
+
+
+def _spread(grad: Tensor, most: int) -> Tensor:
+    flat = grad.reshape(-1)
+    return flat[:: max(1, math.ceil(flat.numel() / most))].clone()
+
+
+def _numbers(values: Iterable[Any]) -> list[float]:
+    return [float(value) for value in values]

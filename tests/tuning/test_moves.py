@@ -1,0 +1,151 @@
+import pytest
+from tests.golden import wrong
+
+from hotloop import techniques
+from hotloop.core.hardware import Hardware
+from hotloop.core.plan import Plan, Use
+from hotloop.techniques.base import Host, Numerics
+from hotloop.tuning.moves import (
+    ORDER,
+    PAIRS,
+    added,
+    both,
+    ordered,
+    pairs,
+    promise,
+    removed,
+    resized,
+)
+
+CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
+BASE = Plan(micro_batch=8, accumulation=2)
+
+
+def test_the_order_and_the_pairs_name_techniques_that_exist():
+    ids = {technique.id for technique in techniques.ALL}
+    assert set(ORDER) <= ids
+    assert {id for pair in PAIRS for id in pair} <= ids
+    assert len(set(ORDER)) == len(ORDER)
+
+
+def test_a_technique_is_added_once():
+    move = added(Use.of("threads", count=2))
+    plan = move.change(BASE)
+    assert plan == BASE.plus("threads", count=2)
+    assert (move.name, move.ids) == ("threads(count=2)", ("threads",))
+    assert move.change(plan) is None
+    assert added(Use.of("threads", count=1)).change(plan) == BASE.plus("threads", count=1)
+
+
+def test_what_a_technique_excludes_gives_way_to_it():
+    plan = added(Use.of("autocast-fp16")).change(BASE.plus("autocast-bf16"))
+    assert plan == BASE.plus("autocast-fp16")
+
+
+def test_a_technique_is_left_out_where_it_is():
+    move = removed("sdpa")
+    assert move.change(BASE.plus("sdpa", backend="auto")) == BASE
+    assert move.change(BASE) is None
+
+
+@pytest.mark.parametrize(
+    ("factor", "shape"), [(2.0, (16, 1)), (0.5, (4, 4)), (4.0, None), (0.25, (2, 8)), (0.01, None)]
+)
+def test_another_micro_batch_makes_the_same_optimizer_step(factor, shape):
+    plan = resized(factor).change(BASE)
+    assert (None if plan is None else (plan.micro_batch, plan.accumulation)) == shape
+
+
+def test_two_moves_are_one_where_both_change_something():
+    pair = both(added(Use.of("gc-freeze")), resized(2.0))
+    assert (pair.name, pair.ids) == ("gc-freeze + micro batch x2", ("gc-freeze",))
+    assert pair.change(BASE) == Plan(micro_batch=16).plus("gc-freeze")
+    assert pair.change(BASE.plus("gc-freeze")) is None
+    stopped = both(added(Use.of("gc-freeze"), why_not="no"), resized(2.0))
+    assert stopped.why_not == "no"
+
+
+def test_what_the_doctor_names_comes_first_and_then_the_order_of_the_book():
+    moves = ordered(CPU, Host.SCRIPT, first=["gc-freeze", "unknown", "sdpa"])
+    names = [move.ids[0] for move in moves]
+    assert names[:2] == ["gc-freeze", "sdpa"]
+    assert "unknown" not in names
+    rest = [id for id in names[2:] if id in ORDER]
+    assert rest == sorted(rest, key=ORDER.index)
+
+
+def test_only_techniques_for_this_host_are_proposed():
+    names = {move.ids[0] for move in ordered(CPU, Host.SCRIPT)}
+    assert names == {t.id for t in techniques.ALL if Host.SCRIPT in t.hosts}
+    assert "lagged-loss-read" not in names
+
+
+def test_what_cannot_work_here_is_a_move_with_its_reason():
+    moves = {move.ids[0]: move for move in ordered(CPU, Host.SCRIPT)}
+    assert "TF32" in moves["tf32"].why_not
+    assert "emulated" in moves["autocast-bf16"].why_not
+    assert moves["gc-freeze"].why_not is None
+
+
+def test_what_changes_the_training_waits_for_leave():
+    changes = {t.id for t in techniques.ALL if t.numerics is Numerics.TRAINING}
+    assert changes
+    for allow in (False, True):
+        moves = [m for m in ordered(CPU, Host.SCRIPT, allow_training=allow) if m.ids[0] in changes]
+        assert all(("--allow training" in (move.why_not or "")) is not allow for move in moves)
+
+
+def test_choices_are_moves_each_and_no_choice_is_no_move():
+    choices = {"threads": [{"count": 1}, {"count": 2}], "gc-freeze": []}
+    names = [move.name for move in ordered(CPU, Host.SCRIPT, choices=choices)]
+    assert [name for name in names if name.startswith("threads")] == [
+        "threads(count=1)",
+        "threads(count=2)",
+    ]
+    assert "gc-freeze" not in names
+
+
+def test_a_reason_of_the_target_stands_before_the_machines():
+    moves = ordered(CPU, Host.SCRIPT, why_not=lambda t: "not this" if t.id == "tf32" else None)
+    assert {m.why_not for m in moves if m.ids == ("tf32",)} == {"not this"}
+
+
+def test_known_pairs_are_made_of_moves_that_can_work():
+    moves = [added(Use.of(id)) for id in ("compile", "fused-adamw", "autocast-bf16")]
+    assert [pair.name for pair in pairs(moves, [])] == [
+        "compile + fused-adamw",
+        "compile + autocast-bf16",
+    ]
+    assert [pair.name for pair in pairs(moves, ["fused-adamw"])] == ["compile + autocast-bf16"]
+    refused = [*moves[:2], added(Use.of("autocast-bf16"), why_not="emulated")]
+    assert [pair.name for pair in pairs(refused, [])] == ["compile + fused-adamw"]
+
+
+def test_a_plan_promises_what_its_techniques_promise_together():
+    rounding, _, _, bitwise = wrong.KNOWN
+    plan = BASE.plus(bitwise.id)
+    assert promise(plan, BASE, known=wrong.KNOWN) == promise(BASE, BASE)
+    plan = plan.plus(rounding.id)
+    found = promise(plan, BASE, known=wrong.KNOWN)
+    assert (found.tolerance, found.cosine) == (rounding.tolerance, rounding.cosine)
+    assert promise(plan, plan, known=wrong.KNOWN).tolerance == 0, "what both have changes nothing"
+    two = promise(plan.plus("gradients-turned"), BASE, known=wrong.KNOWN)
+    assert two.tolerance == pytest.approx(2 * rounding.tolerance)
+
+
+def test_what_is_left_out_may_differ_as_what_is_added():
+    with_it = BASE.plus("fused-adamw")
+    assert promise(BASE, with_it) == promise(with_it, BASE)
+    assert promise(BASE, with_it).tolerance > 0
+
+
+def test_another_micro_batch_sums_in_another_order():
+    found = promise(Plan(micro_batch=16), BASE)
+    assert 0 < found.tolerance < 1e-4
+    assert 1 - 1e-9 < found.cosine < 1
+
+
+def test_another_training_is_only_compared_by_what_it_learns():
+    changes = next(t.id for t in techniques.ALL if t.numerics is Numerics.TRAINING)
+    assert promise(BASE.plus(changes), BASE).is_training
+    assert not promise(BASE.plus("fused-adamw"), BASE).is_training

@@ -1,0 +1,382 @@
+"""What the search keeps and why, with trials that are told how fast they are."""
+
+import itertools
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.forked import Forks
+from tests.golden import wrong
+from tests.golden.faked import BASE, Spec, Target
+
+from hotloop.core.errors import DataError
+from hotloop.core.plan import Use
+from hotloop.core.trial import Trial
+from hotloop.techniques.base import Numerics
+from hotloop.tuning.live import Ended, Live
+from hotloop.tuning.moves import Move, added
+from hotloop.tuning.race import Entry, Pace
+from hotloop.tuning.search import Search
+
+PACE = Pace(rounds=8, most=8)
+
+
+def searched(target, *ids, seconds=10_000.0, known=wrong.KNOWN, prove=True, moves=(), pace=PACE):
+    search = Search(
+        target, seconds=seconds, clock=lambda: target.now, pace=pace, known=(*PLANTED, *known)
+    )
+    search.measure_baseline()
+    search.try_all([*(move(id) for id in ids), *moves])
+    if prove:
+        search.prove()
+    assert target.alive == []
+    return search
+
+
+PLANTED = (
+    *(wrong.technique(id, wrong.idle) for id in "abc"),
+    wrong.technique("training", wrong.idle, numerics=Numerics.TRAINING),
+)
+
+
+def move(id: str, **more) -> Move:
+    return replace(added(Use.of(id), known=(*PLANTED, *wrong.KNOWN)), **more)
+
+
+def decided(search: Search) -> dict[str, str]:
+    return {row.name: row.decision for row in search.rows}
+
+
+def why(search: Search, name: str) -> str:
+    return next(row.why for row in search.rows if row.name == name)
+
+
+def test_what_is_faster_and_trains_alike_is_kept_and_proved():
+    search = searched(Target({("a",): Spec(step=0.05)}), "a")
+    assert decided(search) == {"as it is": "baseline", "a": "kept"}
+    assert why(search, "as it is").endswith("losses equal")
+    assert search.plan == BASE.plus("a")
+    assert search.proof.decision == "proved"
+    assert search.proof.comparison.ratio == pytest.approx(0.5)
+    assert search.proof.name == "a"
+
+
+def test_each_candidate_runs_beside_the_best_plan_so_far():
+    target = Target({("a",): Spec(step=0.05), ("a", "b"): Spec(step=0.02)})
+    search = searched(target, "a", "b")
+    assert decided(search)["b"] == "kept"
+    assert target.runs[-4:] == [("a",), ("a", "b"), (), ("a", "b")]  # the last two: the proof
+
+
+@pytest.mark.parametrize(
+    ("spec", "decision", "said"),
+    [
+        (Spec(step=0.2), "dropped", "2.0 times as long in the first 3 rounds"),
+        (Spec(step=0.12), "dropped", "1.20 times as long"),
+        (Spec(step=0.1), "dropped", "no more than 3% apart"),
+        (Spec(step=0.098, jitter=0.3), "cannot be told", "lies between"),
+        (Spec(step=0.05, losses=[3.0, 2.5, 2.0, 1.4]), "dropped", "losses differ: 1.4 instead"),
+        (Spec(step=0.05, losses=[float("nan")] * 4), "dropped", "a loss or gradient norm is nan"),
+        (Spec(step=0.05, losses=[]), "cannot be told", "no loss was seen"),
+        (Spec(ends=Ended("over memory", "it needed more")), "failed", "over memory: it needed"),
+        (Spec(ends=Ended("over", "the script ended", at=4)), "failed", "too few to compare"),
+        (Spec(ends=Ended("too late", "epoch 2 ...")), "cannot be told", "epoch 2 ..."),
+        (Spec(effects={"a": ["refused", "no card"]}), "refused", "no card"),
+        (Spec(effects={"a": ["not needed here", "on already"]}), "not needed here", "on already"),
+    ],
+)
+def test_what_is_not_worth_it_is_left_out_with_its_reason(spec, decision, said):
+    search = searched(Target({("a",): spec}), "a")
+    assert decided(search)["a"] == decision
+    assert said in why(search, "a")
+    assert search.plan == BASE
+    assert search.proof is None
+
+
+def test_a_move_with_a_reason_is_not_run():
+    target = Target()
+    search = searched(target, moves=[move("a", why_not="no card here")])
+    assert (decided(search)["a"], why(search, "a")) == ("refused", "no card here")
+    assert set(target.runs) == {()}
+
+
+def test_what_could_not_be_told_but_looks_faster_is_tried_again():
+    wild = Spec(step=0.09, jitter=0.4)
+    then = itertools.chain([wild, Spec(step=0.09)], itertools.repeat(Spec(step=0.09)))
+    search = searched(Target({("a",): then}), "a")
+    assert decided(search) == {"as it is": "baseline", "a": "cannot be told", "a, again": "kept"}
+    assert search.proof.decision == "proved"
+
+
+def test_known_pairs_are_tried_where_neither_is_hopeless():
+    ids = ("compile", "fused-adamw")
+    known = [wrong.technique(id, wrong.idle) for id in ids]
+    moves = [added(Use.of(id), known=known) for id in ids]
+    target = Target({ids[:1]: Spec(), ids[1:]: Spec(), ids: Spec(step=0.05)})
+    search = searched(target, moves=moves, known=known)
+    assert decided(search)["compile + fused-adamw"] == "kept"
+    assert search.plan.techniques == (Use.of("compile"), Use.of("fused-adamw"))
+    target.of[ids[1:]] = Spec(effects={"fused-adamw": ["refused", "sparse"]})
+    assert "compile + fused-adamw" not in decided(searched(target, moves=moves, known=known))
+
+
+def test_a_result_that_is_not_faster_in_the_last_comparison_is_given_up():
+    once = itertools.chain([Spec(step=0.05)], itertools.repeat(Spec()))
+    search = searched(Target({("a",): once}), "a")
+    assert decided(search)["a"] == "kept"
+    assert search.proof.decision == "dropped"
+    assert search.proof.why.startswith("not better in the last comparison: no more than")
+    assert search.plan == BASE
+
+
+def test_what_is_not_begun_before_the_budget_ends_is_said():
+    target = Target({("a",): Spec(step=0.05), ("a", "b"): Spec(step=0.02)})
+    search = searched(target, "a", "b", seconds=24.0)
+    assert decided(search)["b"] == "not tried"
+    assert search.proof.decision == "proved"
+
+
+def test_losses_that_differ_between_two_runs_as_it_is_widen_what_is_allowed():
+    shaky = (Spec(losses=[3.0, 2.5, 2.0, end]) for end in itertools.cycle([1.5, 1.5003]))
+    target = Target(
+        {(): itertools.chain(shaky), ("a",): Spec(step=0.05, losses=[3, 2.5, 2, 1.5005])}
+    )
+    search = searched(target, "a")
+    assert search.noise == pytest.approx(2e-4, rel=0.01)
+    assert "losses differ by 2.0e-04" in why(search, "as it is")
+    assert decided(search)["a"] == "kept"
+
+
+def test_two_runs_as_it_is_that_differ_in_speed_widen_what_counts_as_faster():
+    turns = itertools.chain([Spec(), Spec(), Spec(step=0.08)], itertools.repeat(Spec()))
+    search = searched(Target({(): turns, ("a",): Spec(step=0.075)}), "a")
+    assert why(search, "a") == "no more than 30% apart (0.75-0.75)"
+
+
+def test_a_loss_that_is_none_as_it_is_can_be_compared_with_nothing():
+    bad = Spec(losses=[float("nan")] * 4)
+    search = searched(Target({(): bad, ("a",): replace(bad, step=0.05)}), "a")
+    assert decided(search)["a"] == "cannot be told"
+    assert "a loss or gradient norm of the baseline is nan" in why(search, "a")
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (Ended("failed", "SyntaxError"), "cannot be tried as it is: failed, SyntaxError"),
+        (Ended("over", "the script ended", at=3), "cannot be compared: over, the script ended"),
+    ],
+)
+def test_a_target_that_cannot_run_as_it_is_is_an_error(ends, said):
+    with pytest.raises(DataError, match=said):
+        searched(Target({(): Spec(ends=ends)}))
+
+
+def test_where_memory_holds_one_only_they_run_one_after_the_other():
+    target = Target({("a",): Spec(step=0.05)}, room="one takes 9 GB of 10 GB")
+    search = searched(target, "a")
+    assert "one after the other: one takes 9 GB" in why(search, "as it is")
+    assert target.runs[3:] == [("a",)] or target.runs[-4:] == [(), ("a",), ("a",), ()]
+    assert search.proof.decision == "proved"
+
+
+def test_what_learns_less_in_the_same_steps_is_dropped_where_the_training_is_another():
+    worse = Spec(step=0.05, losses=[9.0], late=2.0)
+    search = searched(Target({("training",): worse}), "training")
+    assert why(search, "training").startswith("it learns less")
+    better = replace(worse, late=0.9)
+    assert decided(searched(Target({("training",): better}), "training"))["training"] == "kept"
+
+
+def test_one_process_with_all_shows_which_have_no_effect():
+    no = {"a": ["not needed here", "on already"], "b": ["refused", "no card"]}
+    target = Target({("a", "b", "c"): Spec(effects=no), ("c",): Spec(step=0.05)})
+    search = searched(target, "a", "b", "c")
+    assert decided(search) == {
+        "as it is": "baseline", "a": "not needed here", "b": "refused", "c": "kept",
+    }  # fmt: skip
+    assert ("a",) not in target.runs
+
+
+def test_another_choice_of_a_technique_without_effect_is_tried():
+    no = {"a": ["not needed here", "one already"]}
+    plans = {("a", "b", "c"): Spec(effects=no), ("a",): Spec(step=0.05)}
+    target = Target(plans | {("a", "b"): Spec(), ("a", "c"): Spec()})
+    choices = [added(Use.of("a", n=n), known=PLANTED) for n in (1, 2)]
+    search = searched(target, moves=[*choices, move("b"), move("c")])
+    assert decided(search) == {
+        "as it is": "baseline", "a(n=1)": "not needed here", "a(n=2)": "kept",
+        "b": "dropped", "c": "dropped",
+    }  # fmt: skip
+
+
+def test_ctrl_c_inside_a_race_leaves_nothing_running_and_keeps_the_rows():
+    target = Target({("a",): Spec(step=0.05), ("a", "b"): Spec(ends=KeyboardInterrupt())})
+    search = Search(target, seconds=1e4, clock=lambda: target.now, pace=PACE, known=PLANTED)
+    search.measure_baseline()
+    with pytest.raises(KeyboardInterrupt):
+        search.try_all([move("a"), move("b")])
+    assert target.alive == []
+    assert decided(search) == {"as it is": "baseline", "a": "kept"}
+    assert search.plan == BASE.plus("a")
+
+
+# Techniques that promise more than they keep, in trials of a real script.
+
+SCRIPT = """
+import time
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.out, self.pause = torch.nn.Linear(8, 16), torch.nn.Linear(16, 1), 0.01
+
+    def forward(self, x):
+        time.sleep(self.pause)
+        return self.out(torch.relu(self.inner(x)))
+
+net = Net()
+optimizer = torch.optim.AdamW(net.parameters(), lr=RATE)
+while True:
+    x = torch.randn(32, 8)
+    loss = (net(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+class Scripted:
+    """A script, tried in forks of one process."""
+
+    baseline = BASE
+
+    def __init__(self, forks, folder: Path, rate: float) -> None:
+        (folder / "train.py").write_text(SCRIPT.replace("RATE", str(rate)))
+        self._forks, self._folder = forks, folder
+
+    def entry(self, plan, *, epochs, needs):
+        def start():
+            where = {"cwd": self._folder, "module": "tests.golden.wrong"}
+            return self._forks.start(plan, "train.py", **where)
+
+        return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+
+    def room(self, trial: Trial) -> None:
+        return None
+
+
+@pytest.fixture(scope="module")
+def forks():
+    with Forks() as running:
+        yield running
+
+
+QUICK = Pace(rounds=8, most=24, block=0.02, start=30)  # more rounds where the machine is busy
+
+
+def planted(forks, folder: Path, *ids: str, rate: float) -> Search:
+    search = Search(Scripted(forks, folder, rate), seconds=60, pace=QUICK, known=wrong.KNOWN)
+    search.measure_baseline()
+    search.try_all([added(Use.of(id), known=wrong.KNOWN) for id in ids])
+    assert search.noise == 0
+    return search
+
+
+def test_planted_wrong_techniques_are_dropped_and_the_right_one_is_kept(forks, tmp_path):
+    ids = [each.id for each in wrong.KNOWN]
+    search = planted(forks, tmp_path, *ids, rate=1e-2)
+    assert decided(search) == {
+        "as it is": "baseline",
+        "loss-divided": "dropped",
+        "gradients-turned": "dropped",
+        "autocast-bf16": "dropped",
+        "no-pause": "kept",
+    }
+    divided = why(search, "loss-divided")
+    assert divided.startswith("gradient norms differ")
+    assert divided.endswith("a ratio of 4 is a sum taken for a mean, or scaled by accumulation")
+    assert why(search, "gradients-turned").startswith("losses differ")
+    assert why(search, "autocast-bf16").startswith("losses differ")
+    assert why(search, "no-pause").endswith("8 losses equal bit for bit")
+    assert search.plan == BASE.plus("no-pause")
+
+
+def test_wrong_gradients_are_seen_where_losses_and_norms_are_equal(forks, tmp_path):
+    """As in the first steps of a warm-up: the rate is 0, and no weight moves."""
+    search = planted(forks, tmp_path, "gradients-turned", rate=0.0)
+    said = "the first gradient of tensor 0.0 points elsewhere (cosine -1.000000)"
+    assert (decided(search)["gradients-turned"], why(search, "gradients-turned")) == (
+        "dropped",
+        said,
+    )
+
+
+# Trials that misbehave, in processes of their own.
+
+COUNTS = """
+import os, signal, socket, sys, time
+from hotloop.tuning.gate import Gate
+SEEN = {"losses": [1.0], "norms": [1.0], "tensors": {"0.0": 1.0}, "samples": {"0.0": [1.0]}}
+SAID = {"evidence": SEEN}
+gate = Gate(socket.socket(fileno=int(sys.argv[1])), wait=lambda: None, more=lambda: SAID)
+step = 0
+while True:
+    time.sleep(PAUSE)
+    step += 1
+    if step > 5:
+        MISBEHAVE
+    gate.ended()
+"""
+BAD = {
+    "hangs": ("time.sleep(600)", "timeout: 5 steps were not over"),
+    "eats": ("kept = [bytearray(1 << 20) for _ in range(4000)]; time.sleep(9)", "over memory"),
+    "kills-its-group": (
+        "os.killpg(os.getpgid(0), signal.SIGKILL)",
+        "killed: it was killed by SIGK",
+    ),
+    "prints": (
+        "while True: print('x' * 1_000_000)",
+        "over output: it printed more than the 64 MiB",
+    ),
+    "talks-garbage": ("os.write(int(sys.argv[1]), b'{}\\n')", "failed: it answered garbage"),
+}
+
+
+class Processes:
+    """A target whose trials are processes that do what their technique's id says."""
+
+    baseline = BASE
+
+    def entry(self, plan, *, epochs, needs):
+        acts = [BAD[use.id][0] for use in plan.techniques if use.id in BAD]
+        code = COUNTS.replace("MISBEHAVE", acts[0] if acts else "pass")
+        code = code.replace("PAUSE", "0.01" if plan.choice("good") is None else "0.002")
+
+        def start():
+            return Live(
+                lambda channel: [sys.executable, "-c", code, str(channel)], memory=300 << 20
+            )
+
+        return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+
+    def room(self, trial):
+        return None
+
+
+def test_the_search_goes_on_after_trials_that_misbehave_and_no_process_survives():
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
+    known = [wrong.technique(id, wrong.idle) for id in (*BAD, "good")]
+    pace = Pace(rounds=8, most=24, block=0.02, start=2, step=0.01)
+    search = Search(Processes(), seconds=60, pace=pace, known=known)
+    search.measure_baseline()
+    search.try_all([added(Use.of(each.id), known=known) for each in known])
+    for id, (_, reason) in BAD.items():
+        assert decided(search)[id] == "failed"
+        assert reason in why(search, id)
+    assert decided(search)["good"] == "kept"
+    left = {process.pid for process in psutil.Process().children(recursive=True)}
+    assert left <= before

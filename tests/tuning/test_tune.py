@@ -1,0 +1,128 @@
+import json
+from pathlib import Path
+
+import pytest
+from tests.golden.faked import BASE, Spec, Target
+
+from hotloop.core.errors import DataError, PlanError, UsageError
+from hotloop.core.files import read_json
+from hotloop.core.plan import Use
+from hotloop.core.rundir import RunDir
+from hotloop.core.tuned import Tuned
+from hotloop.probe.identity import identity
+from hotloop.request import read_plan
+from hotloop.tuning.live import Ended
+from hotloop.tuning.moves import added
+from hotloop.tuning.race import Pace
+from hotloop.tuning.tune import Wanted, tune
+
+FREEZE, CACHE = Use.of("gc-freeze"), Use.of("vectorised-reads")
+FAST = Spec(step=0.05)
+
+
+def tuned(folder: Path, of=None, *, seconds=600.0, uses=(FREEZE, CACHE), **more) -> Tuned:
+    wanted = Wanted(seconds=seconds, pace=Pace(rounds=8, most=8))
+    return tune(
+        Target(of),
+        folder,
+        wanted,
+        name=("train.py", "--size", "2"),
+        propose=lambda base: [added(use) for use in uses],
+        **more,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "run"
+
+
+ONE = {("gc-freeze",): FAST, ("gc-freeze", "vectorised-reads"): FAST}
+
+
+def test_the_folder_holds_the_record_the_rows_the_result_and_the_plan(folder):
+    found = tuned(folder, ONE)
+    assert found.is_proved
+    assert found.plan == BASE.plus("gc-freeze")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "plan.json", "run.json", "trials.json", "trials.jsonl",
+    ]  # fmt: skip
+    record = RunDir(folder).read()
+    assert (record["kind"], record["status"]) == ("tune", "complete")
+    assert record["target"] == ["train.py", "--size", "2"]
+    assert Tuned.from_json(read_json(RunDir(folder).trials)) == found
+
+
+def test_the_journal_has_each_row_as_it_was_made_and_the_proof(folder):
+    seen = []
+    found = tuned(folder, ONE, row=lambda row: seen.append((row.name, journal(folder))))
+    names = ["as it is", "gc-freeze", "vectorised-reads", "gc-freeze"]
+    assert [name for name, _ in seen] == names
+    assert [len(lines) for _, lines in seen] == [1, 2, 3, 4], "on disk before it is shown"
+    assert [row["name"] for row in journal(folder)] == names
+    assert journal(folder)[-1]["decision"] == "proved"
+    assert found.rows[-1].decision == "dropped"
+
+
+def journal(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()]
+
+
+def test_the_plan_says_where_it_was_measured_and_is_taken_here_only(folder):
+    plan = tuned(folder, ONE).plan
+    raw = read_json(folder / "plan.json")
+    assert raw["measured"] == identity()
+    assert read_plan(folder) == read_plan(folder / "plan.json") == plan
+    there = {**identity(), "torch": "1.0"}
+    with pytest.raises(PlanError, match="proved elsewhere"):
+        read_plan(folder, here=lambda: there)
+
+
+def test_ctrl_c_keeps_what_is_known_and_says_that_it_was_not_proved(folder):
+    stops = {**ONE, ("gc-freeze", "vectorised-reads"): Spec(ends=KeyboardInterrupt())}
+    found = tuned(folder, stops)
+    assert found.stopped.startswith("stopped by Ctrl-C after ")
+    assert found.said == "a faster plan was found but not proved against the baseline"
+    assert [row.name for row in found.rows] == ["as it is", "gc-freeze"]
+    assert RunDir(folder).read()["status"] == "stopped"
+    assert Tuned.from_json(read_json(RunDir(folder).trials)) == found
+
+
+def test_ctrl_c_before_anything_was_measured_leaves_a_result_that_says_so(folder):
+    found = tuned(folder, {(): Spec(ends=KeyboardInterrupt())})
+    assert (found.rows, found.plan, found.is_proved) == ((), BASE, False)
+    assert found.said.startswith("nothing was tried: stopped by Ctrl-C")
+
+
+def test_a_target_that_cannot_run_leaves_a_record_that_says_why(folder):
+    with pytest.raises(DataError, match="SyntaxError"):
+        tuned(folder, {(): Spec(ends=Ended("failed", "SyntaxError"))})
+    record = RunDir(folder).read()
+    assert record["status"] == "failed"
+    assert "SyntaxError" in record["reason"]
+
+
+def test_what_the_budget_did_not_reach_is_said(folder):
+    found = tuned(folder, ONE, seconds=1e-3)
+    assert found.stopped == "the budget was used up before gc-freeze, vectorised-reads"
+    assert found.plan == BASE
+    assert found.said.startswith("nothing was tried: the budget was used up")
+
+
+def test_a_folder_that_is_used_is_left_alone(folder):
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="name another one with --out"):
+        tuned(folder)
+    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+
+
+def test_what_is_done_is_told(folder):
+    said = []
+    tuned(folder, ONE, tell=said.append)
+    assert [each for each in said if not each.startswith(("round", "started"))] == [
+        "as it is",
+        "gc-freeze",
+        "vectorised-reads",
+        "the proof: the result against what it was",
+    ]
