@@ -8,6 +8,7 @@ when the plan was not proved, is not faster in the whole run, or changed what is
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def main() -> int:
     """Tell the story; its folders lie in runs/."""
     home = Path("runs", time.strftime("demo-%Y%m%d-%H%M%S"))
     make_folder(home)
-    script, scratch = str(SCRIPT.relative_to(Path.cwd())), str(home / "scratch")
+    script, scratch = os.path.relpath(SCRIPT), str(home / "scratch")
     looked, tuned = str(home / "doctor"), str(home / "tune")
     shown("hotloop", "doctor", "--time", "15", "--out", looked, script, "--out", scratch)
     shown("hotloop", "tune", "--budget", "2m", "--out", tuned, script, "--out", scratch)

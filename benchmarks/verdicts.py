@@ -2,10 +2,10 @@
 
     python -m benchmarks.verdicts [--same N] [--slower N] [--busy N]
 
-Each comparison is what `hotloop tune` makes of one move: fresh processes of one script under one
-plan, blocks by turns. The goal: of 50 comparisons of a plan with itself at most 2 are called FASTER
-or SLOWER; a planted 10 % is called SLOWER in at least 18 of 20. `--busy` starts programs that use
-a core half of the time. Result: benchmarks/results/verdicts-cpu.json.
+Each comparison is made as `hotloop tune` makes its proof: fresh processes of one script under one
+plan, blocks by turns, up to 30 rounds. The goal: of 50 comparisons of a plan with itself at most 2
+are called FASTER or SLOWER; a planted 10 % is called SLOWER in at least 18 of 20. `--busy` starts
+programs that use a core half of the time. Result: benchmarks/results/verdicts-cpu.json.
 """
 
 from __future__ import annotations

@@ -117,3 +117,30 @@ def test_another_training_is_judged_by_what_it_learns():
     assert found.kept is False
     assert found.why.startswith("it learns less: mean loss of the same 40 steps 1.12 against 1.02")
     assert agree(base, late(1.0, 1.0), training).kept is None
+
+
+def test_a_baseline_that_does_not_repeat_itself_proves_nothing():
+    wrong = replace(BASE, losses=tuple(loss / 4 for loss in BASE.losses))
+    found = agree(BASE, wrong, ROUNDING, noise=0.7)
+    assert found.kept is None
+    assert "set a seed" in found.why
+
+
+def test_one_tensor_with_another_norm_is_caught():
+    other = replace(BASE, tensors={**BASE.tensors, "0.1": 0.3 / 4})
+    found = agree(BASE, other, ROUNDING)
+    assert found.kept is False
+    assert "the first gradient of tensor 0.1 has another norm" in found.why
+
+
+def test_fewer_optimizer_steps_are_another_training():
+    found = agree(BASE, replace(BASE, norms=(0.5, 0.4)), ROUNDING)
+    assert found.why == "2 optimizer steps instead of 4"
+
+
+def test_bitwise_is_held_over_all_steps_that_both_made():
+    base, alike = late(2.0, 1.9, 1.8), late(2.0, 1.9)
+    assert agree(base, alike, BITWISE).why == "6 losses equal bit for bit"
+    found = agree(base, late(2.0, 1.95), BITWISE)
+    assert found.kept is False
+    assert "later losses differ" in found.why

@@ -113,7 +113,7 @@ def test_what_is_paid_once_is_all_but_the_share_of_the_warm_steps():
 
 
 def test_rounds_of_another_process_follow_those_of_the_first():
-    joined = trial([1.0, 2.0]).joined(trial([3.0], outcome="over", reason="its end"))
+    joined = trial([1.0, 2.0]).joined(trial([3.0], outcome="over", reason="its end"), 2)
     assert joined.rounds == {0: 1.0, 1: 2.0, 2: 3.0}
     assert (joined.steps, joined.outcome) == (60, "over")
     assert joined.step_time.median == 2.0

@@ -82,10 +82,18 @@ def test_the_result_in_a_sentence():
             "nothing that was tried is worth it: the same",
         ),
         (
-            {"rows": FOUND.rows[::2], "proof": None, "plan": BASE, "stopped": "stopped by Ctrl-C"},
+            {"rows": FOUND.rows[:1], "proof": None, "plan": BASE, "stopped": "stopped by Ctrl-C"},
             "nothing was tried: stopped by Ctrl-C",
         ),
         ({"rows": (), "proof": None, "plan": BASE}, "nothing was tried"),
+        (
+            {
+                "rows": (Row(name="tf32", decision="refused", why="no card"),),
+                "proof": None,
+                "plan": BASE,
+            },
+            "nothing is worth it: no technique has an effect here",
+        ),
     ],
 )
 def test_a_result_without_a_proof_claims_nothing(changes, said):

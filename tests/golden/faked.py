@@ -89,5 +89,9 @@ class Target:
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
 
+    @property
+    def total(self):
+        return None
+
     def room(self, trial):
         return self.no_room

@@ -107,9 +107,9 @@ def test_two_trials_must_fit_into_the_memory_that_is_free():
 
 def test_on_a_card_it_is_the_cards_memory_that_counts():
     on_card = replace(script(), hardware=CARD)
-    assert on_card.room(Trial(plan=BASE, peak_bytes=4 << 30, peak_of="card")) is None
+    assert on_card.room(Trial(plan=BASE, peak_bytes=3 << 30, peak_of="card")) is None
     assert on_card.room(Trial(plan=BASE, peak_bytes=5 << 30, peak_of="card")) == (
-        "one takes 5.4 GB of 10.7 GB"
+        "one takes 5.5 GiB, and two may take 8 GiB"
     )
 
 

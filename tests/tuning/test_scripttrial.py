@@ -3,6 +3,7 @@
 import os
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import psutil
@@ -86,6 +87,14 @@ while True:
 """
 
 
+def is_asleep(process: psutil.Process) -> bool:
+    """A signal takes its time on a busy machine."""
+    deadline = time.monotonic() + 10
+    while process.status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return process.status() == psutil.STATUS_STOPPED
+
+
 def test_an_unseeded_script_computes_the_same_each_time_and_its_workers_sleep_between_blocks(
     trial, tmp_path
 ):
@@ -95,12 +104,12 @@ def test_an_unseeded_script_computes_the_same_each_time_and_its_workers_sleep_be
         first = started.first(seconds=60)
         below = [p for p in psutil.Process().children(recursive=True) if _is_trial(p)]
         assert len(below) >= 2  # the script and its worker
-        assert {process.status() for process in below} == {psutil.STATUS_STOPPED}
+        assert all(is_asleep(process) for process in below)
         alone = evidence([first, started.block(11, seconds=60)])
     left = {process.pid for process in psutil.Process().children(recursive=True)}
     assert not left & {process.pid for process in below}
     found = agree(alone, evidence(trial(LOADS)), Promise())
-    assert (found.kept, found.why) == (True, "8 losses equal bit for bit")
+    assert (found.kept, found.why) == (True, "12 losses equal bit for bit")
     assert len(alone.norms) == 8
     assert len(alone.tensors) == 4
 

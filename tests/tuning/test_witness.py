@@ -109,13 +109,36 @@ def test_what_is_not_a_number_goes_over_the_line():
     assert math.isnan(found.norms[0])
 
 
-def test_a_large_gradient_is_sampled_evenly_and_many_tensors_share_what_is_kept():
-    witness, large = Witness(), nn.Parameter(torch.zeros(300, 10))
-    large.grad = torch.arange(3000.0).reshape(300, 10)
+def sampled(gradient):
+    witness, large = Witness(), nn.Parameter(torch.zeros_like(gradient))
+    large.grad = gradient
     for _ in range(STEPS):
         step(witness, [large])
-    sample = told(witness).samples["0.0"]
-    assert sample == [12.0 * n for n in range(250)]
+    return told(witness).samples["0.0"]
+
+
+def test_a_large_gradient_is_sampled_at_the_same_places_in_each_trial():
+    places = torch.arange(1024.0 * 1024).reshape(1024, 1024)
+    assert sampled(places) == sampled(places)
+    assert len(sampled(places)) == 256
+
+
+def test_no_row_or_column_of_a_square_gradient_is_all_that_is_seen():
+    columns = {place % 1024 for place in sampled(torch.arange(1024.0 * 1024).reshape(1024, 1024))}
+    rows = {place // 1024 for place in sampled(torch.arange(1024.0 * 1024).reshape(1024, 1024))}
+    assert len(columns) > 200
+    assert len(rows) > 200
+
+
+def test_sampling_leaves_the_random_stream_of_the_script_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    sampled(torch.ones(3000))
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_many_tensors_share_what_is_kept():
     crowd, many = Witness(), [parameter(*[1.0] * 300) for _ in range(2000)]
     for _ in range(STEPS):
         step(crowd, many if crowd.steps == 0 else many[:1])

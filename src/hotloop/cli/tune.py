@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.cli.script import add_script, console, is_script, target_of
 from hotloop.cli.trials import Progress, show
-from hotloop.core.errors import UsageError
+from hotloop.core.errors import DeviceError, UsageError
 from hotloop.core.files import write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from hotloop.core.tuned import Tuned
 
-__all__ = ["add_tuning", "finish", "run", "seconds_of"]
+__all__ = ["add_tuning", "finish", "run", "seconds_of", "stoppable"]
 
 _UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
@@ -27,10 +29,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop tune",
         description="Tries techniques one by one on a training script (or a recipe), in fresh "
-        "processes beside the script as it is; keeps what is faster and trains alike; proves the "
-        "result against what it was. No line of the script changes. The trials run the script's "
-        "first steps many times: they write what it writes, so give it an output folder that may "
-        "be written over.",
+        "processes beside the best plan so far; keeps what is faster and trains alike; proves the "
+        "result against the script as it was. No line of the script changes. The trials run the "
+        "script's first steps many times and end in the middle: they write what it writes, so give "
+        "it an output folder that may be written over.",
     )
     add_tuning(parser)
     add_script(parser)
@@ -77,20 +79,51 @@ def run(args: Sequence[str]) -> int:
     from hotloop.tuning.scripttarget import Script
     from hotloop.tuning.tune import Wanted, tune
 
+    if sys.platform == "win32":
+        raise DeviceError("hotloop tune stops processes by signals: use WSL, Linux or macOS")
     folder = place_for(target, options.out, prefix="tune-")
     progress = Progress(seconds, quiet=options.quiet)
+    if not options.quiet:
+        said = "the trials run the script's first steps and write what it writes there"
+        print(f"hotloop: {said}", file=sys.stderr)
     script = Script(command=target.command, cwd=Path.cwd(), hardware=machine())
     wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)
     try:
-        found = tune(
-            script, folder, wanted, name=target.command, tell=progress.tell, row=progress.row
-        )
+        with stoppable() as stopped:
+            found = tune(
+                script, folder, wanted, name=target.command, tell=progress.tell, row=progress.row
+            )
     finally:
         progress.close()
-    return finish(found, folder, options, run="hotloop run")
+    return finish(found, folder, options, run="hotloop run", stopped=stopped)
 
 
-def finish(found: Tuned, folder: Path, options: argparse.Namespace, *, run: str) -> int:
+@contextmanager
+def stoppable() -> Iterator[list[int]]:
+    """Have SIGTERM and SIGHUP end a search as Ctrl-C does; yields the signals that came."""
+    came: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), stop) for name in names}
+    try:
+        yield came
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+def finish(
+    found: Tuned,
+    folder: Path,
+    options: argparse.Namespace,
+    *,
+    run: str,
+    stopped: Sequence[int] = (),
+) -> int:
     """Show a result and write the copies that were asked for; return the exit code."""
     from hotloop.core.files import write_file
     from hotloop.core.rundir import RunDir
@@ -105,5 +138,5 @@ def finish(found: Tuned, folder: Path, options: argparse.Namespace, *, run: str)
     show(found, console(stdout=True), folder=folder, run=run)
     if found.stopped and found.stopped.startswith("stopped"):
         print("hotloop: stopped; what was measured until then is kept", file=sys.stderr)
-        return 130
+        return 128 + (stopped[0] if stopped else signal.SIGINT)
     return 0

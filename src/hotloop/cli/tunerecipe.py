@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from hotloop.assemble import Assembly
     from hotloop.core.cards import Card
+    from hotloop.core.trial import Trial
+    from hotloop.tuning.moves import Move
 
 __all__ = ["run_recipe"]
 
@@ -51,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def run_recipe(args: Sequence[str]) -> int:
     """Run the verb for a recipe."""
-    from hotloop.cli.tune import finish, seconds_of
+    from hotloop.cli.tune import finish, seconds_of, stoppable
 
     options = _parser().parse_intermixed_args(args)
     recipe, assignments = split(options.what)
@@ -75,23 +77,32 @@ def run_recipe(args: Sequence[str]) -> int:
     folder = _folder(options.out, request.recipe.name)
     wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)
     progress = Progress(seconds, quiet=options.quiet)
+    name = _typed(request.recipe.name, options.config, assignments)
+
+    def propose(base: Trial) -> list[Move]:
+        step = base.step_time.median if base.step_time else None
+        return moves(target, allow_training=wanted.allow_training, seconds_per_step=step)
+
     try:
-        found = tune(
-            target,
-            folder,
-            wanted,
-            name=(request.recipe.name, *assignments),
-            propose=lambda base: moves(
+        with stoppable() as stopped:
+            found = tune(
                 target,
-                allow_training=wanted.allow_training,
-                seconds_per_step=base.step_time.median if base.step_time else None,
-            ),
-            tell=progress.tell,
-            row=progress.row,
-        )
+                folder,
+                wanted,
+                name=name,
+                propose=propose,
+                tell=progress.tell,
+                row=progress.row,
+            )
     finally:
         progress.close()
-    return finish(found, folder, options, run="hotloop train")
+    return finish(found, folder, options, run="hotloop train", stopped=stopped)
+
+
+def _typed(recipe: str, config: Path | None, assignments: Sequence[str]) -> tuple[str, ...]:
+    """Return what trains with the same settings, as it is typed after `hotloop train`."""
+    file = () if config is None else ("--config", str(config))
+    return (recipe, *file, *assignments)
 
 
 def _folder(out: Path | None, name: str) -> Path:

@@ -12,6 +12,7 @@ __all__ = ["Evidence", "Parity", "Promise", "agree", "noise"]
 
 SLACK = 3.0  # times the noise of the baseline itself: it was seen once only
 SMALL = 1e-3  # of the largest tensor's gradient norm: rounding alone turns smaller ones
+LOUD = 0.01  # noise of the baseline beyond which nothing can be held against it
 WHOLE = 0.02  # a ratio so near to a whole number is no rounding
 FEWEST_LATE = 20  # losses of which a mean is compared where the training itself is another
 
@@ -57,10 +58,16 @@ def agree(base: Evidence, tried: Evidence, promise: Promise, *, noise: float = 0
         return Parity(kept=None, why=f"a loss or gradient norm of the baseline is {bad[0]}")
     if bad := [loss for loss in (*tried.losses, *tried.norms) if not math.isfinite(loss)]:
         return Parity(kept=False, why=f"a loss or gradient norm is {bad[0]}")
+    if noise > LOUD:
+        why = f"two runs as it is differ by {noise:.1e}: set a seed, then it can be told"
+        return Parity(kept=None, why=why)
     if promise.is_training:
         return _learns(base, tried, noise)
     if len(tried.losses) != len(base.losses):
         why = f"{len(tried.losses)} backward passes instead of {len(base.losses)} in the same steps"
+        return Parity(kept=False, why=why)
+    if len(tried.norms) != len(base.norms):
+        why = f"{len(tried.norms)} optimizer steps instead of {len(base.norms)}"
         return Parity(kept=False, why=why)
     allowed = promise.tolerance + SLACK * noise
     for what, mine, theirs in (
@@ -70,6 +77,11 @@ def agree(base: Evidence, tried: Evidence, promise: Promise, *, noise: float = 0
         far, at = _apart(theirs, mine)
         if far > allowed:
             return Parity(kept=False, why=_differ(what, mine[at], theirs[at], at, allowed))
+    if allowed == 0:  # then every loss must be equal, also of the steps that were timed
+        far, at = _apart(base.late, tried.late)
+        if far > 0:
+            why = _differ("later losses", tried.late[at], base.late[at], at, allowed)
+            return Parity(kept=False, why=why)
     return _gradients(base, tried, promise, noise, allowed)
 
 
@@ -85,6 +97,10 @@ def _gradients(
     for name, norm in base.tensors.items():
         if norm < SMALL * largest:
             continue
+        far = abs(tried.tensors[name] - norm) / norm
+        if far > max(allowed, math.sqrt(max(0.0, 2 * (1 - promise.cosine)))):
+            why = f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
+            return Parity(kept=False, why=why)
         cosine = _cosine(base.samples.get(name, ()), tried.samples.get(name, ()))
         worst = min(worst, cosine)
         if cosine < promise.cosine - SLACK * noise - 1e-12:  # the last: what a cosine itself rounds
@@ -92,7 +108,8 @@ def _gradients(
             return Parity(kept=False, why=why)
     far, _ = _apart(base.losses, tried.losses)
     if far == 0 and worst >= 1 - 1e-12:
-        return Parity(kept=True, why=f"{len(base.losses)} losses equal bit for bit")
+        n = len(base.losses) + (min(len(base.late), len(tried.late)) if allowed == 0 else 0)
+        return Parity(kept=True, why=f"{n} losses equal bit for bit")
     return Parity(
         kept=True,
         why=f"{len(base.losses)} losses within {far:.1e} (allowed {allowed:.1e}), first gradients "

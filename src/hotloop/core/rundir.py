@@ -132,11 +132,12 @@ class RunDir:
         return Journal(self.path / "trials.jsonl")
 
     def save_tuned(
-        self, result: object, plan: Plan, measured: Mapping[str, str], **fields: object
+        self, result: object, plan: Plan, measured: Mapping[str, str] | None, **fields: object
     ) -> None:
         """Write the result of a search, and its plan with the machine that it was proved on."""
         write_json(self.trials, result)
-        write_json(self._plan, {**plan.to_json(), "measured": dict(measured)})
+        proof = {} if measured is None else {"measured": dict(measured)}
+        write_json(self._plan, {**plan.to_json(), **proof})
         self.update(**fields)
 
     def _ignore(self) -> None:

@@ -60,9 +60,8 @@ class Trial:
             return None
         return max(0.0, self.started + self.warmed - self.warm_steps * self.step_time.median)
 
-    def joined(self, other: "Trial") -> "Trial":
-        """Return this trial with the rounds of another process of the same plan."""
-        first = max(self.rounds, default=-1) + 1
+    def joined(self, other: "Trial", first: int) -> "Trial":
+        """Return this trial with the rounds of another process of its plan, from `first` on."""
         return replace(
             self,
             outcome=other.outcome,

@@ -97,7 +97,10 @@ class Tuned:
     def said(self) -> str:
         """Return the result in a sentence."""
         proof = self.proof
-        if not any(row.plan is not None and row.decision != "baseline" for row in self.rows):
+        others = [row for row in self.rows if row.decision != "baseline"]
+        if not any(row.plan is not None for row in others):
+            if others and self.stopped is None:
+                return "nothing is worth it: no technique has an effect here"
             return "nothing was tried" + (f": {self.stopped}" if self.stopped else "")
         if self.plan == self.baseline:
             why = f": {proof.why}" if proof is not None else ""

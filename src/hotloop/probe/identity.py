@@ -6,6 +6,7 @@ import importlib.metadata
 from typing import Any
 
 import hotloop
+from hotloop.core.env import named
 from hotloop.probe import nvml
 from hotloop.probe.machine import host, import_nvml
 
@@ -24,6 +25,7 @@ def identity(*, driver: Any = None) -> dict[str, str]:
         "processor": machine.name,
         "cores": None if machine.cores is None else f"{machine.cores:g}",
         "cards": ", ".join(names),
+        "visible cards": named(["CUDA_VISIBLE_DEVICES"]).get("CUDA_VISIBLE_DEVICES"),
         "hotloop": hotloop.__version__,
         "torch": _version("torch"),
     }

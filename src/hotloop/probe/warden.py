@@ -26,7 +26,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["POLL", "SCRATCH", "TAIL", "kill", "main"]
+__all__ = ["POLL", "SCRATCH", "TAIL", "TIDIERS", "kill", "main"]
 
 SCRATCH: Final = "{hotloop:scratch}"  # in an argument or variable: a folder that is removed after
 TAIL: Final = 16 * 1024  # bytes of stdout and of stderr that are kept
@@ -40,7 +40,7 @@ _PATIENCE: Final = 10.0  # seconds until a process counts as one that cannot be 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _LINUX, _WINDOWS = sys.platform == "linux", sys.platform == "win32"
 # They notice the end of their clients and then remove semaphores and shared memory of those.
-_TIDIERS = ("multiprocessing.resource_tracker", "torch_shm_manager")
+TIDIERS = ("multiprocessing.resource_tracker", "torch_shm_manager")
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
 
 
@@ -137,7 +137,7 @@ def _start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        pass_fds=() if spec["channel"] is None else (spec["channel"],),
+        pass_fds=() if spec.get("channel") is None else (spec["channel"],),
         preexec_fn=die_with_me if prctl else None,  # no thread runs yet, so it is safe
     )
 
@@ -251,7 +251,7 @@ def _lives(process: psutil.Process) -> bool:
 
 def _is_tidier(process: psutil.Process) -> bool:
     try:
-        return any(name in " ".join(process.cmdline()) for name in _TIDIERS)
+        return any(name in " ".join(process.cmdline()) for name in TIDIERS)
     except _GONE:
         return False
 

@@ -81,7 +81,7 @@ def _trials(rows: Sequence[Row]) -> Html:
     titles = ("what", "decision", "times as fast", "a step", "once", "memory", "pays back", "why")
     caption = (
         "How many times as fast as the best plan until then (the last row: as it was at first), "
-        "with the interval that misses the true ratio once in 100. Same steps, by turns."
+        "with an interval of 99 %, of these two processes. Same steps, by turns."
     )
     return tag("div", table(titles, lines, caption=caption, kind="list trials"), class_="panel")
 

@@ -40,6 +40,8 @@ class Fit:
 def fits(parts: Assembly, card: Card) -> list[Fit]:
     """Return the micro batches that divide the optimizer step's samples, the largest first.
 
+    No more after three that fit without recomputing.
+
     The precision is what that card has: bf16 from compute capability 8.0 on, else fp16.
     """
     hardware = Hardware(
@@ -66,9 +68,10 @@ def fits(parts: Assembly, card: Card) -> list[Fit]:
                 room_bytes=int(HEAD_ROOM * card.memory_bytes),
             )
         )
-        if len(found) == _MOST:
+        fitting = sum(fit.fits("off") for fit in found)
+        if fitting == _FITTING:
             break
     return found
 
 
-_MOST: Final = 8  # sizes: a forecast of each mode takes about a second
+_FITTING: Final = 3  # sizes that fit as they are: smaller ones fit as well

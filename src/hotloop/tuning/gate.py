@@ -12,6 +12,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from hotloop.tuning.asleep import children_asleep, wake
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
@@ -22,7 +24,8 @@ __all__ = ["Gate"]
 class Gate:
     """Counts the steps of this process. `wait` waits for the device, `more` is told at each rest.
 
-    The first block is one step, begun when the process began.
+    The first block is one step, begun when this is made. What the process has started (workers of
+    a loader) sleeps from the end of a block to the beginning of the next: it would work ahead.
     """
 
     def __init__(
@@ -54,11 +57,13 @@ class Gate:
     def _rest(self) -> None:
         self._wait()
         seconds = self._clock() - self._began
+        asleep = children_asleep()
         self._say({"seconds": seconds, "made": self.steps - self._first})
         told = self._lines.readline()
         if not told:  # the parent is gone
             os._exit(0)
         self._wanted, self._first = int(json.loads(told)["steps"]), self.steps
+        wake(asleep)
         self._began = self._clock()
 
     def _say(self, what: dict[str, Any]) -> None:

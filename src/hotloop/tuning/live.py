@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 
 from hotloop.probe import child
+from hotloop.tuning.asleep import put_to_sleep, wake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -132,6 +133,8 @@ class Live:
                 more=said,
             )
             self._pid = int(said["pid"])
+            if "over" not in said and report.made < 1:
+                raise ValueError("no step was made")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self.close()
             raise Ended("failed", f"it answered garbage ({error}): {line[:80]!r}") from None
@@ -180,16 +183,17 @@ class Live:
         with contextlib.suppress(psutil.NoSuchProcess):
             top = psutil.Process(self._pid)
             if os.getpid() in (above.pid for above in top.parents()):  # it said so itself
-                self._asleep = [top, *top.children(recursive=True)]
-        held = 0
-        for process in self._asleep:
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                process.suspend()
-                held += process.memory_info().rss
-        self.peak_bytes = max(self.peak_bytes, held)
+                tree = [top, *top.children(recursive=True)]
+                self._asleep = put_to_sleep(tree)
+                self.peak_bytes = max(self.peak_bytes, sum(map(_resident, tree)))
 
     def _wake(self) -> None:
-        for process in reversed(self._asleep):
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                process.resume()
+        wake(self._asleep)
         self._asleep = []
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return 0

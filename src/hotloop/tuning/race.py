@@ -24,6 +24,7 @@ WARM: Final = 10  # steps that are not timed: first allocations, compilation, wo
 _AGAIN: Final = 3  # times that trials are started whose script is over too soon
 _SMALLEST: Final = 2  # steps of a block: 20 in ten rounds
 _LARGEST: Final = 2_000
+_SLOW: Final = 20.0  # times as long as before: a block that takes longer hangs
 OVER: Final = "over"  # the script came to its end
 LATE: Final = "too late"  # its second epoch
 
@@ -112,10 +113,13 @@ def race_apart(
     half = replace(pace, rounds=max(FEWEST // 2, math.ceil(pace.rounds / 2)), most=0)
     trials: dict[int, Trial] = {}
     order = list(range(len(entries)))
+    block: int | None = None  # the first one's, for all: the same steps
     for turn in (order, order[::-1]):
         for at in turn:
-            made, _ = _once([entries[at]], half, None, clock, tell)
-            trials[at] = trials[at].joined(made[0]) if at in trials else made[0]
+            (made,), _ = _once([entries[at]], half, block, clock, tell)
+            if made.rounds:
+                block = block or made.steps // len(made.rounds)
+            trials[at] = trials[at].joined(made, half.rounds) if at in trials else made
             if not trials[at].is_ok:
                 break
     found = [trials.get(at, Trial(plan=entries[at].plan, outcome="not run")) for at in order]
@@ -134,7 +138,8 @@ def _joined(trials: Sequence[Trial], made: Sequence[Trial]) -> list[Trial]:
     """Add the rounds that all made: rounds of one number were made together."""
     shared = set.intersection(*(set(trial.rounds) for trial in trials))
     kept = [replace(t, rounds={n: t.rounds[n] for n in sorted(shared)}) for t in trials]
-    return [trial.joined(more) for trial, more in zip(kept, made, strict=True)]
+    after = max(shared, default=-1) + 1
+    return [trial.joined(more, after) for trial, more in zip(kept, made, strict=True)]
 
 
 def _judged(trial: Trial) -> Trial:
@@ -164,7 +169,7 @@ def _once(
             if not lanes[0].is_running:
                 break
         running = [lane for lane in lanes if lane.is_running]
-        for lane in running:
+        for lane in running if len(running) > 1 or len(entries) == 1 else []:
             _guarded(lane, _warm, pace, clock)
         steps = block or _steps(lanes, pace)
         for round in range(max(pace.rounds, pace.most)):
@@ -173,7 +178,7 @@ def _once(
                 break
             if round and round % pace.rounds == 0 and _is_told(lanes, pace):
                 break
-            for lane in running if round % 2 == 0 else reversed(running):
+            for lane in running:  # strictly by turns: a block right after one's own is faster
                 _guarded(lane, _block, steps, round, pace)
             tell(f"round {round + 1}")
         timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
@@ -197,6 +202,15 @@ def _begin(lane: _Lane, pace: Pace) -> None:
     report = lane.live.first(seconds=pace.start)
     lane.trial = replace(lane.trial, started=report.seconds)
     _note(lane, report)
+    _check(lane)
+
+
+def _check(lane: _Lane) -> None:
+    """Raise Ended where a technique that the trial is about has no effect."""
+    for id in lane.entry.needs:
+        word, how = lane.trial.effects.get(id, ("in effect", ""))
+        if word != "in effect":
+            raise Ended(word, how)
 
 
 def _warm(lane: _Lane, pace: Pace, clock: Callable[[], float]) -> None:
@@ -213,10 +227,7 @@ def _warm(lane: _Lane, pace: Pace, clock: Callable[[], float]) -> None:
         lane.step = report.seconds / report.made
         lane.trial = replace(lane.trial, warmed=warmed, warm_steps=made)
         _note(lane, report)
-        for id in lane.entry.needs:
-            word, how = lane.trial.effects.get(id, ("in effect", ""))
-            if word != "in effect":
-                raise Ended(word, how)
+        _check(lane)
         if lane.epochs < lane.entry.epochs and clock() > latest:
             why = f"epoch {lane.entry.epochs} had not begun after {warmed:.0f} s ({made} steps)"
             raise Ended(LATE, why)
@@ -233,7 +244,7 @@ def _steps(lanes: Sequence[_Lane], pace: Pace) -> int:
 
 
 def _block(lane: _Lane, steps: int, round: int, pace: Pace) -> None:
-    report = lane.live.block(steps, seconds=max(10.0, steps * pace.step))
+    report = lane.live.block(steps, seconds=pace.step + _SLOW * steps * lane.step)
     rounds = {**lane.trial.rounds, round: report.seconds / report.made}
     lane.trial = replace(lane.trial, rounds=rounds, steps=lane.trial.steps + report.made)
     _note(lane, report)

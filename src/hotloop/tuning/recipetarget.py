@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import psutil
-
 from hotloop.core.errors import HotloopError
 from hotloop.techniques.base import Host
 from hotloop.tuning.live import Live
 from hotloop.tuning.moves import Move, both, ordered, removed, resized
 from hotloop.tuning.race import Entry
 from hotloop.tuning.recipetrial import assembled, command
+from hotloop.tuning.room import most_bytes, why_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Recipe", "moves"]
 
-_FULL: Final = 0.8  # of the memory that is free
 _SHORT: Final = 120.0  # seconds of a whole run in which a compilation cannot pay back
 _SIZES: Final = (2.0, 0.5, 4.0, 0.25)
 # What a trial does not do: it saves nothing.
@@ -48,26 +46,25 @@ class Recipe:
         """The machine."""
         return self.parts.hardware
 
+    @property
+    def total(self) -> int | None:
+        """Optimizer steps of a whole run."""
+        return self.parts.steps
+
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
 
         def start() -> Live:
             return Live(
                 lambda channel: command(channel, plan, self.request),
-                memory=int(_FULL * psutil.virtual_memory().available),
+                memory=most_bytes(self.hardware),
             )
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
 
     def room(self, trial: Trial) -> str | None:
         """Return why two trials do not fit into memory together, or None."""
-        if trial.peak_bytes is None:
-            return None
-        on_card = trial.peak_of == "card"
-        have = self.hardware.memory_bytes if on_card else psutil.virtual_memory().available
-        if have is None or 2 * trial.peak_bytes <= _FULL * have:
-            return None
-        return f"one takes {trial.peak_bytes / 1e9:.1f} GB of {have / 1e9:.1f} GB"
+        return why_apart(trial, self.hardware)
 
     def too_much(self, plan: Plan) -> str | None:
         """Return why a plan is not tried: its memory forecast, or that it cannot be built."""

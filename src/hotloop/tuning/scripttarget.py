@@ -6,8 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import psutil
-
+from hotloop.core.env import inherited
 from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.rundir import RunDir
@@ -18,6 +17,7 @@ from hotloop.techniques.base import Host, Stage
 from hotloop.tuning.live import Live
 from hotloop.tuning.moves import ordered
 from hotloop.tuning.race import Entry
+from hotloop.tuning.room import most_bytes, why_apart
 from hotloop.tuning.scripttrial import command
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ __all__ = ["Script", "Seen", "edits", "moves"]
 
 _IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
 _SHORT: Final = 60.0  # seconds of a whole run in which a compilation cannot pay back
-_FULL: Final = 0.8  # of the memory that is free
 _PADDING: Final = ("dynamic-padding",)  # a loader's technique that mends no waiting
 
 
@@ -53,37 +52,36 @@ class Script:
         """The script as it is."""
         return Plan(micro_batch=1)
 
+    @property
+    def total(self) -> int | None:
+        """Not known before the doctor has looked."""
+        return None
+
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
 
         def start() -> Live:
             return Live(
                 lambda channel: command(channel, plan, self.command),
-                memory=self.memory or int(_FULL * psutil.virtual_memory().available),
+                memory=self.memory or most_bytes(self.hardware),
                 cwd=self.cwd,
-                environment=_ENVIRONMENT,
+                environment=_environment(),
             )
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
 
     def room(self, trial: Trial) -> str | None:
         """Return why two trials do not fit into memory together, or None."""
-        if trial.peak_bytes is None:
-            return None
-        on_card = trial.peak_of == "card"
-        have = self.hardware.memory_bytes if on_card else psutil.virtual_memory().available
-        if have is None or 2 * trial.peak_bytes <= _FULL * have:
-            return None
-        return f"one takes {trial.peak_bytes / 1e9:.1f} GB of {have / 1e9:.1f} GB"
+        return why_apart(trial, self.hardware)
 
     def look(self, folder: Path, *, seconds: float) -> Seen | str:
         """Have the doctor look at the script; return what it saw, or why it saw nothing."""
         words = ("--time", f"{seconds:g}", "--out", str(folder), *self.command)
         ended = child.run(
             (sys.executable, "-m", "hotloop", "doctor", *words),
-            limits=child.Limits(seconds=4 * seconds + 120),
+            limits=child.Limits(seconds=2 * seconds + 60),
             cwd=self.cwd,
-            environment=_ENVIRONMENT,
+            environment=_environment(),
         )
         if ended.status == "interrupted":
             raise KeyboardInterrupt
@@ -96,8 +94,11 @@ class Script:
         return Seen(case=case, diagnosis=diagnosis)
 
 
-# A tracker must not be sent thirty short runs.
-_ENVIRONMENT: Final = {"HOTLOOP_CHILD": "1", "WANDB_MODE": "offline", "PYTHONHASHSEED": "0"}
+def _environment() -> dict[str, str]:
+    """Return what is set for a trial: the same hashes each time, and W&B is sent none of them."""
+    mode = inherited().get("WANDB_MODE", "online")
+    quiet = "disabled" if mode in ("disabled", "dryrun") else "offline"
+    return {"HOTLOOP_CHILD": "1", "WANDB_MODE": quiet, "PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

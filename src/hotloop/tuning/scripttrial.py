@@ -63,6 +63,7 @@ class _ScriptTrial:
         self._witness, self._cadence = Witness(), Cadence()
         self._patches = Patches()
         self._backwards = 0
+        self._optimizers: dict[int, int] = {}  # id -> number, in the order of their first steps
         line = socket.socket(fileno=channel)
         self._gate = Gate(line, wait=wait, more=self._more)
         self._epochs = _Epochs()
@@ -110,7 +111,8 @@ class _ScriptTrial:
 
     def _look(self, optimizer: Any) -> None:
         groups = [group["params"] for group in optimizer.param_groups]
-        self._witness.gradients(groups, scale=getattr(optimizer, "grad_scale", None))
+        key = self._optimizers.setdefault(id(optimizer), len(self._optimizers))
+        self._witness.gradients(groups, scale=getattr(optimizer, "grad_scale", None), key=key)
 
     def _stepped(self, optimizer: Any, *_: object) -> None:
         if not _is_left_out(optimizer):

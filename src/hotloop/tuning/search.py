@@ -44,6 +44,10 @@ class Target(Protocol):
     def baseline(self) -> Plan:
         """The plan it has now."""
 
+    @property
+    def total(self) -> int | None:
+        """Optimizer steps of a whole run; None where that is not known beforehand."""
+
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
 
@@ -77,6 +81,9 @@ class Search:
         self._apart: str | None = None
         self._cost = 0.0  # seconds of a race of two
         self._hopeless: set[str] = set()
+        self._total: int | None = None
+        self._kept: list[str] = []  # ids of techniques that made the plan faster
+        self._largest: Trial | None = None  # by memory
         self._unsure: list[tuple[float, Move]] = []
 
     @property
@@ -122,7 +129,9 @@ class Search:
 
         `total` is how many steps the target makes in all, where that is known.
         """
-        self._pace = replace(self._pace, total=total)
+        self._total = total
+        if self._target.total is None:  # a script ends by itself; a recipe's trial does not
+            self._pace = replace(self._pace, total=total)
         idle = self._sift(moves)
         for move in moves:
             if (found := idle.get(move.name)) is not None:
@@ -171,10 +180,12 @@ class Search:
             return
         began = self._clock()
         patient = replace(self._pace, rounds=_FINAL_ROUNDS, deadline=began + 10 * self._cost)
-        base, tried = self._race(baseline, plan, pace=patient)
+        base, tried = self._race(baseline, plan, needs=self._kept, pace=patient)
         found, parity = self._judge(tried, base, plan)
-        proved = found.verdict == "FASTER" and parity.kept is True
-        why = f"{found.why}; {parity.why}"
+        earned = pays_back(tried, base)
+        late = self._too_late(earned)
+        proved = found.verdict == "FASTER" and parity.kept is True and late is None
+        why = f"{late}; {found.why}" if late else f"{found.why}; {parity.why}"
         if not proved:
             self.plan = baseline
             why = f"not better in the last comparison: {why}"
@@ -186,7 +197,7 @@ class Search:
             why,
             comparison=found,
             parity=parity,
-            pays_back=pays_back(tried, base),
+            pays_back=earned,
             seconds=self._clock() - began,
         )
         self._keep(self.proof)
@@ -194,7 +205,7 @@ class Search:
     def _try(self, move: Move, *, again: bool = False) -> None:
         """Try one move and keep it if it is faster and trains alike."""
         if move.why_not is not None:
-            self._hopeless |= set(move.ids)
+            self._give_up(move)
             self._add(Row(name=move.name, decision="refused", why=move.why_not))
             return
         plan = move.change(self.plan)
@@ -207,7 +218,7 @@ class Search:
         self._tell(name)
         began = self._clock()
         pace = replace(self._pace, rounds=_FINAL_ROUNDS) if again else self._pace
-        base, tried = self._race(self.plan, plan, needs=move.ids, pace=pace)
+        base, tried = self._race(self.plan, plan, needs=(*move.ids, *self._kept), pace=pace)
         seconds = self._clock() - began
         self._cost = (self._cost + seconds) / 2
         row = self._outcome(move, plan, base, tried, again=again)
@@ -227,11 +238,14 @@ class Search:
             return Row.of(tried, move.name, "failed", f"{tried.outcome}: {tried.reason}")
         found, parity = self._judge(tried, base, plan)
         decision, why = _decision(found, parity, self._pace)
+        earned = pays_back(tried, base)
+        if decision == "kept" and (late := self._too_late(earned)) is not None:
+            decision, why = "dropped", f"{late}; {why}"
         if decision == "kept":
             self.plan = plan
+            self._kept = [id for id in (*self._kept, *move.ids) if plan.choice(id) is not None]
         elif decision == "cannot be told" and found.ratio and found.ratio < _CLEAR and not again:
             self._unsure.append((found.ratio, move))
-        earned = pays_back(tried, base)
         return Row.of(
             tried, move.name, decision, why, comparison=found, parity=parity, pays_back=earned
         )
@@ -239,10 +253,19 @@ class Search:
     def _judge(self, tried: Trial, base: Trial, plan: Plan) -> tuple[Comparison, Parity]:
         edge = self._edge if self._apart is None else 2 * self._edge
         wanted = promise(plan, self._target.baseline, known=self._known)
-        return (
-            compare(tried, base, edge=edge),
-            agree(self.base.evidence, tried.evidence, wanted, noise=self._noise),
-        )
+        parity = agree(self.base.evidence, tried.evidence, wanted, noise=self._noise)
+        step = promise(plan, base.plan, known=self._known)
+        if wanted.is_training and not step.is_training and parity.kept:
+            # Only what it learns can be held against the baseline; this step promises more.
+            parity = agree(base.evidence, tried.evidence, step, noise=self._noise)
+        return compare(tried, base, edge=edge), parity
+
+    def _too_late(self, earned: int | None) -> str | None:
+        """Return why a gain is none: what it costs once is not earned back in the whole run."""
+        total = self._total
+        if earned is None or total is None or earned < total:
+            return None
+        return f"it pays back after {earned:,} steps, and all are {total:,}"
 
     def _race(
         self, first: Plan, second: Plan, *, needs: Sequence[str] = (), pace: Pace | None = None
@@ -252,8 +275,13 @@ class Search:
             self._entry(first, epochs=epochs),
             self._entry(second, epochs=epochs, needs=needs),
         ]
+        if self._apart is None and self._largest is not None:
+            self._apart = self._target.room(self._largest)
         run = race if self._apart is None else race_apart
         one, two = run(entries, pace or self._pace, clock=self._clock, tell=self._tell)
+        for trial in (one, two):
+            if (trial.peak_bytes or 0) > ((self._largest and self._largest.peak_bytes) or 0):
+                self._largest = trial
         return one, two
 
     def _entry(self, plan: Plan, *, epochs: int = 0, needs: Sequence[str] = ()) -> Entry:

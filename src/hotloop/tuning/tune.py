@@ -56,8 +56,8 @@ def tune(
 
     `propose` returns what to try on a target that is no script, from the trial of its baseline.
     `tell` is called with what is being done, `row` with each row as it is made. At Ctrl-C what is
-    known is kept: a plan that was not proved is said to be so. Raises UsageError when the folder is
-    used, DataError when the target cannot run as it is.
+    known is kept. A plan that was not proved is saved without the machine that it holds for.
+    Raises UsageError when the folder is used, DataError when the target cannot run as it is.
     """
     began = time.perf_counter()
     home, where = RunDir(folder), identity()
@@ -75,7 +75,7 @@ def tune(
     try:
         work.do(propose)
     except KeyboardInterrupt:
-        stopped = f"stopped by Ctrl-C after {duration(time.perf_counter() - began)}"
+        stopped = f"stopped after {duration(time.perf_counter() - began)}"
     except HotloopError as error:
         home.update(status="failed", reason=str(error))
         raise
@@ -94,7 +94,7 @@ def tune(
         notes=() if work.unseen is None else (work.unseen,),
     )
     status = "complete" if stopped is None else "stopped"
-    home.save_tuned(found.to_json(), found.plan, where, status=status)
+    home.save_tuned(found.to_json(), found.plan, where if found.is_proved else None, status=status)
     return found
 
 
@@ -119,7 +119,7 @@ class _Work:
         self._tell("as it is")
         self._search.measure_baseline()
         proposed = self._proposed(propose)
-        total = None if self.seen is None else self.seen.case.planned_steps
+        total = self._target.total if self.seen is None else self.seen.case.planned_steps
         self._search.try_all(proposed, total=total)
         self._tell("the proof: the result against what it was")
         self._search.prove()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -13,9 +12,9 @@ if TYPE_CHECKING:
 __all__ = ["STEPS", "Witness"]
 
 STEPS: Final = 8  # whose losses and norms are kept: more and rounding has grown by itself
-_ELEMENTS: Final = 256  # of each tensor's gradient, evenly spread
+_ELEMENTS: Final = 256  # of each tensor's gradient, at places drawn once
 _ALL: Final = 200_000  # elements of all tensors together
-_LATE: Final = 2_000  # losses kept of a block after those
+_LATE: Final = 20_000  # losses kept of a block after those
 
 
 class Witness:
@@ -28,6 +27,7 @@ class Witness:
         self._norms: list[Any] = []
         self._tensors: dict[str, Tensor] = {}
         self._samples: dict[str, Tensor] = {}
+        self._seen: set[int] = set()  # optimizers
         self._said = False
 
     @property
@@ -47,10 +47,13 @@ class Witness:
         if len(kept) < _LATE:
             kept.append(float(seen) if seen.device.type == "cpu" else seen.clone())
 
-    def gradients(self, groups: Iterable[Iterable[Tensor]], *, scale: Any = None) -> None:
-        """Keep the norm of all gradients; at the first step also samples of each.
+    def gradients(
+        self, groups: Iterable[Iterable[Tensor]], *, scale: Any = None, key: int = 0
+    ) -> None:
+        """Keep the norm of all gradients; at an optimizer's first step also samples of each.
 
-        `groups` are the parameters by group, `scale` what the gradients were multiplied with.
+        `groups` are the parameters by group, `scale` what the gradients were multiplied with,
+        `key` the number of the optimizer.
         """
         if self.is_done:
             return
@@ -63,11 +66,13 @@ class Witness:
         every = torch.stack([grad.float().norm().to(first) for _, grad in found])
         factor = 1.0 if scale is None else 1.0 / float(scale)
         self._norms.append(every.norm() * factor)
-        if self.steps == 0:
+        if key not in self._seen:
+            self._seen.add(key)
             most = max(1, min(_ELEMENTS, _ALL // len(found)))
             for (name, grad), norm in zip(found, every.unbind(), strict=True):
-                self._tensors[name] = norm * factor
-                self._samples[name] = _spread(grad, most).float().cpu()
+                named = name if key == 0 else f"{name} of optimizer {key}"
+                self._tensors[named] = norm * factor
+                self._samples[named] = _drawn(grad, most).float().cpu()
 
     def stepped(self) -> None:
         """Note that an optimizer step is over."""
@@ -98,9 +103,15 @@ def _with_gradients(groups: Iterable[Iterable[Tensor]]) -> Iterator[tuple[str, T
                 yield f"{group}.{at}", grad.detach()
 
 
-def _spread(grad: Tensor, most: int) -> Tensor:
+def _drawn(grad: Tensor, most: int) -> Tensor:
+    """Return elements at places drawn once: a regular pattern would leave out whole columns."""
+    import torch
+
     flat = grad.reshape(-1)
-    return flat[:: max(1, math.ceil(flat.numel() / most))].clone()
+    if flat.numel() <= most:
+        return flat.clone()
+    own = torch.Generator().manual_seed(flat.numel())  # not the script's
+    return flat[torch.randint(flat.numel(), (most,), generator=own).to(flat.device)]
 
 
 def _numbers(values: Iterable[Any]) -> list[float]:
