@@ -85,12 +85,33 @@ def test_a_plan_against_itself_is_seldom_called_anything_else():
     assert wrong <= 6  # 2 %
 
 
-def test_a_tenth_is_found_in_little_noise():
+def two_pairs(seed: int, middle: float, *, first: float = 1.0, second: float = 1.0) -> Trial:
+    """Return a trial of two processes that differ for good."""
+    times = [first * time for time in noisy(seed, middle)]
+    times += [second * time for time in noisy(seed + 5000, middle)]
+    return trial(times, pairs=(0, 10))
+
+
+def test_a_tenth_is_found_in_little_noise_by_two_pairs_of_processes():
     found = 0
     for seed in range(100):
-        base, tried = noisy(seed, 1.0), noisy(seed + 1000, 1.1)
-        found += compare(trial(tried), trial(base)).verdict == "SLOWER"
+        base, tried = two_pairs(seed, 1.0), two_pairs(seed + 1000, 1.1)
+        found += compare(tried, base).verdict == "SLOWER"
     assert found >= 95
+
+
+def test_one_pair_of_processes_is_not_enough_for_a_tenth_and_it_says_so():
+    found = compare(trial(noisy(1, 1.1)), trial(noisy(2, 1.0)))
+    assert (found.verdict, found.is_lonely) == ("UNKNOWN", True)
+    assert "a second is needed" in found.why
+
+
+def test_processes_that_disagree_cannot_be_told():
+    tried = two_pairs(1, 1.1, second=0.9)
+    found = compare(tried, two_pairs(2, 1.0))
+    assert found.verdict == "UNKNOWN"
+    both_faster = compare(two_pairs(1, 0.8, second=1.22), two_pairs(2, 1.0))
+    assert both_faster.verdict == "UNKNOWN"
 
 
 def test_the_interval_of_the_signed_ranks_is_that_of_the_tables():

@@ -195,6 +195,18 @@ def test_where_it_can_be_told_no_more_rounds_are_made():
     assert len(one.rounds) == 9
 
 
+@pytest.mark.parametrize(("step", "pairs"), [(0.11, 2), (0.2, 1), (0.1, 1)])
+def test_a_small_difference_is_looked_at_in_a_second_pair_of_processes(step, pairs):
+    log = []
+    one, two = race(
+        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(step, log, "two")),
+        Pace(rounds=8, hopeless=3.0),
+    )
+    assert log.count(("two", 1)) == pairs, "processes that were started"
+    assert len(two.rounds) == 8 * pairs
+    assert compare(two, one).verdict == ("SLOWER" if step > 0.1 else "SAME")
+
+
 def test_nothing_is_begun_after_the_deadline():
     log, now = [], itertools.count(0.0, 10.0)
     one, _ = race(

@@ -16,12 +16,22 @@ from hotloop.core.measurement import Measurement
 from hotloop.core.parity import Evidence
 from hotloop.core.plan import Plan
 
-__all__ = ["EDGE", "FEWEST", "Comparison", "Trial", "Verdict", "compare", "signed_rank_interval"]
+__all__ = [
+    "CLEAR",
+    "EDGE",
+    "FEWEST",
+    "Comparison",
+    "Trial",
+    "Verdict",
+    "compare",
+    "signed_rank_interval",
+]
 
 Verdict = Literal["FASTER", "SLOWER", "SAME", "UNKNOWN"]
 
 FEWEST = 8  # rounds: the fewest of which an interval with RISK can be given (2 of 256 sets)
 RISK = 0.01  # that the interval misses the true ratio
+CLEAR = 1.25  # times as long or as short: more than processes of one plan were ever seen apart
 EDGE = 0.03  # two processes of one plan can be so far apart for good (address layout, caches)
 
 
@@ -33,6 +43,7 @@ class Trial:
     outcome: str = "ok"  # or how the process ended: probe/child.py's status
     reason: str | None = None  # why it is not ok
     rounds: Mapping[int, float] = field(default_factory=dict)  # seconds of a step, a block each
+    pairs: tuple[int, ...] = (0,)  # the first round of each process
     steps: int = 0  # timed
     started: float | None = None  # seconds until the first step was over: import, model, compile
     warmed: float | None = None  # seconds of the steps after it that are not timed
@@ -67,6 +78,7 @@ class Trial:
             outcome=other.outcome,
             reason=other.reason,
             rounds={**self.rounds, **{first + n: time for n, time in other.rounds.items()}},
+            pairs=(*self.pairs, first),
             steps=self.steps + other.steps,
         )
 
@@ -80,6 +92,7 @@ class Comparison:
     ratio: float | None = None  # step time over that of the other; below 1 is faster
     interval: tuple[float, float] | None = None  # of the ratio, missed with RISK
     n: int = 0  # rounds that both made
+    is_lonely: bool = False  # it rests on one pair of processes: a second may tell otherwise
 
     @property
     def factor(self) -> str:
@@ -97,6 +110,8 @@ def compare(trial: Trial, other: Trial, *, edge: float = EDGE, risk: float = RIS
 
     FASTER and SLOWER: the whole interval of the ratio lies beyond 1 -+ edge / 2, and the ratio
     itself beyond 1 -+ edge. SAME: the whole interval lies within 1 -+ edge. All else is UNKNOWN.
+    Two processes of one plan can differ for as long as they live (on 2 busy cores by 6 %, the
+    standard deviation of 24 pairs): what is not CLEAR must be said by two pairs of processes.
     """
     for each in (trial, other):
         if not each.is_ok:
@@ -109,10 +124,44 @@ def compare(trial: Trial, other: Trial, *, edge: float = EDGE, risk: float = RIS
         why = f"{len(pairs)} rounds were made, at least {FEWEST} are needed"
         ratio = statistics.median(a / b for a, b in pairs) if pairs else None
         return Comparison(verdict="UNKNOWN", why=why, ratio=ratio, n=len(pairs))
+    low, middle, high = _interval(pairs, risk)
+    verdict, why = _verdict(low, middle, high, edge)
+    lonely = False
+    if verdict in ("FASTER", "SLOWER"):
+        groups = _by_process(trial, other, shared)
+        said = {_verdict(*_interval(group, risk), edge)[0] for group in groups}
+        lonely = len(trial.pairs) == 1 and 1 / CLEAR < middle < CLEAR
+        if lonely:
+            verdict, why = "UNKNOWN", f"{why}, by one pair of processes: a second is needed"
+        elif said - {verdict}:
+            verdict, why = "UNKNOWN", f"{why}, but not in each pair of processes"
+    return Comparison(
+        verdict=verdict,
+        why=why,
+        ratio=middle,
+        interval=(low, high),
+        n=len(pairs),
+        is_lonely=lonely,
+    )
+
+
+def _interval(pairs: Sequence[tuple[float, float]], risk: float) -> tuple[float, float, float]:
+    """Return low end, middle and high end of the ratio."""
     logs = [math.log(mine / others) for mine, others in pairs]
     low, middle, high = map(math.exp, signed_rank_interval(logs, risk))
-    verdict, why = _verdict(low, middle, high, edge)
-    return Comparison(verdict=verdict, why=why, ratio=middle, interval=(low, high), n=len(pairs))
+    return low, middle, high
+
+
+def _by_process(
+    trial: Trial, other: Trial, shared: Sequence[int]
+) -> list[list[tuple[float, float]]]:
+    """Return the rounds of each pair of processes that made enough of them."""
+    ends = [*trial.pairs[1:], math.inf]
+    groups = [
+        [(trial.rounds[n], other.rounds[n]) for n in shared if first <= n < end]
+        for first, end in zip(trial.pairs, ends, strict=True)
+    ]
+    return [group for group in groups if len(group) >= FEWEST]
 
 
 def _verdict(low: float, middle: float, high: float, edge: float) -> tuple[Verdict, str]:

@@ -35,6 +35,7 @@ class Pace:
 
     rounds: int = 10  # then as many again, and again, where it cannot be told yet
     most: int = 30
+    confirm: bool = True  # small differences by a second pair of processes
     gain: float = math.inf  # more rounds only where the ratio is below: 0.97 in a search
     block: float = 0.25  # seconds, at least
     start: float = 180.0  # seconds until the first step is over, at most
@@ -91,12 +92,22 @@ def race(
         made, over = _once(entries, pace, block, clock, tell)
         trials = _joined(trials, made) if trials else made
         shared = set.intersection(*(set(trial.rounds) for trial in trials))
-        if over is None or len(shared) >= FEWEST or clock() > pace.deadline:
+        if clock() > pace.deadline:
+            break
+        if _is_lonely(trials) and pace.confirm:
+            continue
+        if over is None or len(shared) >= FEWEST:
             break
         block = over // (FEWEST + 1)  # one more than needed: the last block may be cut
         if block < _SMALLEST or any(not (t.is_ok or t.outcome == OVER) for t in trials):
             break
     return [_judged(trial) for trial in trials]
+
+
+def _is_lonely(trials: Sequence[Trial]) -> bool:
+    """Whether a verdict rests on one pair of processes."""
+    first, *others = map(_judged, trials)
+    return any(compare(other, first).is_lonely for other in others)
 
 
 def race_apart(
@@ -266,11 +277,13 @@ def _is_decided(lanes: Sequence[_Lane], pace: Pace) -> bool:
 
 
 def _is_told(lanes: Sequence[_Lane], pace: Pace) -> bool:
-    """Whether no comparison with the first can gain by more rounds."""
+    """Whether no comparison with the first can gain by more rounds of these processes."""
     first, *others = lanes
     found = [compare(lane.trial, first.trial) for lane in others if lane.is_running]
     return all(
-        each.verdict != "UNKNOWN" or (each.ratio is not None and each.ratio > pace.gain)
+        each.verdict != "UNKNOWN"
+        or each.is_lonely
+        or (each.ratio is not None and each.ratio > pace.gain)
         for each in found
     )
 

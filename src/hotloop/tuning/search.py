@@ -105,7 +105,8 @@ class Search:
             raise DataError(f"it cannot be tried as it is: {alone.outcome}, {alone.reason}")
         self._apart = self._target.room(alone)
         before = self._clock()
-        first, again = self._race(plan, plan, pace=replace(self._pace, most=self._pace.rounds))
+        short = replace(self._pace, most=self._pace.rounds, confirm=False)
+        first, again = self._race(plan, plan, pace=short)
         self._cost = self._clock() - before
         if not first.is_ok or not again.is_ok:
             bad = again if first.is_ok else first
@@ -114,7 +115,7 @@ class Search:
             noise(first.evidence, again.evidence), noise(alone.evidence, first.evidence)
         )
         found = compare(again, first)
-        if found.ratio is not None and found.verdict in ("FASTER", "SLOWER"):
+        if found.ratio is not None and (found.is_lonely or found.verdict != "UNKNOWN"):
             self._edge = max(EDGE, 1.5 * abs(1 - found.ratio))
         self._base = first
         same = "losses equal" if self._noise == 0 else f"losses differ by {self._noise:.1e}"
