@@ -65,7 +65,7 @@ def test_a_terminal_is_drawn_in_place():
     assert run([*SHORT], nvml=Nvml(), console=out) == 0
     said = out.file.getvalue()
     assert "\x1b[1A" in said, "it goes up to draw over what stands there"
-    assert said.count("hotloop monitor: this machine") >= 3
+    assert said.count("hotloop monitor: this machine") >= 2
 
 
 @pytest.mark.parametrize(
