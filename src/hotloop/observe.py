@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from hotloop.intervene import Intervention
     from hotloop.launch import Target
 
-__all__ = ["Observed", "judge_again", "observe", "place_for"]
+__all__ = ["Observed", "judge_again", "observe", "place_for", "place_named"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +53,23 @@ class Observed:
 
 def place_for(target: Target, out: Path | None, *, prefix: str = "") -> Path:
     """Return the run folder: `out`, or one named after the script in .hotloop; it is not made."""
+    name = target.name if target.is_module else Path(target.name).stem
+    return place_named(f"{prefix}{name}", out)
+
+
+def place_named(name: str, out: Path | None) -> Path:
+    """Return the run folder: `out`, or one of this name and time in .hotloop; it is not made."""
     if out is not None:
         if ENV.rank == 0:
             RunDir(out).refuse_if_used()
         return out.absolute()
-    name = re.sub(r"[^\w.-]+", "-", Path(target.name).stem if not target.is_module else target.name)
+    name = re.sub(r"[^\w.-]+", "-", name)
     began, process = time.time(), os.getpid()
     if ENV.world > 1:  # the same for all that torchrun started
         process = os.getppid()
         began = psutil.Process(process).create_time()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(began))
-    return Path.cwd() / OBSERVED / f"{prefix}{name}-{stamp}-{process}"
+    return Path.cwd() / OBSERVED / f"{name}-{stamp}-{process}"
 
 
 def observe(

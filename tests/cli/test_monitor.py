@@ -62,10 +62,11 @@ def test_quiet_shows_nothing(capsys):
 
 def test_a_terminal_is_drawn_in_place():
     out = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, no_color=True)
-    assert run([*SHORT], nvml=Nvml(), console=out) == 0
+    ten = ("--duration", "1", "--interval", "0.1")  # a busy machine may miss some
+    assert run([*ten], nvml=Nvml(), console=out) == 0
     said = out.file.getvalue()
     assert "\x1b[1A" in said, "it goes up to draw over what stands there"
-    assert said.count("hotloop monitor: this machine") >= 2
+    assert said.count("hotloop monitor: this machine") >= 3
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def run(args: Sequence[str]) -> int:
     folder = place_for(target, options.out, prefix="tune-")
     progress = Progress(seconds, quiet=options.quiet)
     if not options.quiet:
-        said = "the trials run the script's first steps and write what it writes there"
+        said = "each trial runs the script's first steps, and writes over what they write"
         print(f"hotloop: {said}", file=sys.stderr)
     script = Script(command=target.command, cwd=Path.cwd(), hardware=machine())
     wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -16,11 +15,11 @@ from hotloop.core import codec
 from hotloop.core.cards import card_named
 from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
-from hotloop.core.rundir import OBSERVED, RunDir
 from hotloop.core.units import bytes_
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from hotloop.assemble import Assembly
     from hotloop.core.cards import Card
@@ -69,12 +68,13 @@ def run_recipe(args: Sequence[str]) -> int:
     screen.clear()
     if card is not None:
         return _forecast(parts, card, options.json)
+    from hotloop.observe import place_named
     from hotloop.tuning.recipetarget import Recipe, moves
     from hotloop.tuning.recipetrial import record_of
     from hotloop.tuning.tune import Wanted, tune
 
     target = Recipe(request=record_of(request), parts=parts)
-    folder = _folder(options.out, request.recipe.name)
+    folder = place_named(f"tune-{request.recipe.name}", options.out)
     wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)
     progress = Progress(seconds, quiet=options.quiet)
     name = _typed(request.recipe.name, options.config, assignments)
@@ -103,15 +103,6 @@ def _typed(recipe: str, config: Path | None, assignments: Sequence[str]) -> tupl
     """Return what trains with the same settings, as it is typed after `hotloop train`."""
     file = () if config is None else ("--config", str(config))
     return (recipe, *file, *assignments)
-
-
-def _folder(out: Path | None, name: str) -> Path:
-    import os
-    import time
-
-    folder = out or Path(OBSERVED, f"tune-{name}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
-    RunDir(folder).refuse_if_used()
-    return folder.absolute()
 
 
 def _forecast(parts: Assembly, card: Card, path: Path | None) -> int:

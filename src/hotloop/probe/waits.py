@@ -64,11 +64,16 @@ class Waits:
     """Puts such doors up, and adds up what passed through them."""
 
     def __init__(self, doors: Doors) -> None:
-        self.seconds = 0.0  # of waiting, all in all
+        self._spent = 0  # nanoseconds of waiting, all in all
         self.inside = False  # in one of these calls: what it calls itself is part of it
         self._doors = doors
         self._seen: dict[_Key, list[int]] = defaultdict(lambda: [0, 0])  # calls, nanoseconds
         self._row = "start"
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds of waiting, all in all."""
+        return self._spent / 1e9
 
     def explicit(self, torch: Any) -> None:
         """Time calls that clean up or wait on purpose, whatever the device."""
@@ -184,7 +189,7 @@ class Waits:
         seen[0] += 1
         seen[1] += ended - began
         if waits:
-            self.seconds += (ended - began) / 1e9
+            self._spent += ended - began
             self._mark(Code.WAIT, began, ended)
 
     def _mark(self, code: Code, began: int, ended: int) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.errors import DeviceError
-from hotloop.trackers.sink import need
+from hotloop.trackers.sink import need, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,9 +87,8 @@ class MLflow:
         try:
             return call(*args, **named)
         except self._error as error:
-            first = str(error).strip().partition("\n")[0]
-            raise DeviceError(
-                f"MLflow refused: {first} (MLFLOW_TRACKING_URI says where it keeps runs)"
+            raise refusal(
+                "MLflow", error, "MLFLOW_TRACKING_URI says where it keeps runs"
             ) from error
 
 

@@ -12,7 +12,7 @@ from hotloop.core.errors import DeviceError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Fact", "OpenSink", "Opening", "Point", "Sink", "need"]
+__all__ = ["Fact", "OpenSink", "Opening", "Point", "Sink", "need", "refusal"]
 
 Fact = str | int | float | bool | None
 
@@ -67,3 +67,9 @@ def need(module: str, *, extra: str) -> Any:
             f"the tracker {extra} needs a package that cannot be imported ({error}): "
             f"pip install 'hotloop[{extra}]'"
         ) from error
+
+
+def refusal(tracker: str, error: Exception, hint: str) -> DeviceError:
+    """Return what to raise when a tracker refuses: the first line of its own words, and a hint."""
+    first = str(error).strip().partition("\n")[0]
+    return DeviceError(f"{tracker} refused: {first} ({hint})")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from hotloop.core.errors import DeviceError
-from hotloop.trackers.sink import need
+from hotloop.trackers.sink import need, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +73,4 @@ class Wandb:
         try:
             return call(*args, **named)
         except self._error as error:
-            first = str(error).strip().partition("\n")[0]
-            raise DeviceError(
-                f"wandb refused: {first} (WANDB_MODE=offline keeps it on this disk)"
-            ) from error
+            raise refusal("wandb", error, "WANDB_MODE=offline keeps it on this disk") from error

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan, Use, Value
     from hotloop.techniques.base import Technique
 
-__all__ = ["Move", "added", "ordered", "pairs", "promise", "removed", "resized"]
+__all__ = ["Move", "added", "ordered", "pairs", "promise", "removed", "resized", "too_short"]
 
 # Data first, then what fills the card, kernels, the host's overhead, low precision (TECHNIQUES.md).
 ORDER: Final = (
@@ -145,6 +145,13 @@ def ordered(
     return moves
 
 
+def too_short(step: float, steps: int) -> str | None:
+    """Return why a run of `steps` steps of `step` seconds cannot earn a compilation back."""
+    if step * steps >= _EARNED:
+        return None
+    return f"all {steps:,} steps take {step * steps:.0f} s: compiling cannot be earned back"
+
+
 def pairs(moves: Sequence[Move], hopeless: Iterable[str]) -> list[Move]:
     """Return the known pairs of these moves; `hopeless` are ids that do nothing here."""
     out = set(hopeless)
@@ -177,4 +184,7 @@ def promise(plan: Plan, baseline: Plan, *, known: Sequence[Technique] = techniqu
     )
 
 
+# Cold compile takes 11 s at least (PEERS.md, C1) and makes a step 1.45 times as fast at most
+# (TECHNIQUES.md): the seconds of a run that is no shorter by it.
+_EARNED: Final = 11 / (1 - 1 / 1.45)
 _ORDER: Final = 3e-6  # what fused kernels and other orders of sums were measured to do at most

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop.core.errors import HotloopError
 from hotloop.techniques.base import Host
 from hotloop.tuning.live import Live
-from hotloop.tuning.moves import Move, both, ordered, removed, resized
+from hotloop.tuning.moves import Move, both, ordered, removed, resized, too_short
 from hotloop.tuning.race import Entry
 from hotloop.tuning.recipetrial import assembled, command
 from hotloop.tuning.room import most_bytes, why_apart
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Recipe", "moves"]
 
-_SHORT: Final = 120.0  # seconds of a whole run in which a compilation cannot pay back
 _SIZES: Final = (2.0, 0.5, 4.0, 0.25)
 # What a trial does not do: it saves nothing.
 _NOT_IN_A_TRIAL: Final = {"async-checkpoint": "it saves in the background: a trial saves nothing"}
@@ -83,9 +82,7 @@ def moves(
 
     def why_not(technique: Any) -> str | None:
         if technique.id == "compile" and seconds_per_step is not None:
-            whole = seconds_per_step * recipe.parts.steps
-            if whole < _SHORT:
-                return f"the whole run takes {whole:.0f} s: compiling cannot be earned back"
+            return too_short(seconds_per_step, recipe.parts.steps)
         return _NOT_IN_A_TRIAL.get(technique.id)
 
     found = ordered(

@@ -15,7 +15,7 @@ from hotloop.observe import judge_again
 from hotloop.probe import child
 from hotloop.techniques.base import Host, Stage
 from hotloop.tuning.live import Live
-from hotloop.tuning.moves import ordered
+from hotloop.tuning.moves import ordered, too_short
 from hotloop.tuning.race import Entry
 from hotloop.tuning.room import most_bytes, why_apart
 from hotloop.tuning.scripttrial import command
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Script", "Seen", "edits", "moves"]
 
 _IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
-_SHORT: Final = 60.0  # seconds of a whole run in which a compilation cannot pay back
 _PADDING: Final = ("dynamic-padding",)  # a loader's technique that mends no waiting
 
 
@@ -151,9 +150,8 @@ def _why_not(technique: Technique, case: Case) -> str | None:
         return "the card computes, not the CPU"
     if technique.id == "compile":
         time, steps = case.step_time, case.planned_steps
-        if time is not None and steps is not None and time.median * steps < _SHORT:
-            whole = time.median * steps
-            return f"all {steps} steps take {whole:.0f} s: compiling cannot be earned back"
+        if time is not None and steps is not None:
+            return too_short(time.median, steps)
     return None
 
 

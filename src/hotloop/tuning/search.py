@@ -92,11 +92,6 @@ class Search:
         assert self._base is not None
         return self._base
 
-    @property
-    def noise(self) -> float:
-        """Return how far losses of two runs of the baseline were apart, relative."""
-        return self._noise
-
     def measure_baseline(self) -> None:
         """Run the baseline against itself: its own noise. Raises DataError when it cannot run."""
         began, plan = self._clock(), self._target.baseline
