@@ -5,6 +5,7 @@ import time
 import psutil
 import pytest
 
+from hotloop.probe.warden import is_tidier
 from hotloop.tuning.asleep import children_asleep, put_to_sleep, wake
 
 
@@ -58,3 +59,10 @@ def test_a_process_that_is_gone_is_passed_over(started):
     process.wait()
     assert put_to_sleep([process]) == []
     wake([process])
+
+
+def test_a_tidier_is_known_though_it_has_no_command_line_yet(monkeypatch):
+    lines = iter([[], [], ["python", "-c", "from multiprocessing.resource_tracker import main"]])
+    process = psutil.Process()
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda self: next(lines))
+    assert is_tidier(process)

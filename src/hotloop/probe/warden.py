@@ -26,7 +26,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["POLL", "SCRATCH", "TAIL", "TIDIERS", "kill", "main"]
+__all__ = ["POLL", "SCRATCH", "TAIL", "is_tidier", "kill", "main"]
 
 SCRATCH: Final = "{hotloop:scratch}"  # in an argument or variable: a folder that is removed after
 TAIL: Final = 16 * 1024  # bytes of stdout and of stderr that are kept
@@ -36,11 +36,12 @@ _DUTY: Final = 50  # looking takes at most a 50th of the time: the child is bein
 _SLOWEST: Final = 1.0  # seconds between two looks, whatever they cost
 _TIDY: Final = 1.0  # seconds for those that clean up by themselves
 _TOLD: Final = 100  # pids in a beat, so that it stays under 4096 bytes
+_NAMELESS: Final = 50  # looks at a process, 1 ms apart, until it has a command line
 _PATIENCE: Final = 10.0  # seconds until a process counts as one that cannot be killed
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _LINUX, _WINDOWS = sys.platform == "linux", sys.platform == "win32"
 # They notice the end of their clients and then remove semaphores and shared memory of those.
-TIDIERS = ("multiprocessing.resource_tracker", "torch_shm_manager")
+_TIDIERS = ("multiprocessing.resource_tracker", "torch_shm_manager")
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied)
 
 
@@ -202,7 +203,7 @@ class _Tree:
             elapsed = time.monotonic() - started
             if elapsed > _PATIENCE:
                 return [process.pid for process in living]
-            kill(p for p in living if elapsed > _TIDY or not _is_tidier(p))
+            kill(p for p in living if elapsed > _TIDY or not is_tidier(p))
             time.sleep(0.01)
         if not _WINDOWS:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -249,11 +250,16 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _is_tidier(process: psutil.Process) -> bool:
+def is_tidier(process: psutil.Process) -> bool:
+    """Return whether a process tidies up after others; wait until it has its command line."""
     try:
-        return any(name in " ".join(process.cmdline()) for name in TIDIERS)
+        for _ in range(_NAMELESS):
+            if words := " ".join(process.cmdline()):
+                return any(name in words for name in _TIDIERS)
+            time.sleep(0.001)  # Linux shows an empty one in the middle of its exec
     except _GONE:
-        return False
+        pass
+    return False
 
 
 def _bytes(process: psutil.Process, kind: str) -> int:

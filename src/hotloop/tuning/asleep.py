@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
-from hotloop.probe.warden import TIDIERS
+from hotloop.probe.warden import is_tidier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,9 +31,7 @@ def put_to_sleep(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     stopped = []
     for process in processes:
         with contextlib.suppress(*_GONE):
-            words = " ".join(process.cmdline())
-            asleep = process.status() == psutil.STATUS_STOPPED
-            if not asleep and not any(name in words for name in TIDIERS):
+            if process.status() != psutil.STATUS_STOPPED and not is_tidier(process):
                 process.suspend()
                 stopped.append(process)
     return stopped
