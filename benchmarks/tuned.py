@@ -6,13 +6,15 @@ Where a technique removes the cause, the script under the plan that was found th
 fixed.py, blocks of the same steps by turns: it must take at most 10 % longer. Of every other script
 tune must name the cause's file and line as an edit, or keep a plan that is proved; of a clean one
 it must keep nothing. Losses and first gradients agree in whatever is kept, or it is not kept.
-Scripts that pad need `--allow training`, and get it. Result: benchmarks/results/tuned-cpu.json.
+Scripts that pad need `--allow training`, and get it. Rows of other scripts stay in the result,
+benchmarks/results/tuned-cpu.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -106,6 +108,16 @@ def judged(example: Example, found: Tuned, twin: dict[str, Any] | None) -> tuple
     return right and harmless and wanted is None, f"{found.said}; cause named as an edit: {right}"
 
 
+def _keep(rows: Sequence[dict[str, Any]], budget: str) -> None:
+    """Write the rows beside those of other scripts that were made on the same machine."""
+    path = RESULTS / "tuned-cpu.json"
+    head = {"schema": 1, "hardware": detect("cpu").to_json(), "budget": budget}
+    known = json.loads(path.read_text()) if path.exists() else {}
+    same = {key: known.get(key) for key in head} == json.loads(json.dumps(head))
+    by_name = {row["name"]: row for row in (*(known["scripts"] if same else ()), *rows)}
+    write_json(path, {**head, "scripts": [by_name[name] for name in sorted(by_name)]})
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Tune the examples; 1 when one was not right."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -137,13 +149,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                     "tried": [[r.name, r.decision, r.why] for r in found.rows],
                 }
         seconds = time.monotonic() - began
-        rows.append({"name": example.name, "right": right, "said": said, "seconds": seconds, **row})
+        told = {"right": right, "said": said, "seconds": seconds, "load": os.getloadavg()[1]}
+        rows.append({"name": example.name, **told, **row})
         mark = "right" if right else "WRONG"
         print(f"{at + 1}/{len(chosen)} {example.name}: {mark}, {seconds:.0f} s: {said}", flush=True)
-        if options.names:
-            continue  # a part is no result to keep
-        result = {"schema": 1, "hardware": detect("cpu").to_json(), "budget": options.budget}
-        write_json(RESULTS / "tuned-cpu.json", {**result, "scripts": rows})
+        _keep(rows, options.budget)
     wrong = [row["name"] for row in rows if not row["right"]]
     print(f"{len(rows) - len(wrong)} of {len(rows)} right; wrong: {', '.join(wrong) or 'none'}")
     return int(bool(wrong))

@@ -4,7 +4,15 @@ import random
 import pytest
 
 from hotloop.core.plan import Plan
-from hotloop.core.trial import Comparison, Trial, compare, signed_rank_interval
+from hotloop.core.trial import (
+    PAIRS,
+    Comparison,
+    Scatter,
+    Trial,
+    compare,
+    signed_rank_interval,
+    student,
+)
 
 PLAN = Plan(micro_batch=1)
 
@@ -85,33 +93,71 @@ def test_a_plan_against_itself_is_seldom_called_anything_else():
     assert wrong <= 6  # 2 %
 
 
-def two_pairs(seed: int, middle: float, *, first: float = 1.0, second: float = 1.0) -> Trial:
-    """Return a trial of two processes that differ for good."""
-    times = [first * time for time in noisy(seed, middle)]
-    times += [second * time for time in noisy(seed + 5000, middle)]
-    return trial(times, pairs=(0, 10))
+def processes(seed: int, middle: float, *, pairs: int, apart: float = 0.025) -> Trial:
+    """Return a trial of processes that differ for good; `apart` is their standard deviation."""
+    draw = random.Random(seed)
+    times = []
+    for pair in range(pairs):
+        times += noisy(1000 * seed + pair, middle * math.exp(draw.gauss(0, apart)))
+    return trial(times, pairs=tuple(range(0, 10 * pairs, 10)))
 
 
-def test_a_tenth_is_found_in_little_noise_by_two_pairs_of_processes():
+def test_a_tenth_is_found_by_eight_pairs_of_processes_that_differ():
     found = 0
     for seed in range(100):
-        base, tried = two_pairs(seed, 1.0), two_pairs(seed + 1000, 1.1)
+        base, tried = processes(seed, 1.0, pairs=PAIRS), processes(seed + 500, 1.1, pairs=PAIRS)
         found += compare(tried, base).verdict == "SLOWER"
     assert found >= 95
 
 
+@pytest.mark.parametrize("pairs", [1, 2, 4, 8])
+@pytest.mark.parametrize("apart", [0.0, 0.025, 0.045])
+def test_processes_of_one_plan_that_differ_for_good_are_seldom_called_anything(pairs, apart):
+    wrong = 0
+    for seed in range(200):
+        base = processes(seed, 1.0, pairs=pairs, apart=apart)
+        tried = processes(seed + 500, 1.0, pairs=pairs, apart=apart)
+        wrong += compare(tried, base).verdict in ("FASTER", "SLOWER")
+    assert wrong <= 2  # 1 %
+
+
 def test_one_pair_of_processes_is_not_enough_for_a_tenth_and_it_says_so():
     found = compare(trial(noisy(1, 1.1)), trial(noisy(2, 1.0)))
-    assert (found.verdict, found.is_lonely) == ("UNKNOWN", True)
-    assert "a second is needed" in found.why
+    assert (found.verdict, found.is_open) == ("UNKNOWN", True)
+    assert "one pair of processes of one plan may lie so far apart" in found.why
+
+
+def test_one_pair_is_enough_for_what_no_two_processes_of_one_plan_are_apart():
+    assert compare(trial(noisy(1, 1.4)), trial(noisy(2, 1.0))).verdict == "SLOWER"
+
+
+def test_where_no_more_pairs_could_tell_it_none_are_asked_for():
+    equal, same = processes(3, 1.0, pairs=4, apart=0.0), processes(4, 1.0, pairs=4, apart=0.0)
+    assert not compare(equal, same).is_open
+    most = processes(3, 1.05, pairs=PAIRS)
+    assert not compare(most, processes(4, 1.0, pairs=PAIRS)).is_open
 
 
 def test_processes_that_disagree_cannot_be_told():
-    tried = two_pairs(1, 1.1, second=0.9)
-    found = compare(tried, two_pairs(2, 1.0))
+    times = [*noisy(1, 0.8), *noisy(2, 1.22)]
+    found = compare(trial(times, pairs=(0, 10)), processes(2, 1.0, pairs=2))
     assert found.verdict == "UNKNOWN"
-    both_faster = compare(two_pairs(1, 0.8, second=1.22), two_pairs(2, 1.0))
-    assert both_faster.verdict == "UNKNOWN"
+
+
+def test_a_machine_whose_processes_are_alike_lets_small_gains_be_told():
+    tried, base = processes(1, 0.95, pairs=4, apart=0.0), processes(2, 1.0, pairs=4, apart=0.0)
+    assert compare(tried, base).verdict == "UNKNOWN"
+    known = Scatter()
+    for seed in range(10):
+        alike = [processes(10 * seed + n, 1.0, pairs=4, apart=0.0) for n in (3, 4)]
+        known = known.seen(compare(*alike))
+    assert known.sd < Scatter().sd / 2
+    assert compare(tried, base, scatter=known).verdict == "FASTER"
+
+
+@pytest.mark.parametrize(("freedom", "table"), [(4, 4.604), (8, 3.355), (12, 3.055), (30, 2.750)])
+def test_students_factors_are_those_of_the_tables(freedom, table):
+    assert student(freedom, 0.01) == pytest.approx(table, rel=0.02)
 
 
 def test_the_interval_of_the_signed_ranks_is_that_of_the_tables():

@@ -195,8 +195,11 @@ def test_where_it_can_be_told_no_more_rounds_are_made():
     assert len(one.rounds) == 9
 
 
-@pytest.mark.parametrize(("step", "pairs"), [(0.11, 2), (0.2, 1), (0.1, 1)])
-def test_a_small_difference_is_looked_at_in_a_second_pair_of_processes(step, pairs):
+@pytest.mark.parametrize(
+    ("step", "pairs", "verdict"),
+    [(0.2, 1, "SLOWER"), (0.12, 2, "SLOWER"), (0.1, 1, "SAME"), (0.05, 1, "FASTER")],
+)
+def test_small_differences_are_looked_at_in_more_pairs_of_processes(step, pairs, verdict):
     log = []
     one, two = race(
         entries(lambda: Fake(0.1, log, "one"), lambda: Fake(step, log, "two")),
@@ -204,7 +207,16 @@ def test_a_small_difference_is_looked_at_in_a_second_pair_of_processes(step, pai
     )
     assert log.count(("two", 1)) == pairs, "processes that were started"
     assert len(two.rounds) == 8 * pairs
-    assert compare(two, one).verdict == ("SLOWER" if step > 0.1 else "SAME")
+    assert compare(two, one).verdict == verdict
+
+
+def test_a_search_asks_for_no_more_pairs_where_there_is_no_gain():
+    log = []
+    race(
+        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.107, log, "two")),
+        Pace(rounds=8, gain=0.97),
+    )
+    assert log.count(("two", 1)) == 1
 
 
 def test_nothing_is_begun_after_the_deadline():
@@ -217,17 +229,18 @@ def test_nothing_is_begun_after_the_deadline():
     assert len(one.rounds) == 3
 
 
-def test_where_it_cannot_be_told_more_rounds_are_made_up_to_a_limit():
+def test_where_it_cannot_be_told_more_pairs_are_started_up_to_a_limit():
     class Wild(Fake):
         def _made(self, steps, seconds):
-            return super()._made(steps, seconds * (0.5, 2.0, 0.7, 1.6)[self.made // steps % 4])
+            return super()._made(steps, seconds * (0.5, 2.5, 0.7, 2.2)[self.made // steps % 4])
 
     log = []
     one, two = race(
         entries(lambda: Wild(0.1, log, "one"), lambda: Fake(0.1, log, "two")),
-        Pace(rounds=8, most=20),
+        Pace(rounds=8, pairs=3),
     )
-    assert len(one.rounds) == len(two.rounds) == 20
+    assert len(one.rounds) == len(two.rounds) == 24
+    assert compare(two, one).verdict == "UNKNOWN"
 
 
 def test_apart_only_one_process_lives_at_a_time():

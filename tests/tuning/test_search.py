@@ -20,7 +20,7 @@ from hotloop.tuning.moves import Move, added
 from hotloop.tuning.race import Entry, Pace
 from hotloop.tuning.search import Search
 
-PACE = Pace(rounds=8, most=8)
+PACE = Pace(rounds=8, pairs=1)
 
 
 def searched(target, *ids, seconds=10_000.0, known=wrong.KNOWN, prove=True, moves=(), pace=PACE):
@@ -152,7 +152,8 @@ def test_losses_that_differ_between_two_runs_as_it_is_widen_what_is_allowed():
 def test_two_runs_as_it_is_that_differ_in_speed_widen_what_counts_as_faster():
     turns = itertools.chain([Spec(), Spec(), Spec(step=0.08)], itertools.repeat(Spec()))
     search = searched(Target({(): turns, ("a",): Spec(step=0.075)}), "a")
-    assert why(search, "a") == "no more than 30% apart (0.75-0.75)"
+    assert decided(search)["a"] == "cannot be told"
+    assert "processes of one plan may lie so far apart" in why(search, "a")
 
 
 def test_a_loss_that_is_none_as_it_is_can_be_compared_with_nothing():
@@ -276,7 +277,7 @@ def forks():
         yield running
 
 
-QUICK = Pace(rounds=8, most=24, block=0.02, start=30)  # more rounds where the machine is busy
+QUICK = Pace(rounds=8, pairs=3, block=0.02, start=30)  # more pairs where the machine is busy
 
 
 def planted(forks, folder: Path, *ids: str, rate: float) -> Search:
@@ -372,7 +373,7 @@ class Processes:
 def test_the_search_goes_on_after_trials_that_misbehave_and_no_process_survives():
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     known = [wrong.technique(id, wrong.idle) for id in (*BAD, "good")]
-    pace = Pace(rounds=8, most=24, block=0.02, start=2, step=0.01)
+    pace = Pace(rounds=8, pairs=3, block=0.02, start=2, step=0.01)
     search = Search(Processes(), seconds=60, pace=pace, known=known)
     search.measure_baseline()
     search.try_all([added(Use.of(each.id), known=known) for each in known])

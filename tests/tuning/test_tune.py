@@ -21,7 +21,7 @@ FAST = Spec(step=0.05)
 
 
 def tuned(folder: Path, of=None, *, seconds=600.0, uses=(FREEZE, CACHE), **more) -> Tuned:
-    wanted = Wanted(seconds=seconds, pace=Pace(rounds=8, most=8))
+    wanted = Wanted(seconds=seconds, pace=Pace(rounds=8, pairs=1))
     return tune(
         Target(of),
         folder,

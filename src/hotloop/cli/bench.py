@@ -128,7 +128,7 @@ def _pace(rounds: int) -> Pace:
     """Return so many rounds whatever they show: their number must not depend on it."""
     from hotloop.tuning.race import Pace
 
-    return Pace(rounds=rounds, most=rounds, start=600.0, hopeless=math.inf)
+    return Pace(rounds=rounds, pairs=1, start=600.0, hopeless=math.inf)
 
 
 def _command(options: argparse.Namespace) -> list[str]:

@@ -17,22 +17,53 @@ from hotloop.core.parity import Evidence
 from hotloop.core.plan import Plan
 
 __all__ = [
-    "CLEAR",
     "EDGE",
     "FEWEST",
+    "PAIRS",
     "Comparison",
+    "Scatter",
     "Trial",
     "Verdict",
     "compare",
     "signed_rank_interval",
+    "student",
 ]
 
 Verdict = Literal["FASTER", "SLOWER", "SAME", "UNKNOWN"]
 
 FEWEST = 8  # rounds: the fewest of which an interval with RISK can be given (2 of 256 sets)
 RISK = 0.01  # that the interval misses the true ratio
-CLEAR = 1.25  # times as long or as short: more than processes of one plan were ever seen apart
-EDGE = 0.03  # two processes of one plan can be so far apart for good (address layout, caches)
+PAIRS = 12  # pairs of processes: as many as are started where it cannot be told by fewer
+EDGE = 0.03  # a gain or loss that nobody would change a plan for
+_HOPE = 1.5  # standard errors
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """How far pairs of processes of one plan lie apart for as long as they live.
+
+    The same steps take one process 2 to 5 % longer than another, by the memory it got, and no
+    number of rounds tells that from a slower plan. The default is what 2 cores of an AMD EPYC
+    showed (docs/log.md), with the weight of so few readings that what a machine shows itself
+    soon counts for more.
+    """
+
+    squares: float = 4 * 0.05**2  # of the log ratio of two processes of one plan, summed
+    freedom: int = 4  # degrees of freedom
+
+    def seen(self, found: "Comparison") -> "Scatter":
+        """Return this with what the pairs of one comparison show."""
+        return self.more(found.centres, statistics.fmean(found.centres or (0.0,)))
+
+    def more(self, centres: Sequence[float], middle: float, lost: int = 1) -> "Scatter":
+        """Return this with centres of pairs around a middle, which costs `lost` of them."""
+        squares = self.squares + sum((centre - middle) ** 2 for centre in centres)
+        return Scatter(squares, self.freedom + max(0, len(centres) - lost))
+
+    @property
+    def sd(self) -> float:
+        """Return the standard deviation of the log ratio of a pair."""
+        return math.sqrt(self.squares / self.freedom)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +123,8 @@ class Comparison:
     ratio: float | None = None  # step time over that of the other; below 1 is faster
     interval: tuple[float, float] | None = None  # of the ratio, missed with RISK
     n: int = 0  # rounds that both made
-    is_lonely: bool = False  # it rests on one pair of processes: a second may tell otherwise
+    centres: tuple[float, ...] = ()  # of the log ratio, one of each pair of processes
+    is_open: bool = False  # more pairs of processes may tell it
 
     @property
     def factor(self) -> str:
@@ -105,13 +137,19 @@ class Comparison:
         return f"{1 / self.ratio:.2f}x ({1 / high:.2f}-{1 / low:.2f})"
 
 
-def compare(trial: Trial, other: Trial, *, edge: float = EDGE, risk: float = RISK) -> Comparison:
+def compare(
+    trial: Trial,
+    other: Trial,
+    *,
+    edge: float = EDGE,
+    risk: float = RISK,
+    scatter: Scatter = Scatter(),
+) -> Comparison:
     """Say whether `trial` is faster than `other`, and how sure that is.
 
     FASTER and SLOWER: the whole interval of the ratio lies beyond 1 -+ edge / 2, and the ratio
-    itself beyond 1 -+ edge. SAME: the whole interval lies within 1 -+ edge. All else is UNKNOWN.
-    Two processes of one plan can differ for as long as they live (on 2 busy cores by 6 %, the
-    standard deviation of 24 pairs): what is not CLEAR must be said by two pairs of processes.
+    itself beyond 1 -+ edge; and so does the interval that `scatter` of processes leaves. SAME: the
+    whole interval lies within 1 -+ edge. All else is UNKNOWN.
     """
     for each in (trial, other):
         if not each.is_ok:
@@ -126,23 +164,72 @@ def compare(trial: Trial, other: Trial, *, edge: float = EDGE, risk: float = RIS
         return Comparison(verdict="UNKNOWN", why=why, ratio=ratio, n=len(pairs))
     low, middle, high = _interval(pairs, risk)
     verdict, why = _verdict(low, middle, high, edge)
-    lonely = False
-    if verdict in ("FASTER", "SLOWER"):
-        groups = _by_process(trial, other, shared)
-        said = {_verdict(*_interval(group, risk), edge)[0] for group in groups}
-        lonely = len(trial.pairs) == 1 and 1 / CLEAR < middle < CLEAR
-        if lonely:
-            verdict, why = "UNKNOWN", f"{why}, by one pair of processes: a second is needed"
-        elif said - {verdict}:
-            verdict, why = "UNKNOWN", f"{why}, but not in each pair of processes"
+    among = _Among.of(_by_process(trial, other, shared), scatter)
+    if verdict in ("FASTER", "SLOWER") and among.least(risk) <= edge / 2:
+        made = "one pair" if len(among.centres) == 1 else f"{len(among.centres)} pairs"
+        why += f", but {made} of processes of one plan may lie so far apart"
+        verdict = "UNKNOWN"
     return Comparison(
         verdict=verdict,
         why=why,
         ratio=middle,
         interval=(low, high),
         n=len(pairs),
-        is_lonely=lonely,
+        centres=among.centres,
+        is_open=verdict == "UNKNOWN" and among.is_open(edge / 2, risk),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Among:
+    """What the pairs of processes say, each as one reading."""
+
+    centres: tuple[float, ...]  # of the log ratio
+    sd: float  # of such a centre
+    freedom: int
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[tuple[float, float]]], scatter: Scatter) -> "_Among":
+        """Judge the scatter by what was known and by these pairs."""
+        logs = [[math.log(mine / others) for mine, others in group] for group in groups]
+        centres = tuple(signed_rank_interval(each)[1] for each in logs)
+        noise = statistics.fmean(statistics.variance(each) / len(each) for each in logs)
+        known = Scatter(scatter.squares + scatter.freedom * noise, scatter.freedom)
+        found = known.more(centres, statistics.fmean(centres))
+        return cls(centres=centres, sd=found.sd, freedom=found.freedom)
+
+    @property
+    def _far(self) -> float:
+        return abs(statistics.fmean(self.centres))
+
+    def least(self, risk: float) -> float:
+        """Return how far from 0 the log ratio is at least, by the near end of its interval."""
+        return self._far - student(self.freedom, risk) * self.sd / math.sqrt(len(self.centres))
+
+    def is_open(self, edge: float, risk: float) -> bool:
+        """Whether it could be told by as many pairs as are started at most.
+
+        As if its middle lay 1.5 standard errors further out than was seen.
+        """
+        missing = PAIRS - len(self.centres)
+        far = self._far + _HOPE * self.sd / math.sqrt(len(self.centres))
+        half = student(self.freedom + missing, risk) * self.sd / math.sqrt(PAIRS)
+        return missing > 0 and far - half > edge
+
+
+def student(freedom: int, risk: float) -> float:
+    """Return how many standard errors an interval reaches to each side, missing with `risk`.
+
+    Student's t, within 4 % from 3 degrees of freedom on. Source: Abramowitz and Stegun, Handbook
+    of Mathematical Functions, 26.7.5.
+    """
+    z = statistics.NormalDist().inv_cdf(1 - risk / 2)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return z + math.fsum(term / freedom**power for power, term in enumerate(terms, 1))
 
 
 def _interval(pairs: Sequence[tuple[float, float]], risk: float) -> tuple[float, float, float]:
@@ -155,13 +242,14 @@ def _interval(pairs: Sequence[tuple[float, float]], risk: float) -> tuple[float,
 def _by_process(
     trial: Trial, other: Trial, shared: Sequence[int]
 ) -> list[list[tuple[float, float]]]:
-    """Return the rounds of each pair of processes that made enough of them."""
+    """Return the rounds of each pair of processes that made enough of them; else all as one."""
     ends = [*trial.pairs[1:], math.inf]
     groups = [
         [(trial.rounds[n], other.rounds[n]) for n in shared if first <= n < end]
         for first, end in zip(trial.pairs, ends, strict=True)
     ]
-    return [group for group in groups if len(group) >= FEWEST]
+    enough = [group for group in groups if len(group) >= FEWEST // 2]
+    return enough or [[(trial.rounds[n], other.rounds[n]) for n in shared]]
 
 
 def _verdict(low: float, middle: float, high: float, edge: float) -> tuple[Verdict, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from contextlib import ExitStack
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.parity import Evidence
-from hotloop.core.trial import FEWEST, Trial, compare
+from hotloop.core.trial import FEWEST, PAIRS, Scatter, Trial, compare
 from hotloop.tuning.live import Ended
 
 if TYPE_CHECKING:
@@ -33,10 +34,10 @@ LATE: Final = "too late"  # its second epoch
 class Pace:
     """How long a race takes."""
 
-    rounds: int = 10  # then as many again, and again, where it cannot be told yet
-    most: int = 30
-    confirm: bool = True  # small differences by a second pair of processes
-    gain: float = math.inf  # more rounds only where the ratio is below: 0.97 in a search
+    rounds: int = 10  # of each pair of processes
+    pairs: int = PAIRS  # of processes, at most: as many as it takes until it can be told
+    gain: float = math.inf  # more pairs only where the ratio is below: 0.97 in a search
+    scatter: Scatter = field(default_factory=Scatter)  # of such pairs
     block: float = 0.25  # seconds, at least
     start: float = 180.0  # seconds until the first step is over, at most
     step: float = 60.0  # seconds of one step, at most
@@ -88,26 +89,29 @@ def race(
     """
     trials: list[Trial] = []
     block: int | None = None
-    for _ in range(_AGAIN):
+    short = 0  # times that a script was over too soon
+    for pair in itertools.count(1):
         made, over = _once(entries, pace, block, clock, tell)
         trials = _joined(trials, made) if trials else made
         shared = set.intersection(*(set(trial.rounds) for trial in trials))
         if clock() > pace.deadline:
             break
-        if _is_lonely(trials) and pace.confirm:
-            continue
-        if over is None or len(shared) >= FEWEST:
-            break
-        block = over // (FEWEST + 1)  # one more than needed: the last block may be cut
-        if block < _SMALLEST or any(not (t.is_ok or t.outcome == OVER) for t in trials):
+        if over is not None and len(shared) < FEWEST:
+            short += 1
+            block = over // (FEWEST + 1)  # one more than needed: the last block may be cut
+            failed = any(not (t.is_ok or t.outcome == OVER) for t in trials)
+            if block < _SMALLEST or failed or short == _AGAIN:
+                break
+        elif pair - short >= pace.pairs or not _is_open(trials, pace):
             break
     return [_judged(trial) for trial in trials]
 
 
-def _is_lonely(trials: Sequence[Trial]) -> bool:
-    """Whether a verdict rests on one pair of processes."""
+def _is_open(trials: Sequence[Trial], pace: Pace) -> bool:
+    """Whether another pair of processes may tell more, and somebody wants to know it."""
     first, *others = map(_judged, trials)
-    return any(compare(other, first).is_lonely for other in others)
+    found = [compare(other, first, scatter=pace.scatter) for other in others]
+    return any(each.is_open and (each.ratio or 0.0) <= pace.gain for each in found)
 
 
 def race_apart(
@@ -121,7 +125,7 @@ def race_apart(
 
     Rounds of one number are minutes apart, so such a race can tell less.
     """
-    half = replace(pace, rounds=max(FEWEST // 2, math.ceil(pace.rounds / 2)), most=0)
+    half = replace(pace, rounds=max(FEWEST // 2, math.ceil(pace.rounds / 2)))
     trials: dict[int, Trial] = {}
     order = list(range(len(entries)))
     block: int | None = None  # the first one's, for all: the same steps
@@ -183,11 +187,9 @@ def _once(
         for lane in running if len(running) > 1 or len(entries) == 1 else []:
             _guarded(lane, _warm, pace, clock)
         steps = block or _steps(lanes, pace)
-        for round in range(max(pace.rounds, pace.most)):
+        for round in range(pace.rounds):
             running = [lane for lane in lanes if lane.is_running]
             if lanes[0] not in running or clock() > pace.deadline or _is_decided(lanes, pace):
-                break
-            if round and round % pace.rounds == 0 and _is_told(lanes, pace):
                 break
             for lane in running:  # strictly by turns: a block right after one's own is faster
                 _guarded(lane, _block, steps, round, pace)
@@ -273,18 +275,6 @@ def _is_decided(lanes: Sequence[_Lane], pace: Pace) -> bool:
             for at in lane.trial.rounds.keys() & first.trial.rounds.keys()
         )
         for lane in others
-    )
-
-
-def _is_told(lanes: Sequence[_Lane], pace: Pace) -> bool:
-    """Whether no comparison with the first can gain by more rounds of these processes."""
-    first, *others = lanes
-    found = [compare(lane.trial, first.trial) for lane in others if lane.is_running]
-    return all(
-        each.verdict != "UNKNOWN"
-        or each.is_lonely
-        or (each.ratio is not None and each.ratio > pace.gain)
-        for each in found
     )
 
 

@@ -6,6 +6,7 @@ against the baseline's. In the end the result runs against the baseline once mor
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from hotloop import techniques
 from hotloop.core.errors import DataError
 from hotloop.core.parity import Parity, agree, noise
-from hotloop.core.trial import EDGE, Comparison, Trial, compare
+from hotloop.core.trial import EDGE, PAIRS, Comparison, Trial, compare
 from hotloop.core.tuned import Decision, Row, pays_back
 from hotloop.training.asking import find
 from hotloop.tuning.moves import Move, pairs, promise
@@ -29,6 +30,7 @@ __all__ = ["Search", "Target"]
 
 _CLEAR: Final = 0.97  # a ratio below is worth a second look where it could not be told
 _FINAL_ROUNDS: Final = 16
+_SEARCHED: Final = 4  # pairs of processes of a move at most; of the proof as many as there are
 _NO_EFFECT: Final[dict[str, Decision]] = {
     "refused": "refused",
     "not needed here": "not needed here",
@@ -72,12 +74,12 @@ class Search:
         self._known = known
         self._target, self._tell, self._keep, self._clock = target, tell, keep, clock
         self._deadline = clock() + seconds
-        self._pace = replace(pace or Pace(), deadline=self._deadline, gain=_CLEAR)
+        self._pace = replace(pace or Pace(pairs=_SEARCHED), deadline=self._deadline, gain=_CLEAR)
         self.rows: list[Row] = []
         self.plan = target.baseline
         self.proof: Row | None = None
         self._base: Trial | None = None
-        self._noise, self._edge = 0.0, EDGE
+        self._noise = 0.0
         self._apart: str | None = None
         self._cost = 0.0  # seconds of a race of two
         self._hopeless: set[str] = set()
@@ -95,12 +97,12 @@ class Search:
     def measure_baseline(self) -> None:
         """Run the baseline against itself: its own noise. Raises DataError when it cannot run."""
         began, plan = self._clock(), self._target.baseline
-        (alone,) = race([self._entry(plan)], replace(self._pace, rounds=0, most=0), tell=self._tell)
+        (alone,) = race([self._entry(plan)], replace(self._pace, rounds=0), tell=self._tell)
         if alone.outcome not in ("ok", "over"):
             raise DataError(f"it cannot be tried as it is: {alone.outcome}, {alone.reason}")
         self._apart = self._target.room(alone)
         before = self._clock()
-        short = replace(self._pace, most=self._pace.rounds, confirm=False)
+        short = replace(self._pace, pairs=1)
         first, again = self._race(plan, plan, pace=short)
         self._cost = self._clock() - before
         if not first.is_ok or not again.is_ok:
@@ -110,8 +112,8 @@ class Search:
             noise(first.evidence, again.evidence), noise(alone.evidence, first.evidence)
         )
         found = compare(again, first)
-        if found.ratio is not None and (found.is_lonely or found.verdict != "UNKNOWN"):
-            self._edge = max(EDGE, 1.5 * abs(1 - found.ratio))
+        scatter = self._pace.scatter.more(found.centres, 0.0, lost=0)
+        self._pace = replace(self._pace, scatter=scatter)
         self._base = first
         same = "losses equal" if self._noise == 0 else f"losses differ by {self._noise:.1e}"
         why = f"two runs as it is: {found.why}; {same}"
@@ -175,7 +177,7 @@ class Search:
         if plan == baseline:
             return
         began = self._clock()
-        patient = replace(self._pace, rounds=_FINAL_ROUNDS, deadline=began + 10 * self._cost)
+        patient = replace(_patient(self._pace), gain=math.inf, deadline=began + 10 * self._cost)
         base, tried = self._race(baseline, plan, needs=self._kept, pace=patient)
         found, parity = self._judge(tried, base, plan)
         earned = pays_back(tried, base)
@@ -213,7 +215,7 @@ class Search:
         name = f"{move.name}, again" if again else move.name
         self._tell(name)
         began = self._clock()
-        pace = replace(self._pace, rounds=_FINAL_ROUNDS) if again else self._pace
+        pace = _patient(self._pace) if again else self._pace
         base, tried = self._race(self.plan, plan, needs=(*move.ids, *self._kept), pace=pace)
         seconds = self._clock() - began
         self._cost = (self._cost + seconds) / 2
@@ -247,14 +249,16 @@ class Search:
         )
 
     def _judge(self, tried: Trial, base: Trial, plan: Plan) -> tuple[Comparison, Parity]:
-        edge = self._edge if self._apart is None else 2 * self._edge
+        edge = EDGE if self._apart is None else 2 * EDGE
         wanted = promise(plan, self._target.baseline, known=self._known)
         parity = agree(self.base.evidence, tried.evidence, wanted, noise=self._noise)
         step = promise(plan, base.plan, known=self._known)
         if wanted.is_training and not step.is_training and parity.kept:
             # Only what it learns can be held against the baseline; this step promises more.
             parity = agree(base.evidence, tried.evidence, step, noise=self._noise)
-        return compare(tried, base, edge=edge), parity
+        found = compare(tried, base, edge=edge, scatter=self._pace.scatter)
+        self._pace = replace(self._pace, scatter=self._pace.scatter.seen(found))
+        return found, parity
 
     def _too_late(self, earned: int | None) -> str | None:
         """Return why a gain is none: what it costs once is not earned back in the whole run."""
@@ -293,6 +297,10 @@ class Search:
         self._keep(row)
 
 
+def _patient(pace: Pace) -> Pace:
+    return replace(pace, rounds=_FINAL_ROUNDS, pairs=PAIRS)
+
+
 def _named(plan: Plan) -> str:
     return " + ".join(str(use) for use in plan.techniques)
 
@@ -308,5 +316,8 @@ def _decision(found: Comparison, parity: Parity, pace: Pace) -> tuple[Decision, 
     if found.verdict == "UNKNOWN":
         if found.n >= pace.look and found.interval is None and (found.ratio or 0) > pace.hopeless:
             return "dropped", f"{found.ratio:.1f} times as long in the first {found.n} rounds"
+        if found.interval is not None and found.interval[0] > 1:
+            low, high = found.interval
+            return "dropped", f"no gain: {found.ratio:.2f} times as long ({low:.2f}-{high:.2f})"
         return "cannot be told", found.why
     return "dropped", found.why
