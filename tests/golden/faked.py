@@ -18,7 +18,7 @@ class Spec:
     """How a trial of some techniques does."""
 
     step: float = 0.1  # seconds
-    jitter: float = 0.0  # of the step, by turns more and less
+    jitter: float = 0.0  # of the step, by turns so many times more and less
     losses: list = field(default_factory=lambda: LOSSES)
     late: float = 1.0
     effects: dict = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Fake:
             raise self.spec.ends
         self.blocks += 1
         sign = 1 if self.blocks % 4 < 2 else -1
-        return self._made(steps, steps * self.spec.step * (1 + sign * self.spec.jitter))
+        return self._made(steps, steps * self.spec.step * (1 + self.spec.jitter) ** sign)
 
     def _made(self, steps, seconds):
         self.target.now += seconds
