@@ -26,7 +26,8 @@ def test_the_result_comes_first_then_every_trial_and_what_to_type():
     )
     text = "\n".join(lines)
     assert "fused-adamw: kept  2.00x (1.67-2.50)" in text
-    assert "50 ms a step (n 8 blocks), 2.00 s to start, 9 B, pays back after 40 steps" in text
+    assert "50 ms a step (n 8 blocks), 9 B, pays back after 40 steps" in text
+    assert "start: 2.00 s, 14.0 s under the plan (imports)\na save: 500 ms\n" in text
     assert "refused: tf32\n   no card" in text
     assert "H2 (20% of the time): it waits\n   train.py:7\n   read it less often" in text
     assert "use it: hotloop run --plan .hotloop/tune-x train.py --size 2" in text

@@ -9,7 +9,7 @@ from hotloop.core.measurement import Measurement
 from hotloop.core.parity import Parity
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Comparison, Trial
-from hotloop.core.tuned import SCHEMA, Edit, Row, Tuned, pays_back
+from hotloop.core.tuned import SCHEMA, Cost, Edit, Row, Tuned, pays_back
 
 BASE = Plan(micro_batch=1)
 FAST = BASE.plus("fused-adamw").plus("threads", count=2)
@@ -36,6 +36,8 @@ FOUND = Tuned(
     proof=PROOF,
     edits=(Edit(rule="H2", claim="it waits", share=0.2, places=(Place(file="train.py", line=7),),
                 remedy="read it less often"),),
+    costs=(Cost(what="start", before=2.0, after=14.0, note="imports"),
+           Cost(what="a save", before=0.5)),
     seconds=61.0,
     notes=("the doctor saw nothing",),
 )  # fmt: skip
@@ -43,7 +45,8 @@ FOUND = Tuned(
 
 def test_a_row_has_what_its_trial_measured():
     assert TRIED.step_time == Measurement(unit="s", readings=(0.05,) * 8)
-    assert (TRIED.plan, TRIED.steps, TRIED.peak_bytes, TRIED.once) == (FAST, 80, 9, 2.0)
+    assert (TRIED.plan, TRIED.steps, TRIED.peak_bytes) == (FAST, 80, 9)
+    assert TRIED.started + TRIED.warm_up == 2.0
 
 
 def test_it_is_read_back_from_json_as_it_was():

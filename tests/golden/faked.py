@@ -89,6 +89,9 @@ class Target:
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
 
+    def alone(self):
+        return self.entry(self.baseline, epochs=0, needs=())
+
     @property
     def total(self):
         return None

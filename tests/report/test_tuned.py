@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 from tests.core.test_tuned import BASE, FOUND, TRIED
@@ -17,6 +18,9 @@ def test_a_page_has_the_result_every_trial_the_edits_and_the_machine():
     for said in ("as it is", "fused-adamw", "refused", "no card", "40 steps", "2.13.0"):
         assert said in text
     assert "train.py:7" in text
+    assert re.search(
+        ">start</th><td [^>]*>2.00 s</td><td [^>]*>14.0 s</td><td [^>]*>imports<", text
+    )
     assert "read it less often" in text
     assert "the doctor saw nothing" in text
     assert sound.names.count("svg") == 2, "the trial and its proof"

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import pytest
 
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Trial
 from hotloop.request import fresh_request
 from hotloop.tuning.live import Ended
+from hotloop.tuning.race import Pace, race
 from hotloop.tuning.recipetarget import Recipe, moves
 from hotloop.tuning.recipetrial import assembled, record_of
 
@@ -80,3 +83,14 @@ def test_a_trial_of_a_recipe_that_cannot_be_built_ends_with_its_reason(tiny):
     entry = good.entry(Plan(micro_batch=5), epochs=0, needs=())
     with entry.start() as live, pytest.raises(Ended, match="steps of 5 samples"):
         live.first(seconds=60)
+
+
+def test_the_first_trial_of_a_recipe_times_a_validation_and_a_save_of_which_nothing_stays(
+    target, tmp_path
+):
+    (alone,) = race([replace(target, aside=tmp_path).alone()], Pace(rounds=0))
+    assert alone.is_ok
+    assert alone.aside.keys() == {"validation", "save"}
+    assert all(seconds > 0 for seconds in alone.aside.values())
+    assert alone.compiled == 0.0
+    assert list(tmp_path.iterdir()) == []

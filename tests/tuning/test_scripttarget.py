@@ -4,6 +4,7 @@ from pathlib import Path
 import psutil
 import pytest
 from benchmarks.diagnosed import RECORDED, recorded
+from tests.golden.slow_run import CASE
 
 from hotloop.core.finding import Place
 from hotloop.core.hardware import Hardware
@@ -11,7 +12,7 @@ from hotloop.core.plan import Plan
 from hotloop.core.trial import Trial
 from hotloop.diagnose import diagnose
 from hotloop.tuning.live import Ended
-from hotloop.tuning.scripttarget import Script, Seen, edits, moves
+from hotloop.tuning.scripttarget import Script, Seen, costs, edits, moves
 
 BASE = Plan(micro_batch=1)
 CPU = Hardware(device="cpu", name="a CPU", cores=4.0, cpu_features=frozenset({"avx2"}))
@@ -142,3 +143,13 @@ def test_a_script_that_the_doctor_cannot_see_is_said_to_be_so(tmp_path):
     said = target.look(tmp_path / "doctor", seconds=1)
     assert said.startswith("the doctor saw nothing: exit code 2: ")
     assert "there is no script 'nowhere.py'" in said
+
+
+def test_what_saving_and_evaluating_cost_is_said_where_the_doctor_saw_it():
+    seen = Seen(case=CASE, diagnosis=diagnose(CASE))
+    saves, evaluations = CASE.saves, CASE.evaluations
+    save, evaluation = costs(seen)
+    assert (save.what, evaluation.what) == ("a save", "an evaluation")
+    assert save.before == pytest.approx(sum(each.seconds for each in saves) / len(saves))
+    assert evaluation.note.startswith(f"{len(evaluations)} in {CASE.steps.count} steps, ")
+    assert save.after is None

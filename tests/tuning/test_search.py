@@ -267,6 +267,9 @@ class Scripted:
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
 
+    def alone(self):
+        return self.entry(self.baseline, epochs=0, needs=())
+
     def room(self, trial: Trial) -> None:
         return None
 
@@ -365,6 +368,9 @@ class Processes:
             )
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+
+    def alone(self):
+        return self.entry(self.baseline, epochs=0, needs=())
 
     def room(self, trial):
         return None

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,16 @@ def test_the_journal_has_each_row_as_it_was_made_and_the_proof(folder):
     assert [row["name"] for row in journal(folder)] == names
     assert journal(folder)[-1]["decision"] == "proved"
     assert found.rows[-1].decision == "dropped"
+
+
+def test_what_is_paid_once_has_rows_of_its_own_also_under_the_plan_that_was_proved(folder):
+    slow_start = replace(FAST, first=9.0)
+    found = tuned(folder, {("gc-freeze",): slow_start, ("gc-freeze", "vectorised-reads"): FAST})
+    start, warm = found.costs
+    assert (start.what, start.before, start.after) == ("start", 1.0, 9.0)
+    assert (warm.what, warm.before, warm.after) == ("warm-up", pytest.approx(0), pytest.approx(0))
+    slower = {("gc-freeze",): Spec(step=0.2), ("vectorised-reads",): Spec(step=0.2)}
+    assert tuned(folder.with_name("other"), slower).costs[0].after is None
 
 
 def journal(folder: Path) -> list[dict]:

@@ -85,6 +85,12 @@ def show(found: Tuned, out: Console, *, folder: Path, run: str) -> None:
     for (decision, why), names in untried(rows).items():
         out.print(Text(f"{decision}: {visible(', '.join(names))}"))
         out.print(Padding(Text(visible(why)), (0, 0, 0, 3), expand=False))
+    if found.costs:
+        out.print(Text("\nwhat is paid besides the steps", style="bold"))
+        for cost in found.costs:
+            then = "" if cost.after is None else f", {moment(cost.after)} under the plan"
+            note = f" ({cost.note})" if cost.note else ""
+            out.print(Text(visible(f"{cost.what}: {moment(cost.before)}{then}{note}")))
     if found.edits:
         out.print(Text("\nwhat only an edit can mend", style="bold"))
         for edit in found.edits:
@@ -104,8 +110,6 @@ def _figures(row: Row, out: Console) -> None:
     figures = []
     if row.step_time is not None:
         figures.append(f"{moment(row.step_time.median)} a step (n {row.step_time.n} blocks)")
-    if row.once is not None:
-        figures.append(f"{duration(row.once)} to start")
     if row.peak_bytes is not None:
         figures.append(bytes_(row.peak_bytes))
     if row.pays_back and row.decision in ("kept", "proved"):

@@ -73,8 +73,8 @@ def run_recipe(args: Sequence[str]) -> int:
     from hotloop.tuning.recipetrial import record_of
     from hotloop.tuning.tune import Wanted, tune
 
-    target = Recipe(request=record_of(request), parts=parts)
     folder = place_named(f"tune-{request.recipe.name}", options.out)
+    target = Recipe(request=record_of(request), parts=parts, aside=folder)
     wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)
     progress = Progress(seconds, quiet=options.quiet)
     name = _typed(request.recipe.name, options.config, assignments)

@@ -79,6 +79,8 @@ class Trial:
     started: float | None = None  # seconds until the first step was over: import, model, compile
     warmed: float | None = None  # seconds of the steps after it that are not timed
     warm_steps: int = 0
+    compiled: float | None = None  # seconds of compiling, where they are told apart; in `started`
+    aside: Mapping[str, float] = field(default_factory=dict)  # what was timed besides steps: s
     peak_bytes: int | None = None  # of memory
     peak_of: str = "processes"  # whose: the processes' resident memory, or the card's
     effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # technique: (word, how)
@@ -96,11 +98,17 @@ class Trial:
         return Measurement(unit="s", readings=readings) if readings else None
 
     @property
+    def warm_up(self) -> float | None:
+        """Return the seconds of the first steps above their share: first epoch, allocations."""
+        if self.warmed is None or self.step_time is None:
+            return None
+        return max(0.0, self.warmed - self.warm_steps * self.step_time.median)
+
+    @property
     def once(self) -> float | None:
         """Return the seconds that are paid once: all before the timed steps but their share."""
-        if self.started is None or self.warmed is None or self.step_time is None:
-            return None
-        return max(0.0, self.started + self.warmed - self.warm_steps * self.step_time.median)
+        warm_up = self.warm_up
+        return None if self.started is None or warm_up is None else self.started + warm_up
 
     def joined(self, other: "Trial", first: int) -> "Trial":
         """Return this trial with the rounds of another process of its plan, from `first` on."""

@@ -13,7 +13,7 @@ from hotloop.core.parity import Parity
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Comparison, Trial
 
-__all__ = ["SCHEMA", "Decision", "Edit", "Row", "Tuned", "pays_back", "untried"]
+__all__ = ["SCHEMA", "Cost", "Decision", "Edit", "Row", "Tuned", "pays_back", "untried"]
 
 SCHEMA = 1  # of trials.json; history: 1 (2026-11) first
 Decision = Literal[
@@ -40,7 +40,9 @@ class Row:
     comparison: Comparison | None = None  # with the best plan until then; of proofs the baseline
     parity: Parity | None = None  # with the baseline
     step_time: Measurement | None = None  # seconds
-    once: float | None = None  # seconds that are paid once: start, compiling, first epoch
+    started: float | None = None  # seconds until the first step is over: import, model, compiling
+    warm_up: float | None = None  # seconds of the first steps above their share: the first epoch
+    compiled: float | None = None  # seconds of `started`, where they are told apart
     steps: int = 0  # timed
     peak_bytes: int | None = None
     pays_back: int | None = None  # steps after which what is paid once is earned
@@ -55,11 +57,23 @@ class Row:
             why=why,
             plan=trial.plan,
             step_time=trial.step_time,
-            once=trial.once,
+            started=trial.started,
+            warm_up=trial.warm_up,
+            compiled=trial.compiled,
             steps=trial.steps,
             peak_bytes=trial.peak_bytes,
             **more,  # type: ignore[arg-type]
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a run pays besides its steps."""
+
+    what: str
+    before: float  # seconds, as it was
+    after: float | None = None  # seconds under the plan; None where it was not measured again
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +98,7 @@ class Tuned:
     rows: tuple[Row, ...]
     proof: Row | None = None  # the result against the baseline, measured last
     edits: tuple[Edit, ...] = ()
+    costs: tuple[Cost, ...] = ()
     seconds: float = 0.0
     stopped: str | None = None  # why it ended before all was tried
     notes: tuple[str, ...] = ()

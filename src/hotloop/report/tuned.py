@@ -16,7 +16,7 @@ from hotloop.report.sections import facts, section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.tuned import Edit, Row, Tuned
+    from hotloop.core.tuned import Cost, Edit, Row, Tuned
 
 __all__ = ["page"]
 
@@ -41,6 +41,7 @@ def page(found: Tuned) -> str:
         "main",
         section("What was tried", _trials([row for row in rows if row.plan is not None])),
         section("What was not", _untried(rows)),
+        section("What is paid besides the steps", _costs(found.costs)),
         section("What only an edit can mend", _edits(found.edits)),
     )
     return document(f"{name}: what hotloop tune found", header, main)
@@ -71,14 +72,13 @@ def _trials(rows: Sequence[Row]) -> Html:
             row.decision,
             _interval(row, widest),
             "" if row.step_time is None else moment(row.step_time.median),
-            "" if row.once is None else duration(row.once),
             "" if row.peak_bytes is None else bytes_(row.peak_bytes),
             "" if not row.pays_back else f"{row.pays_back:,} steps",
             row.why,
         )
         for row in rows
     ]
-    titles = ("what", "decision", "times as fast", "a step", "once", "memory", "pays back", "why")
+    titles = ("what", "decision", "times as fast", "a step", "memory", "pays back", "why")
     caption = (
         "How many times as fast as the best plan until then (the last row: as it was at first), "
         "with an interval of 99 %, of these two processes. Same steps, by turns."
@@ -126,6 +126,22 @@ def _interval(row: Row, widest: float) -> object:
         role="img",
     )
     return join([found.factor, drawn])
+
+
+def _costs(costs: Sequence[Cost]) -> Html:
+    if not costs:
+        return missing("Nothing was measured.")
+    lines: list[Sequence[object]] = [
+        (
+            cost.what,
+            moment(cost.before),
+            "" if cost.after is None else moment(cost.after),
+            cost.note,
+        )
+        for cost in costs
+    ]
+    titles = ("what", "as it was", "under the plan", "note")
+    return tag("div", table(titles, lines, caption="", kind="list"), class_="panel")
 
 
 def _edits(edits: Sequence[Edit]) -> Html:

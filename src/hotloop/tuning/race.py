@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -288,6 +289,13 @@ def _note(lane: _Lane, report: Report) -> None:
         lane.trial = replace(lane.trial, evidence=Evidence(**news))
     effects = {id: (word, how) for id, (word, how) in (said.get("effects") or {}).items()}
     lane.trial = replace(lane.trial, effects=effects)
+    if "compile" in said:
+        lane.trial = replace(lane.trial, compiled=float(said["compile"]))
+    if (aside := said.get("aside")) is not None:
+        validation = statistics.median(aside["validation"])
+        times = {"validation": validation, "save": aside["save"]}
+        known = {what: seconds for what, seconds in times.items() if seconds is not None}
+        lane.trial = replace(lane.trial, aside=known)
     if (peak := said.get("peak")) is not None:
         lane.trial = replace(lane.trial, peak_bytes=int(peak), peak_of="card")
 

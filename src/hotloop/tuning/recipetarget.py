@@ -15,6 +15,7 @@ from hotloop.tuning.room import most_bytes, why_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from hotloop.assemble import Assembly
     from hotloop.core.hardware import Hardware
@@ -34,6 +35,7 @@ class Recipe:
 
     request: Mapping[str, Any]  # recipetrial.record_of
     parts: Assembly
+    aside: Path | None = None  # a folder in which a save is timed, once
 
     @property
     def baseline(self) -> Plan:
@@ -53,13 +55,18 @@ class Recipe:
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
 
-        def start() -> Live:
-            return Live(
-                lambda channel: command(channel, plan, self.request),
-                memory=most_bytes(self.hardware),
-            )
+        return Entry(plan=plan, start=lambda: self._start(plan), epochs=epochs, needs=tuple(needs))
 
-        return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+    def alone(self) -> Entry:
+        """Return how to start the baseline's first trial, in which a validation and a save are."""
+        plan = self.baseline
+        return Entry(plan=plan, start=lambda: self._start(plan, self.aside))
+
+    def _start(self, plan: Plan, aside: Path | None = None) -> Live:
+        return Live(
+            lambda channel: command(channel, plan, self.request, aside=aside),
+            memory=most_bytes(self.hardware),
+        )
 
     def room(self, trial: Trial) -> str | None:
         """Return why two trials do not fit into memory together, or None."""

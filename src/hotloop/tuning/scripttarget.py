@@ -10,7 +10,7 @@ from hotloop.core.env import inherited
 from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.rundir import RunDir
-from hotloop.core.tuned import Edit
+from hotloop.core.tuned import Cost, Edit
 from hotloop.observe import judge_again
 from hotloop.probe import child
 from hotloop.techniques.base import Host, Stage
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hotloop.techniques.base import Technique
     from hotloop.tuning.moves import Move
 
-__all__ = ["Script", "Seen", "edits", "moves"]
+__all__ = ["Script", "Seen", "costs", "edits", "moves"]
 
 _IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
 _PADDING: Final = ("dynamic-padding",)  # a loader's technique that mends no waiting
@@ -68,6 +68,10 @@ class Script:
             )
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+
+    def alone(self) -> Entry:
+        """Return how to start the baseline's first trial."""
+        return self.entry(self.baseline, epochs=0, needs=())
 
     def room(self, trial: Trial) -> str | None:
         """Return why two trials do not fit into memory together, or None."""
@@ -153,6 +157,18 @@ def _why_not(technique: Technique, case: Case) -> str | None:
         if time is not None and steps is not None:
             return too_short(time.median, steps)
     return None
+
+
+def costs(seen: Seen) -> list[Cost]:
+    """Return what the doctor saw the script pay for saving and evaluating."""
+    case, found = seen.case, list[Cost]()
+    for what, events in (("a save", case.saves), ("an evaluation", case.evaluations)):
+        if events:
+            seconds = sum(event.seconds for event in events)
+            share = f"{case.part(seconds):.1%} of the time"
+            note = f"{len(events)} in {case.steps.count} steps, {share}"
+            found.append(Cost(what=what, before=seconds / len(events), note=note))
+    return found
 
 
 def edits(seen: Seen, plan: Plan) -> list[Edit]:

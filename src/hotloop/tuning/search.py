@@ -21,7 +21,7 @@ from hotloop.tuning.moves import Move, pairs, promise
 from hotloop.tuning.race import LATE, Entry, Pace, begin, race, race_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.plan import Plan
     from hotloop.techniques.base import Technique
@@ -53,6 +53,9 @@ class Target(Protocol):
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
 
+    def alone(self) -> Entry:
+        """Return how to start the baseline's first trial, which may time more than its steps."""
+
     def room(self, trial: Trial) -> str | None:
         """Return why two trials do not fit into memory together, or None."""
 
@@ -78,6 +81,7 @@ class Search:
         self.rows: list[Row] = []
         self.plan = target.baseline
         self.proof: Row | None = None
+        self.aside: Mapping[str, float] = {}  # what was timed besides the baseline's steps: seconds
         self._base: Trial | None = None
         self._noise = 0.0
         self._apart: str | None = None
@@ -97,10 +101,10 @@ class Search:
     def measure_baseline(self) -> None:
         """Run the baseline against itself: its own noise. Raises DataError when it cannot run."""
         began, plan = self._clock(), self._target.baseline
-        (alone,) = race([self._entry(plan)], replace(self._pace, rounds=0), tell=self._tell)
+        (alone,) = race([self._target.alone()], replace(self._pace, rounds=0), tell=self._tell)
         if alone.outcome not in ("ok", "over"):
             raise DataError(f"it cannot be tried as it is: {alone.outcome}, {alone.reason}")
-        self._apart = self._target.room(alone)
+        self._apart, self.aside = self._target.room(alone), alone.aside
         before = self._clock()
         short = replace(self._pace, pairs=1)
         first, again = self._race(plan, plan, pace=short)

@@ -11,10 +11,10 @@ from hotloop import __version__
 from hotloop.core import codec
 from hotloop.core.errors import HotloopError
 from hotloop.core.rundir import RunDir
-from hotloop.core.tuned import Tuned
+from hotloop.core.tuned import Cost, Tuned
 from hotloop.core.units import duration
 from hotloop.probe.identity import identity
-from hotloop.tuning.scripttarget import Script, Seen, edits, moves
+from hotloop.tuning.scripttarget import Script, Seen, costs, edits, moves
 from hotloop.tuning.search import Search
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def tune(
         rows=tuple(search.rows),
         proof=search.proof,
         edits=() if work.seen is None else tuple(edits(work.seen, search.plan)),
+        costs=tuple(_costs(search, work.seen)),
         seconds=time.perf_counter() - began,
         stopped=stopped or _unfinished(search.rows),
         notes=() if work.unseen is None else (work.unseen,),
@@ -139,6 +140,29 @@ class _Work:
             self.seen = found
         allow = self._wanted.allow_training
         return moves(target.hardware, self.seen, allow_training=allow)
+
+
+def _costs(search: Search, seen: Seen | None) -> list[Cost]:
+    """Return what is paid besides the steps, as it was and under the plan that was proved."""
+    if not search.rows:
+        return []
+    before, after = search.rows[0], search.proof
+    if after is not None and after.decision != "proved":
+        after = None
+    found = [
+        Cost(what=what, before=seconds, after=getattr(after, name, None), note=note)
+        for what, name, note in (
+            ("start", "started", "until the first step is over: imports, model, compiling"),
+            ("compiling", "compiled", "a part of the start"),
+            ("warm-up", "warm_up", "of the first steps, above their share: first epoch"),
+        )
+        if (seconds := getattr(before, name)) is not None
+    ]
+    notes = {"validation": "one micro batch", "save": "until the loop goes on"}
+    found += [
+        Cost(what=what, before=seconds, note=notes[what]) for what, seconds in search.aside.items()
+    ]
+    return [*found, *(costs(seen) if seen is not None else ())]
 
 
 def _unfinished(rows: Sequence[Row]) -> str | None:
