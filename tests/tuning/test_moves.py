@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from tests.golden import wrong
 
@@ -15,9 +17,11 @@ from hotloop.tuning.moves import (
     promise,
     removed,
     resized,
+    varied,
 )
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
+CARD = replace(CPU, device="cuda", name="a card", capability=(8, 9))
 BASE = Plan(micro_batch=8, accumulation=2)
 
 
@@ -40,6 +44,22 @@ def test_a_technique_is_added_once():
 def test_what_a_technique_excludes_gives_way_to_it():
     plan = added(Use.of("autocast-fp16")).change(BASE.plus("autocast-bf16"))
     assert plan == BASE.plus("autocast-fp16")
+
+
+def test_another_choice_is_tried_of_what_the_plan_has_by_then():
+    ahead = varied("loader-workers", ahead=4)
+    assert ahead.change(BASE) is None
+    plan = BASE.plus("loader-workers", count=2)
+    assert ahead.change(plan) == BASE.plus("loader-workers", count=2, ahead=4)
+    assert ahead.change(ahead.change(plan)) is None
+    assert ahead.change(BASE.plus("loader-workers", count=0)) is None
+
+
+def test_how_far_ahead_loader_processes_are_and_pinning_follow_their_number():
+    on_cpu = [move.name for move in ordered(CPU, Host.SCRIPT) if "loader-workers" in move.name]
+    assert on_cpu == ["loader-workers", "loader-workers with ahead=4"]
+    on_card = [move.name for move in ordered(CARD, Host.SCRIPT) if "loader-workers" in move.name]
+    assert on_card == [*on_cpu, "loader-workers with pin=off"]
 
 
 def test_a_technique_is_left_out_where_it_is():

@@ -42,6 +42,7 @@ def test_counts_are_those_that_this_machine_has_cores_for():
     ]  # fmt: skip
     assert [name for name in names if name.startswith("loader-workers")] == [
         "loader-workers(count=1)", "loader-workers(count=2)", "loader-workers(count=4)",
+        "loader-workers with ahead=4",
     ]  # fmt: skip
     one = replace(CPU, cores=0.5)
     assert [m.name for m in moves(one, None) if m.ids == ("threads",)] == ["threads(count=1)"]

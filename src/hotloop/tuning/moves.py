@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan, Use, Value
     from hotloop.techniques.base import Technique
 
-__all__ = ["Move", "added", "ordered", "pairs", "promise", "removed", "resized", "too_short"]
+__all__ = [
+    "Move",
+    "added",
+    "ordered",
+    "pairs",
+    "promise",
+    "removed",
+    "resized",
+    "too_short",
+    "varied",
+]
 
 # Data first, then what fills the card, kernels, the host's overhead, low precision (TECHNIQUES.md).
 ORDER: Final = (
@@ -51,6 +61,12 @@ PAIRS: Final = (
 )
 
 
+# Further choices of what was kept, one after the other.
+_FURTHER: Final[Mapping[str, Sequence[Mapping[str, Value]]]] = {
+    "loader-workers": ({"ahead": 4}, {"pin": "off"}),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
     """A change of a plan. `change` returns None where the plan is so already."""
@@ -75,6 +91,19 @@ def added(
         return plan.plus(use.id, **dict(use.choice))
 
     return Move(name=str(use), change=change, ids=(use.id,), why_not=why_not)
+
+
+def varied(id: str, **choice: Value) -> Move:
+    """Return the move to another choice of a technique, where the plan has it by then."""
+    words = ", ".join(f"{name}={value}" for name, value in choice.items())
+
+    def change(plan: Plan) -> Plan | None:
+        asked = plan.choice(id)
+        if asked is None or asked.get("count") == 0 or {**asked, **choice} == dict(asked):
+            return None
+        return plan.plus(id, **{**asked, **choice})
+
+    return Move(name=f"{id} with {words}", change=change, ids=(id,))
 
 
 def removed(id: str) -> Move:
@@ -142,7 +171,13 @@ def ordered(
             use = Use.of(id, **choice)
             plan = Plan(micro_batch=1, techniques=(use,))
             moves.append(added(use, why_not=reason or technique.blocked(hardware, plan)))
+        if reason is None:
+            moves += [varied(id, **more) for more in _FURTHER.get(id, ()) if _fits(more, hardware)]
     return moves
+
+
+def _fits(choice: Mapping[str, Value], hardware: Hardware) -> bool:
+    return "pin" not in choice or hardware.device == "cuda"
 
 
 def too_short(step: float, steps: int) -> str | None:

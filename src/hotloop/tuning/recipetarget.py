@@ -99,7 +99,8 @@ def moves(
         allow_training=allow_training,
         why_not=why_not,
     )
-    found = [move for move in found if move.change(plan) is not None]
+    has = {use.id for use in plan.techniques}
+    found = [move for move in found if move.change(plan) is not None or not has & {*move.ids}]
     return [*_sizes(recipe), *found, *(removed(use.id) for use in plan.techniques)]
 
 

@@ -172,7 +172,7 @@ class Search:
     def _give_up(self, move: Move) -> None:
         """Try a technique no more that has no effect; with another choice it may have one."""
         alone = move.change(self._target.baseline)
-        if len(move.ids) == 1 and not (alone and alone.choice(move.ids[0])):
+        if len(move.ids) == 1 and alone is not None and not alone.choice(move.ids[0]):
             self._hopeless |= set(move.ids)
 
     def prove(self) -> None:
