@@ -65,6 +65,12 @@ def _kind(example: Example) -> str:
     return str(example.cause["class"]) if example.cause else "clean"
 
 
+def _removes(example: Example, found: Tuned) -> bool:
+    """Whether the plan has the technique that removes the cause."""
+    wanted = REMOVES.get(_kind(example))
+    return wanted is not None and found.plan.choice(wanted) is not None
+
+
 def beside_fixed(example: Example, found: Tuned, folder: Path) -> dict[str, Any] | None:
     """Run the script under its plan beside its mended twin; None where it has none."""
     twin = example.script.with_name("fixed.py")
@@ -93,8 +99,7 @@ def judged(example: Example, found: Tuned, twin: dict[str, Any] | None) -> tuple
     named = {(place.file, place.line) for edit in found.edits for place in edit.places}
     if example.cause is None:
         return found.plan == found.baseline, found.said
-    wanted = REMOVES.get(_kind(example))
-    if wanted is not None and found.plan.choice(wanted) is not None and found.is_proved:
+    if _removes(example, found) and found.is_proved:
         if twin is None:
             return True, f"{found.said}; it has no mended twin"
         ratio, interval = twin["ratio"], twin["interval"]
@@ -105,7 +110,9 @@ def judged(example: Example, found: Tuned, twin: dict[str, Any] | None) -> tuple
     places = {(Path(file).name, line) for file, line in named}
     right = any((Path(file).name, line) in places for file, line in example.places)
     harmless = found.plan == found.baseline or found.is_proved
-    return right and harmless and wanted is None, f"{found.said}; cause named as an edit: {right}"
+    return right and harmless and _kind(
+        example
+    ) not in REMOVES, f"{found.said}; cause named as an edit: {right}"
 
 
 def _keep(rows: Sequence[dict[str, Any]], budget: str) -> None:
@@ -138,7 +145,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if isinstance(found, str):
                 right, said, row = False, found, {}
             else:
-                twin = beside_fixed(example, found, Path(scratch)) if found.is_proved else None
+                is_mended = found.is_proved and _removes(example, found)
+                twin = beside_fixed(example, found, Path(scratch)) if is_mended else None
                 right, said = judged(example, found, twin)
                 row = {
                     "plan": found.plan.to_json(),
