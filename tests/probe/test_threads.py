@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -73,3 +75,11 @@ def test_the_reading_is_of_this_process_and_of_this_machine() -> None:
     first = load()
     assert first.everyone > first.own > 0
     assert all(grows(get, first) for get in (lambda x: x.at, lambda x: x.everyone, lambda x: x.own))
+
+
+def test_what_ended_children_computed_is_counted_as_ones_own_where_asked_for() -> None:
+    code = "import time\nwhile time.process_time() < 0.3: pass"
+    whole, own = load(children=True), load()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert load(children=True).own - whole.own >= 0.3
+    assert load().own - own.own < 0.3

@@ -1,4 +1,5 @@
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hotloop.core.plan import Use
 from hotloop.core.rundir import RunDir
 from hotloop.core.tuned import Tuned
 from hotloop.probe.identity import identity
+from hotloop.probe.threads import Load
 from hotloop.request import read_plan
 from hotloop.tuning.live import Ended
 from hotloop.tuning.moves import added
@@ -21,7 +23,13 @@ FREEZE, CACHE = Use.of("gc-freeze"), Use.of("vectorised-reads")
 FAST = Spec(step=0.05)
 
 
-def tuned(folder: Path, of=None, *, seconds=600.0, uses=(FREEZE, CACHE), **more) -> Tuned:
+def quiet() -> Load:
+    return Load(at=time.perf_counter(), everyone=0.0, own=0.0)
+
+
+def tuned(
+    folder: Path, of=None, *, seconds=600.0, uses=(FREEZE, CACHE), look=quiet, **more
+) -> Tuned:
     wanted = Wanted(seconds=seconds, pace=Pace(rounds=8, pairs=1))
     return tune(
         Target(of),
@@ -29,6 +37,7 @@ def tuned(folder: Path, of=None, *, seconds=600.0, uses=(FREEZE, CACHE), **more)
         wanted,
         name=("train.py", "--size", "2"),
         propose=lambda base: [added(use) for use in uses],
+        look=look,
         **more,
     )
 
@@ -73,6 +82,15 @@ def test_what_is_paid_once_has_rows_of_its_own_also_under_the_plan_that_was_prov
     assert (warm.what, warm.before, warm.after) == ("warm-up", pytest.approx(0), pytest.approx(0))
     slower = {("gc-freeze",): Spec(step=0.2), ("vectorised-reads",): Spec(step=0.2)}
     assert tuned(folder.with_name("other"), slower).costs[0].after is None
+
+
+@pytest.mark.parametrize(("cores", "notes"), [(0.1, ()), (1.5, ("other programs used 1.5 cores",))])
+def test_a_machine_that_others_use_is_said_to_be_busy(folder, cores, notes):
+    looks = iter(
+        [Load(at=0.0, everyone=0.0, own=0.0), Load(at=10.0, everyone=12 + 10 * cores, own=12)]
+    )
+    found = tuned(folder, ONE, look=lambda: next(looks))
+    assert tuple(note.partition(" meanwhile")[0] for note in found.notes) == notes
 
 
 def journal(folder: Path) -> list[dict]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,13 +27,14 @@ class Load:
     own: float  # this process
 
 
-def load() -> Load:
-    """Return the load up to now."""
+def load(*, children: bool = False) -> Load:
+    """Return the load up to now. With `children`, those that have ended count as this process."""
     spent = psutil.cpu_times()._asdict()
+    ended = os.times() if children else None
     return Load(
         at=time.perf_counter(),
         everyone=sum(seconds for name, seconds in spent.items() if name not in _IDLE),
-        own=time.process_time(),
+        own=time.process_time() + (ended.children_user + ended.children_system if ended else 0.0),
     )
 
 

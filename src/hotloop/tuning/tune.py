@@ -14,6 +14,7 @@ from hotloop.core.rundir import RunDir
 from hotloop.core.tuned import Cost, Tuned
 from hotloop.core.units import duration
 from hotloop.probe.identity import identity
+from hotloop.probe.threads import load, others
 from hotloop.tuning.scripttarget import Script, Seen, costs, edits, moves
 from hotloop.tuning.search import Search
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.trial import Trial
     from hotloop.core.tuned import Row
+    from hotloop.probe.threads import Load
     from hotloop.tuning.moves import Move
     from hotloop.tuning.race import Pace
     from hotloop.tuning.search import Target
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Wanted", "tune"]
 
 _LOOK: Final = 0.15  # share of the budget that the doctor may take
+_BUSY: Final = 0.3  # cores of other programs: a note of it
 _LOOKS: Final = (10.0, 60.0)  # seconds, at least and at most
 
 
@@ -51,15 +54,17 @@ def tune(
     propose: Callable[[Trial], Sequence[Move]] | None = None,
     tell: Callable[[str], None] = lambda _: None,
     row: Callable[[Row], None] = lambda _: None,
+    look: Callable[[], Load] = lambda: load(children=True),
 ) -> Tuned:
     """Search a faster plan for a target and write what came of it into `folder`.
 
     `propose` returns what to try on a target that is no script, from the trial of its baseline.
     `tell` is called with what is being done, `row` with each row as it is made. At Ctrl-C what is
     known is kept. A plan that was not proved is saved without the machine that it holds for.
-    Raises UsageError when the folder is used, DataError when the target cannot run as it is.
+    `look` is a seam. Raises UsageError when the folder is used, DataError when the target cannot
+    run as it is.
     """
-    began = time.perf_counter()
+    began, before = time.perf_counter(), look()
     home, where = RunDir(folder), identity()
     journal = home.begin_tuning(
         {"kind": "tune", "status": "running", "target": list(name), "hotloop": __version__}
@@ -92,7 +97,7 @@ def tune(
         costs=tuple(_costs(search, work.seen)),
         seconds=time.perf_counter() - began,
         stopped=stopped or _unfinished(search.rows),
-        notes=() if work.unseen is None else (work.unseen,),
+        notes=tuple(note for note in (work.unseen, _busy(before, look())) if note),
     )
     status = "complete" if stopped is None else "stopped"
     home.save_tuned(found.to_json(), found.plan, where if found.is_proved else None, status=status)
@@ -163,6 +168,17 @@ def _costs(search: Search, seen: Seen | None) -> list[Cost]:
         Cost(what=what, before=seconds, note=notes[what]) for what, seconds in search.aside.items()
     ]
     return [*found, *(costs(seen) if seen is not None else ())]
+
+
+def _busy(before: Load, after: Load) -> str | None:
+    """Return a warning where other programs computed during the search."""
+    cores = others(before, after)
+    if cores < _BUSY:
+        return None
+    return (
+        f"other programs used {cores:.1f} cores meanwhile: what was found holds for a machine that "
+        "is as busy; threads and loader processes pay differently on a quiet one"
+    )
 
 
 def _unfinished(rows: Sequence[Row]) -> str | None:
