@@ -110,6 +110,24 @@ def test_what_could_not_be_told_but_looks_faster_is_tried_again():
     assert search.proof.decision == "proved"
 
 
+def test_what_ran_out_of_memory_beside_another_is_tried_again_alone():
+    out = Spec(ends=Ended("failed", "CUDA out of memory. Tried to allocate 2 GiB"))
+    then = itertools.chain([out], itertools.repeat(Spec(step=0.05)))
+    search = searched(Target({("a",): then}), "a")
+    assert decided(search)["a"] == "kept"
+    assert search.proof.decision == "proved"
+
+
+def test_what_runs_out_of_memory_alone_too_has_failed_and_the_next_are_raced_again():
+    out = Spec(ends=Ended("failed", "CUDA out of memory. Tried to allocate 2 GiB"))
+    target = Target({("a",): out, ("b",): Spec(step=0.05)})
+    search = searched(target, "a", "b")
+    assert decided(search)["a"] == "failed"
+    assert "out of memory" in why(search, "a")
+    assert decided(search)["b"] == "kept"
+    assert target.runs.count(("a",)) == 2
+
+
 def test_known_pairs_are_tried_where_neither_is_hopeless():
     ids = ("compile", "fused-adamw")
     known = [wrong.technique(id, wrong.idle) for id in ids]

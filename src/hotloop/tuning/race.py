@@ -130,14 +130,13 @@ def race_apart(
     trials: dict[int, Trial] = {}
     order = list(range(len(entries)))
     block: int | None = None  # the first one's, for all: the same steps
-    for turn in (order, order[::-1]):
-        for at in turn:
-            (made,), _ = _once([entries[at]], half, block, clock, tell)
-            if made.rounds:
-                block = block or made.steps // len(made.rounds)
-            trials[at] = trials[at].joined(made, half.rounds) if at in trials else made
-            if not trials[at].is_ok:
-                break
+    for at in (*order, *order[::-1]):
+        (made,), _ = _once([entries[at]], half, block, clock, tell)
+        if made.rounds:
+            block = block or made.steps // len(made.rounds)
+        trials[at] = trials[at].joined(made, half.rounds) if at in trials else made
+        if not trials[at].is_ok:
+            break
     found = [trials.get(at, Trial(plan=entries[at].plan, outcome="not run")) for at in order]
     return [_judged(trial) for trial in found]
 

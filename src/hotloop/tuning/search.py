@@ -220,7 +220,13 @@ class Search:
         self._tell(name)
         began = self._clock()
         pace = _patient(self._pace) if again else self._pace
-        base, tried = self._race(self.plan, plan, needs=(*move.ids, *self._kept), pace=pace)
+        needs = (*move.ids, *self._kept)
+        base, tried = self._race(self.plan, plan, needs=needs, pace=pace)
+        if self._apart is None and any(map(_ran_out, (base, tried))):
+            self._apart = "two did not fit into memory together"
+            base, tried = self._race(self.plan, plan, needs=needs, pace=pace)
+            if _ran_out(tried):  # nor does it alone
+                self._apart = None
         seconds = self._clock() - began
         self._cost = (self._cost + seconds) / 2
         row = self._outcome(move, plan, base, tried, again=again)
@@ -299,6 +305,10 @@ class Search:
     def _add(self, row: Row) -> None:
         self.rows.append(row)
         self._keep(row)
+
+
+def _ran_out(trial: Trial) -> bool:
+    return not trial.is_ok and "out of memory" in f"{trial.reason}".lower()
 
 
 def _patient(pace: Pace) -> Pace:
