@@ -62,11 +62,17 @@ def test_observed_scripts_count_and_other_hidden_folders_do_not(tmp_path):
     assert rows(tmp_path)[0].step is None
 
 
-def test_a_search_that_is_not_over_cannot_be_told_from_one_that_was_killed(tmp_path):
-    RunDir(tmp_path / "search").begin_tuning({"kind": "tune", "status": "running"}).close()
+def test_a_search_is_running_while_its_process_is_at_it(tmp_path):
+    with RunDir(tmp_path / "search").tuning({"kind": "tune", "status": "running"}):
+        [row] = rows(tmp_path)
+    assert (row.what, row.state, row.phase) == ("tune", "running", "trying plans")
+
+
+def test_a_search_that_was_killed_has_crashed(tmp_path):
+    with RunDir(tmp_path / "search").tuning({"kind": "tune", "status": "running"}):
+        pass
     [row] = rows(tmp_path)
-    assert (row.what, row.state) == ("tune", "unknown")
-    assert "was killed" in row.why
+    assert (row.what, row.state) == ("tune", "crashed")
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path):

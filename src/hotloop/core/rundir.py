@@ -14,17 +14,18 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import DataError, PlanError, UsageError
+from hotloop.core.errors import DataError, HotloopError, PlanError, UsageError
 from hotloop.core.files import DISK, Disk, Journal, make_folder, read_json, write_file, write_json
 from hotloop.core.lock import Holder, Lock
 from hotloop.core.plan import Plan
 from hotloop.core.trace import Event, read_events
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 __all__ = ["OBSERVED", "SCHEMA", "RunDir"]
@@ -123,13 +124,29 @@ class RunDir:
         """Where tune has the doctor leave what it saw."""
         return self.path / "doctor"
 
-    def begin_tuning(self, record: Mapping[str, object]) -> Journal:
-        """Make the folder of a search, and open its journal: a row a line, as they are made."""
+    @contextmanager
+    def tuning(self, record: Mapping[str, object]) -> Iterator[Journal]:
+        """Make the folder of a search and hold it; yield its journal: a row a line, as they come.
+
+        What ends the search is in the record afterwards. Raises UsageError when it is used.
+        """
         self.refuse_if_used()
         make_folder(self.path)
         self._ignore()
-        write_json(self._file, {"schema": SCHEMA, **record})
-        return Journal(self.path / "trials.jsonl")
+        lock = self.lock()
+        lock.acquire()
+        try:
+            write_json(self._file, {"schema": SCHEMA, **record})
+            journal = Journal(self.path / "trials.jsonl")
+            try:
+                yield journal
+            except HotloopError as error:
+                self.update(status="failed", reason=str(error))
+                raise
+            finally:
+                journal.close()
+        finally:
+            lock.release()
 
     def save_tuned(
         self, result: object, plan: Plan, measured: Mapping[str, str] | None, **fields: object

@@ -88,8 +88,6 @@ def _state(
             return "running", f"on {holder.host}, which cannot be looked at from here"
         return "running", None
     status, why = str(record.get("status", "unknown")), record.get("reason")
-    if status == "running" and "kind" in record:  # of hotloop tune, which takes no lock
-        return "unknown", "it is at work or was killed: it holds no lock that could tell"
     if status == "running":
         return "crashed", stale or "no process is at it, and none wrote how it ended"
     return status, why if isinstance(why, str) and why != status else None
@@ -178,6 +176,8 @@ class RunReader:
         )
         if now != "running":
             return run
+        if record.get("kind") == "tune":
+            return replace(run, phase="trying plans")
         pid = None if holder is None else holder.pid
         doing, idle = phase(self._signs(pid, total, cores, paused=paused, saving=saving))
         return replace(run, phase=doing, idle=idle, seconds_left=self._left(run.step, total))

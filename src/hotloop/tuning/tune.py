@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from hotloop import __version__
 from hotloop.core import codec
-from hotloop.core.errors import HotloopError
 from hotloop.core.rundir import RunDir
 from hotloop.core.tuned import Cost, Tuned
 from hotloop.core.units import duration
@@ -66,41 +65,36 @@ def tune(
     """
     began, before = time.perf_counter(), look()
     home, where = RunDir(folder), identity()
-    journal = home.begin_tuning(
-        {"kind": "tune", "status": "running", "target": list(name), "hotloop": __version__}
-    )
+    record = {"kind": "tune", "status": "running", "target": list(name), "hotloop": __version__}
+    with home.tuning(record) as journal:
 
-    def keep(each: Row) -> None:
-        journal.append([json.dumps(codec.to_json(each))])
-        row(each)
+        def keep(each: Row) -> None:
+            journal.append([json.dumps(codec.to_json(each))])
+            row(each)
 
-    search = Search(target, seconds=wanted.seconds, tell=tell, keep=keep, pace=wanted.pace)
-    work = _Work(target, home, wanted, search, tell)
-    stopped = None
-    try:
-        work.do(propose)
-    except KeyboardInterrupt:
-        stopped = f"stopped after {duration(time.perf_counter() - began)}"
-    except HotloopError as error:
-        home.update(status="failed", reason=str(error))
-        raise
-    finally:
-        journal.close()
-    found = Tuned(
-        target=tuple(name),
-        where=where,
-        baseline=target.baseline,
-        plan=search.plan,
-        rows=tuple(search.rows),
-        proof=search.proof,
-        edits=() if work.seen is None else tuple(edits(work.seen, search.plan)),
-        costs=tuple(_costs(search, work.seen)),
-        seconds=time.perf_counter() - began,
-        stopped=stopped or _unfinished(search.rows),
-        notes=tuple(note for note in (work.unseen, _busy(before, look())) if note),
-    )
-    status = "complete" if stopped is None else "stopped"
-    home.save_tuned(found.to_json(), found.plan, where if found.is_proved else None, status=status)
+        search = Search(target, seconds=wanted.seconds, tell=tell, keep=keep, pace=wanted.pace)
+        work = _Work(target, home, wanted, search, tell)
+        stopped = None
+        try:
+            work.do(propose)
+        except KeyboardInterrupt:
+            stopped = f"stopped after {duration(time.perf_counter() - began)}"
+        found = Tuned(
+            target=tuple(name),
+            where=where,
+            baseline=target.baseline,
+            plan=search.plan,
+            rows=tuple(search.rows),
+            proof=search.proof,
+            edits=() if work.seen is None else tuple(edits(work.seen, search.plan)),
+            costs=tuple(_costs(search, work.seen)),
+            seconds=time.perf_counter() - began,
+            stopped=stopped or _unfinished(search.rows),
+            notes=tuple(note for note in (work.unseen, _busy(before, look())) if note),
+        )
+        measured = where if found.is_proved else None
+        status = "complete" if stopped is None else "stopped"
+        home.save_tuned(found.to_json(), found.plan, measured, status=status)
     return found
 
 
