@@ -128,6 +128,17 @@ def test_what_runs_out_of_memory_alone_too_has_failed_and_the_next_are_raced_aga
     assert target.runs.count(("a",)) == 2
 
 
+@pytest.mark.parametrize(("seconds", "started"), [(10_000.0, 2), (150.0, 1)])
+def test_a_move_starts_no_more_pairs_of_processes_than_a_tenth_of_the_budget_pays(seconds, started):
+    target = Target({("a",): Spec(step=0.088)})
+    search = Search(target, seconds=seconds, clock=lambda: target.now, known=PLANTED)
+    search.measure_baseline()
+    search.try_all([move("a")])
+    first = next(row for row in search.rows if row.name == "a")
+    assert len(first.comparison.centres) == started
+    assert first.decision == ("kept" if started == 2 else "cannot be told")
+
+
 def test_known_pairs_are_tried_where_neither_is_hopeless():
     ids = ("compile", "fused-adamw")
     known = [wrong.technique(id, wrong.idle) for id in ids]

@@ -30,6 +30,7 @@ __all__ = ["Search", "Target"]
 
 _CLEAR: Final = 0.97  # a ratio below is worth a second look where it could not be told
 _FINAL_ROUNDS: Final = 16
+_SHARE: Final = 0.1  # of the budget: a move takes no more, but one pair of processes
 _SEARCHED: Final = 4  # pairs of processes of a move at most; of the proof as many as there are
 _NO_EFFECT: Final[dict[str, Decision]] = {
     "refused": "refused",
@@ -109,6 +110,8 @@ class Search:
         short = replace(self._pace, pairs=1)
         first, again = self._race(plan, plan, pace=short)
         self._cost = self._clock() - before
+        most = max(1, int(_SHARE * (self._deadline - began) / max(self._cost, 1e-9)))
+        self._pace = replace(self._pace, pairs=min(most, self._pace.pairs))
         if not first.is_ok or not again.is_ok:
             bad = again if first.is_ok else first
             raise DataError(f"two runs as it is cannot be compared: {bad.outcome}, {bad.reason}")
