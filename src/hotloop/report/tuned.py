@@ -81,7 +81,7 @@ def _trials(rows: Sequence[Row]) -> Html:
     titles = ("what", "decision", "times as fast", "a step", "memory", "pays back", "why")
     caption = (
         "How many times as fast as the best plan until then (the last row: as it was at first), "
-        "with an interval of 99 %, of these two processes. Same steps, by turns."
+        "with an interval of 99 %, of these processes. Same steps, by turns."
     )
     return tag("div", table(titles, lines, caption=caption, kind="list trials"), class_="panel")
 
@@ -141,7 +141,8 @@ def _costs(costs: Sequence[Cost]) -> Html:
         for cost in costs
     ]
     titles = ("what", "as it was", "under the plan", "note")
-    return tag("div", table(titles, lines, caption="", kind="list"), class_="panel")
+    caption = "Paid once, or now and then: it is in no step above but the warm-up."
+    return tag("div", table(titles, lines, caption=caption, kind="list"), class_="panel")
 
 
 def _edits(edits: Sequence[Edit]) -> Html:
