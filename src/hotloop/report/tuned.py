@@ -141,7 +141,7 @@ def _costs(costs: Sequence[Cost]) -> Html:
         for cost in costs
     ]
     titles = ("what", "as it was", "under the plan", "note")
-    caption = "Paid once, or now and then: it is in no step above but the warm-up."
+    caption = "Paid once, or now and then."
     return tag("div", table(titles, lines, caption=caption, kind="list"), class_="panel")
 
 
