@@ -1,11 +1,12 @@
 """How often a comparison of two trials is wrong: a plan with itself, and a planted slow-down.
 
-    python -m benchmarks.verdicts [--same N] [--slower N] [--busy N]
+    python -m benchmarks.verdicts [--same N] [--slower N] [--busy N] [--add]
 
-Each comparison is made as `hotloop tune` makes its proof: fresh processes of one script under one
-plan, blocks by turns, up to 30 rounds. The goal: of 50 comparisons of a plan with itself at most 2
-are called FASTER or SLOWER; a planted 10 % is called SLOWER in at least 18 of 20. `--busy` starts
-programs that use a core half of the time. Result: benchmarks/results/verdicts-cpu.json.
+Each comparison is made as `hotloop tune` makes its own: fresh processes of one script under one
+plan, blocks by turns, up to twelve pairs of them. The goal: of 50 comparisons of a plan with itself
+at most 2 are called FASTER or SLOWER; a planted 10 % is called SLOWER in at least 18 of 20.
+`--busy` starts programs that use a core half of the time, `--add` keeps what was compared before.
+Result: benchmarks/results/verdicts-cpu.json.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.table import RESULTS
-from hotloop.core.files import write_json
+from hotloop.core.files import read_json, write_json
 from hotloop.core.plan import Plan
 from hotloop.core.trial import compare
 from hotloop.probe.machine import detect
@@ -96,13 +97,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--same", type=int, default=50)
     parser.add_argument("--slower", type=int, default=20)
+    parser.add_argument("--add", action="store_true", help="to what is in the result already")
     parser.add_argument(
         "--busy", type=int, default=0, help="programs that use a core half the time"
     )
     options = parser.parse_args(argv)
+    path = RESULTS / "verdicts-cpu.json"
+    known = read_json(path) if options.add else {}
     with company(options.busy):
         same = series("the same", options.same)
         slower = series("10 % slower", options.slower, "--slower", str(SLOWER))
+    same, slower = [*known.get("same", ()), *same], [*known.get("slower", ()), *slower]
     wrong = sum(row["verdict"] in ("FASTER", "SLOWER") for row in same)
     found = sum(row["verdict"] == "SLOWER" for row in slower)
     result = {
@@ -115,9 +120,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "wrong": wrong,
         "found": found,
     }
-    write_json(RESULTS / "verdicts-cpu.json", result)
+    write_json(path, result)
     for name, rows in (("a plan with itself", same), ("10 % slower", slower)):
-        loads = [row["load"] for row in rows]
+        loads = [row["load"] for row in rows] or [0.0]
         verdicts = ", ".join(
             f"{word} {n}" for word, n in Counter(r["verdict"] for r in rows).items()
         )

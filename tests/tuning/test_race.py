@@ -264,3 +264,15 @@ def test_apart_only_one_process_lives_at_a_time():
     assert order == ["one", "two", "one"]  # the second one follows itself
     assert compare(two, one).verdict == "FASTER"
     assert len(one.rounds) == 8
+
+
+def test_of_every_second_pair_of_processes_the_other_one_goes_first():
+    log = []
+    race(
+        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.12, log, "two")),
+        Pace(rounds=8, hopeless=3.0),
+    )
+    starts = [name for name, steps in log if steps == 1]
+    assert starts == ["one", "two", "two", "one"]
+    blocks = [name for name, steps in log if steps == 3]
+    assert blocks == ["one", "two"] * 8 + ["two", "one"] * 8

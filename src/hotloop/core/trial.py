@@ -35,7 +35,7 @@ FEWEST = 8  # rounds: the fewest of which an interval with RISK can be given (2 
 RISK = 0.01  # that the interval misses the true ratio
 PAIRS = 12  # pairs of processes: as many as are started where it cannot be told by fewer
 EDGE = 0.03  # a gain or loss that nobody would change a plan for
-_HOPE = 1.0  # standard errors
+_HOPE = 1.5  # standard errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class _Among:
     def is_open(self, edge: float, risk: float) -> bool:
         """Whether it could be told by as many pairs as are started at most.
 
-        As if its middle lay a standard error further out than was seen.
+        As if its middle lay 1.5 standard errors further out than was seen.
         """
         missing = PAIRS - len(self.centres)
         far = self._far + _HOPE * self.sd / math.sqrt(len(self.centres))

@@ -92,7 +92,7 @@ def race(
     block: int | None = None
     short = 0  # times that a script was over too soon
     for pair in itertools.count(1):
-        made, over = _once(entries, pace, block, clock, tell)
+        made, over = _once(entries, pace, block, clock, tell, turned=pair % 2 == 0)
         trials = _joined(trials, made) if trials else made
         shared = set.intersection(*(set(trial.rounds) for trial in trials))
         if clock() > pace.deadline:
@@ -172,17 +172,23 @@ def _once(
     block: int | None,
     clock: Callable[[], float],
     tell: Callable[[str], None],
+    *,
+    turned: bool = False,
 ) -> tuple[list[Trial], int | None]:
-    """Run one process of each entry; return their trials and, where one was over, its steps."""
+    """Run one process of each entry; return their trials and, where one was over, its steps.
+
+    `turned`: the last one begins, then and in each round. The later one is faster, by 1 %.
+    """
     with ExitStack() as stack:
         lanes: list[_Lane] = []
-        for entry in entries:
+        for entry in reversed(entries) if turned else entries:
             lane = _Lane(entry, stack.enter_context(entry.start()), Trial(plan=entry.plan))
             lanes.append(lane)
             _guarded(lane, _begin, pace)
             tell("started")
-            if not lanes[0].is_running:
+            if not lane.is_running and entry is entries[0]:
                 break
+        lanes = lanes[::-1] if turned else lanes
         running = [lane for lane in lanes if lane.is_running]
         for lane in running if len(running) > 1 or len(entries) == 1 else []:
             _guarded(lane, _warm, pace, clock)
@@ -191,7 +197,8 @@ def _once(
             running = [lane for lane in lanes if lane.is_running]
             if lanes[0] not in running or clock() > pace.deadline or _is_decided(lanes, pace):
                 break
-            for lane in running:  # strictly by turns: a block right after one's own is faster
+            # Strictly by turns: a block right after one's own is faster.
+            for lane in reversed(running) if turned else running:
                 _guarded(lane, _block, steps, round, pace)
             tell(f"round {round + 1}")
         timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
