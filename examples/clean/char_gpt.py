@@ -99,6 +99,7 @@ optimizer = torch.optim.AdamW(
     [{"params": decay, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}],
     lr=learning_rate,
     betas=(0.9, 0.95),
+    fused=True,
 )
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lr_lambda)
 print(f"{sum(p.numel() for p in model.parameters()) / 1e6:.2f}M parameters")

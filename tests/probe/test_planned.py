@@ -162,3 +162,15 @@ def test_nothing_of_the_scripts_is_called(text):
 
     with pytest.raises(Unknown):
         evaluated(ast.parse(text, mode="eval").body, {"f": print, "a": Trap(), "c": [1]})
+
+
+def test_transformers_trainer_says_how_many_steps_it_means_to_make():
+    watcher = Planned()
+    code = "def train(self, watcher):\n    watcher.stepped(1)\n"
+    made: dict = {}
+    exec(compile(code, "/site-packages/transformers/trainer.py", "exec"), made)
+    made["train"](SimpleNamespace(state=SimpleNamespace(max_steps=180)), watcher)
+    assert planned(watcher, 3) == 180
+    unlike = Planned()
+    made["train"](SimpleNamespace(state=SimpleNamespace(max_steps="many")), unlike)
+    assert planned(unlike, 3) is None

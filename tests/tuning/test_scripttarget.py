@@ -65,8 +65,15 @@ def test_what_has_nothing_to_do_on_a_script_is_not_tried_and_says_why():
     (said,) = why(seen("slow-slow_getitem"), "compile")
     assert said.startswith("all 880 steps take ")
     assert said.endswith(" s: compiling cannot be earned back")
-    assert why(seen("slow-slow_getitem", planned_steps=10**6), "compile") == {None}
-    assert why(seen("slow-slow_getitem", planned_steps=None), "compile") == {None}
+    cut = {"stopped": "10 s were observed"}
+    assert why(seen("slow-slow_getitem", planned_steps=10**6, **cut), "compile") == {None}
+    assert why(seen("slow-slow_getitem", planned_steps=None, **cut), "compile") == {None}
+
+
+def test_a_run_that_came_to_its_end_is_as_long_as_it_was_whatever_was_planned():
+    (said,) = why(seen("slow-slow_getitem", stopped=None, planned_steps=10**6), "compile")
+    assert said.startswith("all 880 steps take ")
+    assert why(seen("clean-hf_trainer"), "compile") != {None}
 
 
 def test_where_nothing_was_seen_all_that_can_work_here_is_tried():

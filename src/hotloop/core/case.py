@@ -123,6 +123,11 @@ class Case:
             model.device.startswith("cuda") for model in self.models
         )
 
+    @property
+    def total_steps(self) -> int | None:
+        """Return the steps of the whole run: counted where it came to its end, else as planned."""
+        return self.steps.count if self.stopped is None else self.planned_steps
+
     def to_json(self) -> dict[str, object]:
         """Return case.json."""
         body = to_json(self)

@@ -13,6 +13,7 @@ import ast
 import functools
 import linecache
 import operator
+import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 _THROUGH = {"enumerate", "tqdm", "trange", "track", "iter", "reversed"}  # their first argument
 _COUNTERS = ("step", "iter", "update", "epoch", "batch")  # in names of what counts turns
+_TRAINER = "/transformers/trainer.py"
 _MOST = 10_000_000  # numbers above this are no count of steps
 
 
@@ -48,6 +50,7 @@ class Planned:
     """A watcher of the host: looks at the loops around the update some times a second."""
 
     def __init__(self) -> None:
+        self._told: int | None = None  # by a framework's own loop, whose length it has worked out
         self._epochs: int | None = None
         self._inner: float | None = None  # updates of one turn of the outermost loop, by lengths
         self._turns: list[tuple[int | str, int]] = []  # (which turn of it, updates at first sight)
@@ -57,6 +60,7 @@ class Planned:
 
     def stepped(self, done: int) -> None:
         """Read the loops that enclose the line now running, the outermost first."""
+        self._told = self._told or _told(sys._getframe(1))
         loops = _enclosing(sys._getframe(1))
         if not loops:
             return
@@ -74,6 +78,8 @@ class Planned:
 
     def add_to(self, case: Case) -> Case:
         """Add the planned steps, where they are known."""
+        if case.planned_steps is None and self._told is not None:
+            return replace(case, planned_steps=max(self._told, case.steps.count))
         if case.planned_steps is not None or not self._epochs or not case.steps.count:
             return case
         made = sum(optimizer.steps for optimizer in case.optimizers)  # those still known
@@ -103,6 +109,18 @@ class Planned:
             return abs(last - first)
         # A look may miss turns as short as a step, not epochs.
         return 0 if self._inner == 1 else len(self._turns) - 1
+
+
+def _told(frame: FrameType | None) -> int | None:
+    """Return the steps that transformers' Trainer means to make, where it is running."""
+    while frame is not None:
+        if frame.f_code.co_filename.replace(os.sep, "/").endswith(_TRAINER):
+            state = getattr(names(frame).get("self"), "__dict__", {}).get("state")
+            steps = getattr(state, "__dict__", {}).get("max_steps")
+            if isinstance(steps, int) and 0 < steps <= _MOST:
+                return steps
+        frame = frame.f_back
+    return None
 
 
 def _enclosing(frame: FrameType | None) -> list[tuple[FrameType, ast.For | ast.While]]:

@@ -153,7 +153,7 @@ def _why_not(technique: Technique, case: Case) -> str | None:
     if technique.id == "threads" and case.on_card:
         return "the card computes, not the CPU"
     if technique.id == "compile":
-        time, steps = case.step_time, case.planned_steps
+        time, steps = case.step_time, case.total_steps
         if time is not None and steps is not None:
             return too_short(time.median, steps)
     return None

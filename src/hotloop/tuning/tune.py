@@ -119,7 +119,7 @@ class _Work:
         self._tell("as it is")
         self._search.measure_baseline()
         proposed = self._proposed(propose)
-        total = self._target.total if self.seen is None else self.seen.case.planned_steps
+        total = self._target.total if self.seen is None else self.seen.case.total_steps
         self._search.try_all(proposed, total=total)
         self._tell("the proof: the result against what it was")
         self._search.prove()
