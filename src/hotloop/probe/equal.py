@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["copied", "equal", "marks"]
@@ -47,20 +47,41 @@ def _bits(tensor: Any) -> Any:
 
 def copied(value: Any) -> Any:
     """Return a copy that shares no memory; LookupError for a kind that is not known."""
+    copy = _COPIES.get(type(value))
+    return _copied_first(value) if copy is None else copy(value)
+
+
+def _copied_first(value: Any) -> Any:
+    """Copy a value of a type that was not met before; torch and numpy are loaded where they are."""
     import numpy as np
     import torch
 
     if isinstance(value, _PLAIN):
         return value
-    if type(value) is torch.Tensor and not value.requires_grad:
-        return value.clone(memory_format=torch.preserve_format)
+    if type(value) is torch.Tensor:
+        _COPIES[torch.Tensor] = _cloned
+        return _cloned(value)
     if isinstance(value, np.ndarray | np.generic) or hasattr(value, "tobytes"):
         return value.copy()
-    if type(value) is dict:
-        return {key: copied(each) for key, each in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(map(copied, value))
-    raise LookupError(f"a {type(value).__name__} in a sample cannot be copied safely")
+    raise _unknown(value)
+
+
+def _cloned(tensor: Any) -> Any:
+    if tensor.requires_grad:
+        raise _unknown(tensor)
+    return tensor.clone()  # its strides are kept
+
+
+def _unknown(value: Any) -> LookupError:
+    return LookupError(f"a {type(value).__name__} in a sample cannot be copied safely")
+
+
+_COPIES: dict[type, Callable[[Any], Any]] = {  # this is done for every sample that is read
+    **dict.fromkeys(_PLAIN, lambda value: value),
+    tuple: lambda values: tuple([copied(value) for value in values]),
+    list: lambda values: [copied(value) for value in values],
+    dict: lambda values: {key: copied(value) for key, value in values.items()},
+}
 
 
 def marks(value: Any, *, depth: int = 3) -> Any:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Cache", "CachedReads", "VectorisedReads", "vectorised"]
 
-CHECKED_FIRST, CHECKED_EVERY = 8, 128  # hits of an epoch that are read again and compared
+# Hits of an epoch that are read again and compared: reading may cost all that the cache saves.
+CHECKED_FIRST, CHECKED_EVERY = 4, 512
+_ABSENT = object()
 
 
 class Cache:
@@ -38,18 +40,19 @@ class Cache:
 
     def read(self, data: Any, index: Any) -> Any:
         """Return data[index], from memory where it is there."""
-        if self.is_off or not isinstance(index, int):
+        if type(index) is not int:
             return data[index]
-        if index not in self._samples:
-            return self._keep(index, data[index])
-        self.hits, self._since = self.hits + 1, self._since + 1
-        kept = self._samples[index]
-        if self._since <= CHECKED_FIRST or self._since % CHECKED_EVERY == 0:
-            now = data[index]
-            if not equal(now, kept):
-                self._turn_off(f"sample {index} was another one when it was read again")
-            return now
-        return copied(kept)
+        kept = self._samples.get(index, _ABSENT)
+        if kept is _ABSENT:
+            return data[index] if self.is_off else self._keep(index, data[index])
+        self.hits += 1
+        self._since += 1
+        if self._since > CHECKED_FIRST and self._since % CHECKED_EVERY:
+            return copied(kept)
+        now = data[index]
+        if not equal(now, kept):
+            self._turn_off(f"sample {index} was another one when it was read again")
+        return now
 
     def _keep(self, index: int, sample: Any) -> Any:
         from hotloop.probe.describe import nbytes
