@@ -110,9 +110,14 @@ def judged(example: Example, found: Tuned, twin: dict[str, Any] | None) -> tuple
     places = {(Path(file).name, line) for file, line in named}
     right = any((Path(file).name, line) in places for file, line in example.places)
     harmless = found.plan == found.baseline or found.is_proved
-    return right and harmless and _kind(
-        example
-    ) not in REMOVES, f"{found.said}; cause named as an edit: {right}"
+    missed = _kind(example) in REMOVES and not _refused(example, found)
+    return right and harmless and not missed, f"{found.said}; cause named as an edit: {right}"
+
+
+def _refused(example: Example, found: Tuned) -> bool:
+    """Whether the technique that removes such a cause said why it cannot be put into this one."""
+    rows = [row for row in found.rows if row.name.startswith(REMOVES[_kind(example)])]
+    return bool(rows) and all(row.decision == "refused" for row in rows)
 
 
 def _keep(rows: Sequence[dict[str, Any]], budget: str) -> None:
