@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import Subset, TensorDataset, default_collate
@@ -93,3 +94,63 @@ def test_the_first_batch_of_an_iterator_is_read_as_before() -> None:
 def test_what_is_no_batch_of_tensors_is_refused() -> None:
     with pytest.raises(TypeError):
         vectorised([1, 2, 3], [0])
+
+
+class Rows(Counting):
+    """Gives a tensor, an array and a label."""
+
+    def __getitem__(self, index):
+        return super().__getitem__(index), np.array([index]), {"label": index}
+
+
+def batches(data, cache: Cache, change=lambda sample: None) -> list:
+    """Read an epoch in batches of 10, let a loop use each sample; return the tensors it got."""
+    cache.begin("the same data set")
+    reads, got = CachedReads(data, cache), []
+    for first in range(0, 40, 10):
+        samples = reads.__getitems__(list(range(first, first + 10)))
+        for index, (tensor, array, rest) in enumerate(samples, first):
+            assert (int(tensor), array.tolist(), rest) == (index, [index], {"label": index})
+            got.append(tensor)
+            change(tensor)
+            array += 1
+            rest["label"] = -1
+    return got
+
+
+def pointers(got) -> list[int]:
+    return [tensor.data_ptr() for tensor in got[CHECKED_FIRST:]]
+
+
+def test_tensors_are_lent_once_an_epoch_has_shown_that_the_loop_leaves_them_alone() -> None:
+    data, cache = Rows(), Cache(1 << 20, [])
+    batches(data, cache)
+    second = pointers(batches(data, cache))
+    third = pointers(batches(data, cache))
+    assert second != third
+    assert pointers(batches(data, cache)) == third
+
+
+def test_a_loop_that_changes_what_it_is_given_is_lent_nothing() -> None:
+    data, cache = Rows(), Cache(1 << 20, [])
+    for _ in range(5):
+        got = batches(data, cache, change=lambda tensor: tensor.add_(100))
+    assert len(set(pointers(got)) & set(pointers(batches(data, cache)))) == 0
+    assert not cache.is_off
+
+
+@pytest.mark.parametrize("change", [lambda t: t.add_(100), lambda t: t.detach().zero_()])
+def test_a_loop_that_begins_to_change_what_it_was_lent_gets_the_right_samples(change) -> None:
+    data, cache = Rows(), Cache(1 << 20, [])
+    for _ in range(3):
+        batches(data, cache)
+    for _ in range(3):
+        batches(data, cache, change=change)  # what it reads is compared there
+    assert not cache.is_off
+
+
+def test_tensors_of_inference_have_no_version_and_are_never_lent() -> None:
+    with torch.inference_mode():
+        data, cache = Rows(), Cache(1 << 20, [])
+        for _ in range(4):
+            batches(data, cache, change=lambda tensor: tensor.add_(1))

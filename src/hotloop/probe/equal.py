@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["copied", "equal", "marks"]
+__all__ = ["copied", "equal", "lent", "marks", "tensors"]
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _LOOKED_AT = 64  # elements of a list or an array
@@ -82,6 +82,25 @@ _COPIES: dict[type, Callable[[Any], Any]] = {  # this is done for every sample t
     list: lambda values: [copied(value) for value in values],
     dict: lambda values: {key: copied(value) for key, value in values.items()},
 }
+
+
+def lent(value: Any) -> Any:
+    """Return the value with containers of its own but the same tensors; all else is copied."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind([lent(each) for each in value])
+    if kind is dict:
+        return {key: lent(each) for key, each in value.items()}
+    return value if kind.__name__ == "Tensor" else copied(value)
+
+
+def tensors(value: Any) -> tuple[Any, ...]:
+    """Return the tensors in a value that `lent` would not copy."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    if isinstance(value, tuple | list):
+        return tuple(found for each in value for found in tensors(each))
+    return (value,) if type(value).__name__ == "Tensor" else ()
 
 
 def marks(value: Any, *, depth: int = 3) -> Any:

@@ -6,9 +6,10 @@ whose workers would get them that way are left alone.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from hotloop.probe.equal import copied, equal, marks
+from hotloop.probe.equal import copied, equal, lent, marks, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,42 +18,84 @@ __all__ = ["Cache", "CachedReads", "VectorisedReads", "vectorised"]
 
 # Hits of an epoch that are read again and compared: reading may cost all that the cache saves.
 CHECKED_FIRST, CHECKED_EVERY = 4, 512
-_ABSENT = object()
+_OUT = 8  # batches handed out that the loop may still change
 
 
 class Cache:
-    """Samples of one data set by their index, within a limit of memory."""
+    """Samples of one data set by their index, within a limit of memory.
+
+    Samples are copied at first, and what was handed out is compared a little later. Where the loop
+    changed none of them for a whole epoch, their tensors are lent from then on: a copy takes longer
+    than many a loop needs to make a batch. A tensor that is changed all the same says so by its
+    version, is read anew, and nothing is lent any more.
+    """
 
     def __init__(self, limit: int, troubles: list[str]) -> None:
         self.limit, self.used, self.hits = limit, 0, 0  # bytes, bytes, reads
         self.is_off, self._troubles = False, troubles
-        self._samples: dict[Any, Any] = {}
+        self._samples: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # each with its tensors
         self._state: Any = None
         self._since = 0  # hits of this epoch
+        self._lends: bool | None = None  # None: not known yet whether the loop changes samples
+        self._out: deque[list[tuple[Any, Any]]] = deque()  # by batch: tensors given, and kept
 
     def begin(self, data: Any) -> None:
         """Start an epoch; what was kept of a data set that has changed since is forgotten."""
+        if self._lends is None and self._since >= len(self._samples) > 0:
+            self._look(0)
+            self._lends = self._lends is not False
+        self._out.clear()
         state = marks(data)
         if state != self._state:
             self._samples.clear()
             self.used = 0
         self._state, self._since = state, 0
 
+    def batch(self) -> None:
+        """Note that a batch is about to be read: the one before last was surely used."""
+        if self._lends is None:
+            self._look(_OUT)
+            self._out.append([])
+
     def read(self, data: Any, index: Any) -> Any:
         """Return data[index], from memory where it is there."""
         if type(index) is not int:
             return data[index]
-        kept = self._samples.get(index, _ABSENT)
-        if kept is _ABSENT:
+        kept = self._samples.get(index)
+        if kept is None:
             return data[index] if self.is_off else self._keep(index, data[index])
+        sample, held = kept
         self.hits += 1
         self._since += 1
-        if self._since > CHECKED_FIRST and self._since % CHECKED_EVERY:
-            return copied(kept)
-        now = data[index]
-        if not equal(now, kept):
-            self._turn_off(f"sample {index} was another one when it was read again")
-        return now
+        if self._lends and _is_changed(held):
+            return self._changed(data, index)
+        if self._since <= CHECKED_FIRST or not self._since % CHECKED_EVERY:
+            now = data[index]
+            if not equal(now, sample):
+                self._turn_off(f"sample {index} was another one when it was read again")
+            return now
+        if self._lends:
+            return lent(sample)
+        copy = copied(sample)
+        if self._out:
+            self._out[-1].append((tensors(copy), held))
+        return copy
+
+    def _look(self, left: int) -> None:
+        """Compare what was handed out, until so many batches are left."""
+        while len(self._out) > left:
+            for given, held in self._out.popleft():
+                if any(tensor.requires_grad for tensor in given) or not equal(given, held):
+                    self._lends = False
+                    self._out.clear()
+                    return
+
+    def _changed(self, data: Any, index: int) -> Any:
+        """The loop changed what it was lent: read that anew, and lend no more."""
+        self._lends = False
+        for at in [at for at, (_, held) in self._samples.items() if _is_changed(held)]:
+            del self._samples[at]
+        return self._keep(index, data[index])
 
     def _keep(self, index: int, sample: Any) -> Any:
         from hotloop.probe.describe import nbytes
@@ -61,13 +104,24 @@ class Cache:
         if self.used > self.limit:
             self._turn_off(f"its samples do not fit into {self.limit / 1e9:.1f} GB")
         else:
-            self._samples[index] = copied(sample)
+            own = copied(sample)
+            self._samples[index] = own, tensors(own)
+            if any(tensor.is_inference() for tensor in tensors(own)):
+                self._lends = False  # such tensors have no version
         return sample
 
     def _turn_off(self, why: str) -> None:
         self.is_off = True
         self._troubles.append(f"it was ended: {why}")
         self._samples.clear()
+        self._out.clear()
+
+
+def _is_changed(held: tuple[Any, ...]) -> bool:
+    for tensor in held:  # noqa: SIM110 (done for every sample that is read)
+        if tensor._version or tensor.requires_grad:
+            return True
+    return False
 
 
 class CachedReads:
@@ -77,7 +131,12 @@ class CachedReads:
         self._data, self._cache = data, cache
 
     def __getitem__(self, index: Any) -> Any:
+        self._cache.batch()
         return self._cache.read(self._data, index)
+
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:  # the name torch's fetcher calls
+        self._cache.batch()
+        return [self._cache.read(self._data, index) for index in indices]
 
     def __len__(self) -> int:
         return len(self._data)

@@ -1,6 +1,8 @@
 """Sample cache: what reading a sample gave in one epoch is kept for the next.
 
-What: keeps dataset[i] in memory, up to `percent` of the machine's, and gives copies of it out.
+What: keeps dataset[i] in memory, up to `percent` of the machine's, and gives copies of it out. Once
+    the loop has left the tensors of a whole epoch as they were it is given those that are kept; one
+    that it changes all the same says so by its version and is read anew.
 Helps when: the same deterministic work is done in every epoch: decoding, tokenising, parsing.
 Does not help when: samples differ from epoch to epoch (augmentation), are read once, lie in memory
     or do not fit into it; it is refused there. Each worker process would keep its own.
