@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Cache", "CachedReads", "VectorisedReads", "vectorised"]
 
-# Hits of an epoch that are read again and compared: reading may cost all that the cache saves.
-CHECKED_FIRST, CHECKED_EVERY = 4, 512
+# Hits of an epoch that are read again and compared, the first ones and one in so many after them:
+# of the first epoch from memory, and of those that follow. Reading may cost a hundred steps' time.
+CHECKED_FIRST, CHECKED_EVERY = 8, 128
+LATER_FIRST, LATER_EVERY = 1, 1024
 _OUT = 8  # batches handed out that the loop may still change
 
 
@@ -36,19 +38,21 @@ class Cache:
         self._samples: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # each with its tensors
         self._state: Any = None
         self._since = 0  # hits of this epoch
+        self._checked = CHECKED_FIRST, CHECKED_EVERY
         self._lends: bool | None = None  # None: not known yet whether the loop changes samples
         self._out: deque[list[tuple[Any, Any]]] = deque()  # by batch: tensors given, and kept
 
     def begin(self, data: Any) -> None:
         """Start an epoch; what was kept of a data set that has changed since is forgotten."""
-        if self._lends is None and self._since >= len(self._samples) > 0:
+        if self._since >= len(self._samples) > 0:  # an epoch from memory
+            self._checked = LATER_FIRST, LATER_EVERY
             self._look(0)
             self._lends = self._lends is not False
         self._out.clear()
         state = marks(data)
         if state != self._state:
             self._samples.clear()
-            self.used = 0
+            self.used, self._checked = 0, (CHECKED_FIRST, CHECKED_EVERY)
         self._state, self._since = state, 0
 
     def batch(self) -> None:
@@ -69,7 +73,8 @@ class Cache:
         self._since += 1
         if self._lends and _is_changed(held):
             return self._changed(data, index)
-        if self._since <= CHECKED_FIRST or not self._since % CHECKED_EVERY:
+        first, every = self._checked
+        if self._since <= first or not self._since % every:
             now = data[index]
             if not equal(now, sample):
                 self._turn_off(f"sample {index} was another one when it was read again")
