@@ -7,7 +7,7 @@ fixed.py, blocks of the same steps by turns: it must take at most 10 % longer. O
 tune must name the cause's file and line as an edit, or keep a plan that is proved; of a clean one
 it must keep nothing. Losses and first gradients agree in whatever is kept, or it is not kept.
 Scripts that pad need `--allow training`, and get it. Rows of other scripts stay in the result,
-benchmarks/results/tuned-cpu.json.
+benchmarks/results/tuned-cpu-CORES.json.
 """
 
 from __future__ import annotations
@@ -122,8 +122,9 @@ def _refused(example: Example, found: Tuned) -> bool:
 
 def _keep(rows: Sequence[dict[str, Any]], budget: str) -> None:
     """Write the rows beside those of other scripts that were made on the same machine."""
-    path = RESULTS / "tuned-cpu.json"
-    head = {"schema": 1, "hardware": detect("cpu").to_json(), "budget": budget}
+    hardware = detect("cpu")
+    path = RESULTS / f"tuned-cpu-{hardware.cores:g}.json"  # by cores: a process may be held to one
+    head = {"schema": 1, "hardware": hardware.to_json(), "budget": budget}
     known = json.loads(path.read_text()) if path.exists() else {}
     same = {key: known.get(key) for key in head} == json.loads(json.dumps(head))
     by_name = {row["name"]: row for row in (*(known["scripts"] if same else ()), *rows)}
