@@ -6,8 +6,8 @@ Where a technique removes the cause, the script under the plan that was found th
 fixed.py, blocks of the same steps by turns: it must take at most 10 % longer. Of every other script
 tune must name the cause's file and line as an edit, or keep a plan that is proved; of a clean one
 it must keep nothing. Losses and first gradients agree in whatever is kept, or it is not kept.
-Scripts that pad need `--allow training`, and get it. Rows of other scripts stay in the result,
-benchmarks/results/tuned-cpu-CORES.json.
+Scripts that pad need `--allow training`, and get it. Rows of other scripts and of other machines
+stay in the result, benchmarks/results/tuned-cpu.json.
 """
 
 from __future__ import annotations
@@ -121,14 +121,16 @@ def _refused(example: Example, found: Tuned) -> bool:
 
 
 def _keep(rows: Sequence[dict[str, Any]], budget: str) -> None:
-    """Write the rows beside those of other scripts that were made on the same machine."""
-    hardware = detect("cpu")
-    path = RESULTS / f"tuned-cpu-{hardware.cores:g}.json"  # by cores: a process may be held to one
-    head = {"schema": 1, "hardware": hardware.to_json(), "budget": budget}
-    known = json.loads(path.read_text()) if path.exists() else {}
-    same = {key: known.get(key) for key in head} == json.loads(json.dumps(head))
-    by_name = {row["name"]: row for row in (*(known["scripts"] if same else ()), *rows)}
-    write_json(path, {**head, "scripts": [by_name[name] for name in sorted(by_name)]})
+    """Write the rows beside those of other scripts and of other machines."""
+    path = RESULTS / "tuned-cpu.json"
+    head = json.loads(json.dumps({"hardware": detect("cpu").to_json(), "budget": budget}))
+    machines = json.loads(path.read_text())["machines"] if path.exists() else []
+    here = [entry for entry in machines if all(entry[key] == head[key] for key in head)]
+    others = [entry for entry in machines if entry not in here]
+    known = [row for entry in here for row in entry["scripts"]]
+    by_name = {row["name"]: row for row in (*known, *rows)}
+    here = [{**head, "scripts": [by_name[name] for name in sorted(by_name)]}]
+    write_json(path, {"schema": 1, "machines": [*others, *here]})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,14 +5,15 @@
 Each comparison is made as `hotloop tune` makes its own: fresh processes of one script under one
 plan, blocks by turns, up to twelve pairs of them. The goal: of 50 comparisons of a plan with itself
 at most 2 are called FASTER or SLOWER; a planted 10 % is called SLOWER in at least 18 of 20.
-`--busy` starts programs that use a core half of the time, `--add` keeps what was compared before.
-Result: benchmarks/results/verdicts-cpu.json.
+`--busy` starts programs that use a core half of the time, `--add` keeps what was compared before
+on the same machine. Result, written after each comparison: benchmarks/results/verdicts-cpu.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import math
 import os
 import subprocess
@@ -80,16 +81,17 @@ def company(count: int) -> Iterator[None]:
             program.wait()
 
 
-def series(name: str, count: int, *arguments: str) -> list[dict[str, Any]]:
-    """Make comparisons, with progress on stderr."""
-    rows, began = [], time.monotonic()
-    for at in range(count):
-        rows.append(compared(*arguments))
-        left = (time.monotonic() - began) / (at + 1) * (count - at - 1)
-        ratio = rows[-1]["ratio"] or math.nan
-        said = f"{name} {at + 1}/{count}: {rows[-1]['verdict']} {ratio:.3f}, {left:.0f} s left"
-        print(said, file=sys.stderr, flush=True)
-    return rows
+def summary(same: Sequence[dict[str, Any]], slower: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the result of both series."""
+    return {
+        "schema": 1,
+        "hardware": detect("cpu").to_json(),
+        "same": list(same),
+        "slower": list(slower),
+        "planted": SLOWER,
+        "wrong": sum(row["verdict"] in ("FASTER", "SLOWER") for row in same),
+        "found": sum(row["verdict"] == "SLOWER" for row in slower),
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -104,31 +106,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     path = RESULTS / "verdicts-cpu.json"
     known = read_json(path) if options.add else {}
+    if known and known["hardware"] != json.loads(json.dumps(detect("cpu").to_json())):
+        parser.error(f"{path.name} was made on another machine: start anew, without --add")
+    same, slower = known.get("same", []), known.get("slower", [])
+    todo = [(slower, ("--slower", str(SLOWER)))] * options.slower + [(same, ())] * options.same
+    began = time.monotonic()
     with company(options.busy):
-        same = series("the same", options.same)
-        slower = series("10 % slower", options.slower, "--slower", str(SLOWER))
-    same, slower = [*known.get("same", ()), *same], [*known.get("slower", ()), *slower]
-    wrong = sum(row["verdict"] in ("FASTER", "SLOWER") for row in same)
-    found = sum(row["verdict"] == "SLOWER" for row in slower)
-    result = {
-        "schema": 1,
-        "hardware": detect("cpu").to_json(),
-        "same": same,
-        "slower": slower,
-        "planted": SLOWER,
-        "busy_programs": options.busy,
-        "wrong": wrong,
-        "found": found,
-    }
-    write_json(path, result)
+        for at, (rows, arguments) in enumerate(todo):
+            row = compared(*arguments)
+            rows.append({**row, "busy_programs": options.busy})
+            write_json(path, summary(same, slower))
+            left = (time.monotonic() - began) / (at + 1) * (len(todo) - at - 1)
+            name = "10 % slower" if arguments else "the same"
+            said = f"{name} {len(rows)}: {row['verdict']} {row['ratio'] or math.nan:.3f}"
+            print(f"{said}, {left:.0f} s left", file=sys.stderr, flush=True)
     for name, rows in (("a plan with itself", same), ("10 % slower", slower)):
         loads = [row["load"] for row in rows] or [0.0]
         verdicts = ", ".join(
             f"{word} {n}" for word, n in Counter(r["verdict"] for r in rows).items()
         )
         print(f"{name}, n {len(rows)}: {verdicts}; load {min(loads):.1f}-{max(loads):.1f}")
-    missed = wrong > 0.04 * len(same) or found < 0.9 * len(slower)
-    return int(missed)
+    found = summary(same, slower)
+    return int(found["wrong"] > 0.04 * len(same) or found["found"] < 0.9 * len(slower))
 
 
 if __name__ == "__main__":

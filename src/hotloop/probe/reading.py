@@ -14,6 +14,8 @@ from hotloop.probe.equal import copied, equal, lent, marks, tensors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_Kept = tuple[Any, tuple[Any, ...], bool]  # a sample, its tensors, whether it can be lent as it is
+
 __all__ = ["Cache", "CachedReads", "VectorisedReads", "vectorised"]
 
 # Hits of an epoch that are read again and compared, the first ones and one in so many after them:
@@ -35,7 +37,7 @@ class Cache:
     def __init__(self, limit: int, troubles: list[str]) -> None:
         self.limit, self.used, self.hits = limit, 0, 0  # bytes, bytes, reads
         self.is_off, self._troubles = False, troubles
-        self._samples: dict[int, tuple[Any, tuple[Any, ...]]] = {}  # each with its tensors
+        self._samples: dict[int, _Kept] = {}
         self._state: Any = None
         self._since = 0  # hits of this epoch
         self._checked = CHECKED_FIRST, CHECKED_EVERY
@@ -68,7 +70,7 @@ class Cache:
         kept = self._samples.get(index)
         if kept is None:
             return data[index] if self.is_off else self._keep(index, data[index])
-        sample, held = kept
+        sample, held, is_frozen = kept
         self.hits += 1
         self._since += 1
         if self._lends and _is_changed(held):
@@ -80,11 +82,24 @@ class Cache:
                 self._turn_off(f"sample {index} was another one when it was read again")
             return now
         if self._lends:
-            return lent(sample)
+            return sample if is_frozen else lent(sample)
         copy = copied(sample)
         if self._out:
             self._out[-1].append((tensors(copy), held))
         return copy
+
+    def read_all(self, data: Any, indices: Sequence[Any]) -> list[Any]:
+        """Return data[index] for each index; at once where all of them are there to be lent."""
+        first, every = self._checked
+        after = self._since + len(indices)
+        is_due = self._since < first or self._since // every != after // every
+        if self._lends and not is_due and all(type(index) is int for index in indices):
+            kept = [self._samples.get(index) for index in indices]
+            # One expression each: this is done for every sample that is read.
+            if None not in kept and not any(_is_changed(held) for _, held, _ in kept):  # type: ignore[misc]
+                self.hits, self._since = self.hits + len(kept), after
+                return [s if frozen else lent(s) for s, _, frozen in kept]  # type: ignore[misc]
+        return [self.read(data, index) for index in indices]
 
     def _look(self, left: int) -> None:
         """Compare what was handed out, until so many batches are left."""
@@ -98,7 +113,7 @@ class Cache:
     def _changed(self, data: Any, index: int) -> Any:
         """The loop changed what it was lent: read that anew, and lend no more."""
         self._lends = False
-        for at in [at for at, (_, held) in self._samples.items() if _is_changed(held)]:
+        for at in [at for at, (_, held, _) in self._samples.items() if _is_changed(held)]:
             del self._samples[at]
         return self._keep(index, data[index])
 
@@ -110,7 +125,7 @@ class Cache:
             self._turn_off(f"its samples do not fit into {self.limit / 1e9:.1f} GB")
         else:
             own = copied(sample)
-            self._samples[index] = own, tensors(own)
+            self._samples[index] = own, tensors(own), _is_frozen(own)
             if any(tensor.is_inference() for tensor in tensors(own)):
                 self._lends = False  # such tensors have no version
         return sample
@@ -120,6 +135,13 @@ class Cache:
         self._troubles.append(f"it was ended: {why}")
         self._samples.clear()
         self._out.clear()
+
+
+def _is_frozen(sample: Any) -> bool:
+    """Whether no container in it can be changed: it may be lent as it is."""
+    if type(sample) is tuple:
+        return all(map(_is_frozen, sample))
+    return isinstance(sample, int | float | str | bytes) or type(sample).__name__ == "Tensor"
 
 
 def _is_changed(held: tuple[Any, ...]) -> bool:
@@ -141,7 +163,7 @@ class CachedReads:
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:  # the name torch's fetcher calls
         self._cache.batch()
-        return [self._cache.read(self._data, index) for index in indices]
+        return self._cache.read_all(self._data, indices)
 
     def __len__(self) -> int:
         return len(self._data)
