@@ -21,6 +21,7 @@ from hotloop.core.files import (
     Disk,
     check_folder,
     free_bytes,
+    leftovers,
     probe_folder,
     remove_folder,
     sweep,
@@ -359,6 +360,7 @@ def test_sweep_removes_only_what_writers_leave(tmp_path):
     (run / left[3]).symlink_to(mine / "kept")
     for name in (".tmp-notes", ".git", ".gone-fishing", f"x.tmp-a{stamp}"):
         (run / name).write_text("the user's own")
+    assert [path.name for path in leftovers(run)] == sorted(left)
     assert sweep(run) == sorted(left)
     assert sorted(p.name for p in run.iterdir()) == [
         ".git",

@@ -1,17 +1,14 @@
-"""The journal, and texts that one process at a time may change."""
+"""Files that are only appended to: the journal and growing ones."""
 
 import errno
-import fcntl
 import itertools
 import os
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from hotloop.core.errors import WriteError
-from hotloop.core.files import DISK, Disk, Journal, change_text
+from hotloop.core.files import DISK, Disk, Growing, Journal
 
 
 def failing(call, error, *, at=0):
@@ -116,57 +113,39 @@ def test_a_journal_that_cannot_be_opened(tmp_path):
         Journal(tmp_path)
 
 
-def test_a_text_is_changed_and_an_empty_one_is_no_file(tmp_path):
-    path, seen = tmp_path / "lock", []
-
-    def to(text):
-        return lambda old: (seen.append(old), text)[1]
-
-    for text in ("a long one", "short", "short", "", ""):
-        change_text(path, to(text))
-        assert (path.read_text() if path.exists() else "") == text
-    assert seen == ["", "a long one", "short", "short", ""]
-    assert not path.exists()
-
-
-def test_an_error_of_the_change_leaves_the_text(tmp_path):
-    path = tmp_path / "lock"
-    path.write_text("old")
-    with pytest.raises(ZeroDivisionError):
-        change_text(path, lambda old: f"{1 / 0}")
-    change_text(path, lambda old: f"{old}er")
-    assert path.read_text() == "older"
+def test_a_growing_file_goes_on_from_what_was_right(tmp_path):
+    path = tmp_path / "rows"
+    growing = Growing(path)
+    growing.append(b"one")
+    growing.append(memoryview(b"two"))
+    assert growing.length == 6
+    growing.close()
+    with path.open("ab") as stream:  # a kill in the middle of a write
+        stream.write(b"hal")
+    again = Growing(path, 6)
+    again.append(b"three")
+    again.close()
+    assert path.read_bytes() == b"onetwothree"
 
 
-def test_a_text_is_not_changed_while_another_process_holds_it(tmp_path):
-    path = tmp_path / "lock"
-    path.write_text("a")
-    with path.open("a+") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        with ThreadPoolExecutor(1) as pool:
-            job = pool.submit(change_text, path, lambda old: old + "c")
-            time.sleep(0.05)
-            assert not job.done()
-            held.write("b")
-            held.flush()
-            fcntl.flock(held, fcntl.LOCK_UN)
-            job.result()
-    assert path.read_text() == "abc"
+def test_a_growing_file_that_lost_something_is_not_gone_on_with(tmp_path):
+    path = tmp_path / "rows"
+    path.write_bytes(b"one")
+    with pytest.raises(WriteError, match="has 3 bytes, 6 were written"):
+        Growing(path, 6)
+    assert path.read_bytes() == b"one"
 
 
-def test_a_file_removed_while_waiting_for_it_is_not_the_file(tmp_path):
-    path = tmp_path / "lock"
-    path.write_text("old")
-    with path.open("a+") as held, ThreadPoolExecutor(1) as pool:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        job = pool.submit(change_text, path, lambda old: f"{old}new")
-        time.sleep(0.05)
-        path.unlink()
-        fcntl.flock(held, fcntl.LOCK_UN)
-        job.result()
-    assert path.read_text() == "new"
-
-
-def test_a_text_in_a_missing_folder(tmp_path):
-    with pytest.raises(WriteError, match="make its folder first"):
-        change_text(tmp_path / "missing" / "lock", lambda old: "x")
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_full_disk_leaves_the_length_that_is_right(tmp_path, call):
+    path = tmp_path / "rows"
+    growing = Growing(path, disk=failing(call, oserror(errno.ENOSPC), at=1))
+    growing.append(b"one")
+    with pytest.raises(WriteError, match="free some space"):
+        growing.append(b"four")
+    assert growing.length == 3
+    growing.close()
+    again = Growing(path, growing.length)
+    again.append(b"!")
+    again.close()
+    assert path.read_bytes() == b"one!"

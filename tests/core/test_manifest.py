@@ -145,17 +145,45 @@ def test_what_is_no_folder_of_ours(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    "name", ["../secret", "/etc/passwd", "..", ".", "", "a/b", "a\\b", "C:secret", "a\0b"]
+    "name",
+    [
+        "../secret",
+        "/etc/passwd",
+        "..",
+        ".",
+        "",
+        "a/..",
+        "a/b/c",
+        "a//b",
+        "a\\b",
+        "C:secret",
+        "a\0b",
+    ],
 )
 def test_names_that_lead_out_are_refused_and_not_looked_at(copy, name):
     secret = copy.parent / "secret"
     secret.write_text("secret")
     rewrite(copy, {name: {"bytes": 6, "xxh3_128": digest("secret")}})
     (fault,) = check_folder(copy)
-    assert "is no plain file name" in fault
+    assert "is no file in its folder" in fault
     assert repr(name) in fault
     with pytest.raises(DataError):
         read_manifest(copy)
+
+
+def test_a_file_may_stand_one_folder_deep_and_that_folder_is_no_link(copy):
+    inside = copy / "train"
+    inside.mkdir()
+    (inside / "rows").write_text("rows")
+    rewrite(copy, {"train/rows": {"bytes": 4, "xxh3_128": digest("rows")}})
+    assert check_folder(copy) == []
+    (inside / "rows").write_text("Rows")
+    (fault,) = check_folder(copy)
+    assert "train/rows is damaged" in fault
+    (inside / "rows").write_text("rows")
+    inside.rename(copy.parent / "elsewhere")
+    inside.symlink_to(copy.parent / "elsewhere")
+    assert check_folder(copy) == ["train/rows is not a plain file"]
 
 
 @pytest.mark.parametrize("target", ["secret", "/dev/zero"])

@@ -11,8 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,30 +21,28 @@ import xxhash
 from hotloop.core.errors import WriteError
 from hotloop.core.manifest import (
     MANIFEST,
-    SCHEMA,
     Buffer,
     check_folder,
     digest,
+    hash_file,
     is_plain,
-    manifest_check,
     read_json,
     read_manifest,
+    sealed,
 )
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
 
 __all__ = [
     "DISK",
     "MANIFEST",
     "Disk",
+    "Growing",
     "Journal",
-    "change_text",
+    "cannot_write",
     "check_folder",
     "digest",
+    "finish_folder",
     "free_bytes",
+    "leftovers",
     "make_folder",
     "probe_folder",
     "read_json",
@@ -61,7 +57,6 @@ __all__ = [
 _TEMP, _GONE = ".tmp-", ".gone-"  # an unfinished write; a folder on its way out
 _LEFT = re.compile(r"\.(?:tmp|gone)-.+-[0-9a-f]{8}")  # the names made with them
 _READ_BYTES = 1 << 16
-_TRIES, _WAIT = 200, 0.01  # for another process that has a file locked; seconds
 _IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES)  # a folder; EACCES on Windows
 # A file system that cannot sync a folder says so like this, and PostgreSQL goes on as well:
 # https://github.com/postgres/postgres/blob/master/src/common/file_utils.c, fsync_fname (2026-11)
@@ -94,7 +89,8 @@ class Disk:
 DISK = Disk()
 
 
-def _failed(path: Path, error: OSError) -> WriteError:
+def cannot_write(path: Path, error: OSError) -> WriteError:
+    """Return what to raise when the system refuses a write: why, and what to do."""
     hint = {
         **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or name another folder"),
         errno.EROFS: "name another folder",
@@ -132,7 +128,7 @@ def _temp_for(target: Path) -> Iterator[Path]:
     except BaseException as error:  # also a signal, and the chunks' own error
         _drop(temp)
         if isinstance(error, OSError):
-            raise _failed(target, error) from error
+            raise cannot_write(target, error) from error
         raise
 
 
@@ -157,7 +153,7 @@ def make_folder(path: Path, *, disk: Disk = DISK) -> Path:
                 each.mkdir(exist_ok=True)
                 disk.fsync_folder(each.parent)
     except OSError as error:
-        raise _failed(path, error) from error
+        raise cannot_write(path, error) from error
     return path
 
 
@@ -192,13 +188,7 @@ def write_folder(
     with _temp_for(target) as temp:
         temp.mkdir()
         written = {name: _write_synced(temp / name, parts, disk) for name, parts in files.items()}
-        generation = secrets.token_hex(8)
-        manifest: dict[str, object] = {
-            "schema": SCHEMA,
-            "generation": generation,
-            "files": written,
-            "check": manifest_check(written, generation),
-        }
+        manifest = sealed(written)
         _write_synced(temp / MANIFEST, [json.dumps(manifest, indent=1).encode()], disk)
         disk.fsync_folder(temp)
         return manifest if _put(temp, target, disk) else read_manifest(target)
@@ -243,7 +233,7 @@ def remove_folder(folder: Path, *, disk: Disk = DISK) -> None:
         disk.fsync_folder(folder.parent)  # else a power loss could bring the name back to a half
         shutil.rmtree(aside)
     except OSError as error:
-        raise _failed(folder, error) from error
+        raise cannot_write(folder, error) from error
 
 
 def sweep(parent: Path) -> list[str]:
@@ -251,10 +241,15 @@ def sweep(parent: Path) -> list[str]:
 
     Only for a folder whose lock the caller holds: a living writer's temp would go too.
     """
-    left = [path for path in parent.glob(".*") if _LEFT.fullmatch(path.name)]
+    left = leftovers(parent)
     for path in left:
         _drop(path)
-    return sorted(path.name for path in left if not os.path.lexists(path))
+    return [path.name for path in left if not os.path.lexists(path)]
+
+
+def leftovers(parent: Path) -> list[Path]:
+    """Return what crashed writers left in `parent`, and what living ones have not finished."""
+    return sorted(path for path in parent.glob(".*") if _LEFT.fullmatch(path.name))
 
 
 def free_bytes(path: Path) -> int:
@@ -286,7 +281,7 @@ class Journal:
             if new:
                 disk.fsync_folder(path.parent)
         except OSError as error:
-            raise _failed(path, error) from error
+            raise cannot_write(path, error) from error
         self.had_lines = self._end > 0  # whether there were whole lines before this opening
 
     def _open(self) -> BinaryIO:
@@ -313,7 +308,7 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._stream.close()  # its buffer may hold a part of the lines
-            raise _failed(self.path, error) from error
+            raise cannot_write(self.path, error) from error
         self._end += len(data)
 
     def close(self) -> None:
@@ -321,7 +316,7 @@ class Journal:
         try:
             self._stream.close()
         except OSError as error:
-            raise _failed(self.path, error) from error
+            raise cannot_write(self.path, error) from error
 
 
 def _end_of_lines(path: Path) -> int:
@@ -338,63 +333,59 @@ def _end_of_lines(path: Path) -> int:
     return 0
 
 
-def change_text(path: Path, change: Callable[[str], str]) -> None:
-    """Let `change` make the new text of a small file from the old, one process at a time.
+class Growing:
+    """A file of bytes that is only appended to, from a length that is known to be right."""
 
-    No file is the empty text. The system's lock keeps others out and ends with the process, so
-    a text that a kill cut off is met as it is. What `change` raises passes through, and the file
-    stays. Raises WriteError, also when another process keeps the file locked.
+    def __init__(self, path: Path, length: int = 0, *, disk: Disk = DISK) -> None:
+        """Open the file and cut off what is beyond `length`: a kill left it."""
+        self.path, self._disk = path, disk
+        try:
+            self._stream = path.open("r+b" if length else "wb")
+            have = self._stream.seek(0, os.SEEK_END)
+            if have < length:
+                self._stream.close()
+                raise WriteError(
+                    f"{path} has {have} bytes, {length} were written: it was changed by something "
+                    "else; remove its folder and begin anew"
+                )
+            self._stream.truncate(length)
+            self.length = self._stream.seek(length)
+            disk.fsync_folder(path.parent)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+
+    def append(self, data: Buffer) -> None:
+        """Append to the platter. Raises WriteError; what a failed call left is beyond `length`."""
+        try:
+            self._disk.write(self._stream, data)
+            self._stream.flush()
+            self._disk.fsync(self._stream.fileno())
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        self.length += memoryview(data).nbytes
+
+    def close(self) -> None:
+        """Close the file."""
+        with contextlib.suppress(OSError):  # all of it is on the platter, or append has raised
+            self._stream.close()
+
+
+def finish_folder(folder: Path, target: Path, *, disk: Disk = DISK) -> None:
+    """Write the manifest of a folder of synced files, and rename it to `target` at once.
+
+    Its files may stand one folder deep. Raises WriteError, also when something has the name.
     """
     try:
-        for _ in range(_TRIES):
-            with path.open("a+b") as stream, _locked(stream) as alone:
-                if alone and _is_at(path, stream):
-                    _change(path, stream, change)
-                    return
-            time.sleep(_WAIT)
+        files = {
+            path.relative_to(folder).as_posix(): {
+                "bytes": path.stat().st_size,
+                "xxh3_128": hash_file(path),
+            }
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.name != MANIFEST
+        }
+        write_file(folder / MANIFEST, json.dumps(sealed(files), indent=1), disk=disk)
+        disk.rename(folder, target)
+        disk.fsync_folder(target.parent)
     except OSError as error:
-        raise _failed(path, error) from error
-    raise WriteError(f"{path} is kept locked by a process that does not go on: end that one")
-
-
-def _change(path: Path, stream: BinaryIO, change: Callable[[str], str]) -> None:
-    stream.seek(0)
-    old = stream.read().decode(errors="replace")
-    new = change(old)
-    if new != old:
-        stream.truncate(0)
-        stream.write(new.encode())
-        stream.flush()
-    if not new:
-        with contextlib.suppress(PermissionError):  # Windows: it is open, and stays empty
-            path.unlink()
-
-
-def _is_at(path: Path, stream: BinaryIO) -> bool:
-    """Whether an open file still has its name: the process before may have removed it."""
-    try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-@contextlib.contextmanager
-def _locked(stream: BinaryIO) -> Iterator[bool]:
-    """Hold the system's lock on an open file; False when another process holds it."""
-    try:
-        _lock(stream, on=True)
-    except (BlockingIOError, PermissionError):
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        _lock(stream, on=False)  # closing would not do: a forked child may have it open too
-
-
-def _lock(stream: BinaryIO, *, on: bool) -> None:
-    if sys.platform == "win32":
-        stream.seek(1 << 30)  # a locked byte cannot be read: take one far behind the text
-        msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK if on else msvcrt.LK_UNLCK, 1)
-    else:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB if on else fcntl.LOCK_UN)
+        raise cannot_write(target, error) from error

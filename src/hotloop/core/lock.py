@@ -8,8 +8,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hotloop.core.change import change_text
 from hotloop.core.errors import UsageError
-from hotloop.core.files import change_text
 
 __all__ = ["Holder", "Lock"]
 

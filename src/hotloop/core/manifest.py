@@ -4,6 +4,7 @@ Manifest history: schema 1 (2026-11) files (bytes and xxh3_128 of each), generat
 """
 
 import json
+import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +20,13 @@ __all__ = [
     "Buffer",
     "check_folder",
     "digest",
+    "hash_file",
+    "is_inside",
     "is_plain",
     "manifest_check",
     "read_json",
     "read_manifest",
+    "sealed",
 ]
 
 MANIFEST = "MANIFEST.json"
@@ -43,6 +47,22 @@ def digest(*parts: Buffer | str) -> str:
 def is_plain(name: object) -> bool:
     """Whether a name means a file in its own folder, on any system."""
     return isinstance(name, str) and name not in ("", ".", "..") and not set(name) & set("/\\:\0")
+
+
+def is_inside(name: object) -> bool:
+    """Whether a name means a file in its own folder or in one below that, on any system."""
+    return isinstance(name, str) and all(map(is_plain, name.split("/"))) and name.count("/") < 2
+
+
+def sealed(files: Mapping[str, object]) -> dict[str, object]:
+    """Return the manifest of files: bytes and xxh3_128 of each, and its own checksum."""
+    generation = secrets.token_hex(8)
+    return {
+        "schema": SCHEMA,
+        "generation": generation,
+        "files": files,
+        "check": manifest_check(files, generation),
+    }
 
 
 def manifest_check(files: Mapping[str, object], generation: str) -> str:
@@ -86,7 +106,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def read_manifest(folder: Path) -> dict[str, object]:
     """Return a folder's manifest; DataError when it is missing, torn or of another schema.
 
-    Its names are plain file names, its entries have bytes (int) and xxh3_128 (str).
+    Its names mean files in it, its entries have bytes (int) and xxh3_128 (str).
     """
     path = folder / MANIFEST
     try:
@@ -101,8 +121,8 @@ def read_manifest(folder: Path) -> dict[str, object]:
     if manifest.get("check") != manifest_check(files, generation):
         raise DataError(f"{path} does not match its own checksum")
     for name, entry in files.items():
-        if not is_plain(name):
-            raise DataError(f"{path} names {name!r}, which is no plain file name")
+        if not is_inside(name):
+            raise DataError(f"{path} names {name!r}, which is no file in its folder")
         if not _is_entry(entry):
             raise DataError(f"{path} lacks the size and xxh3-128 of {name}")
     return manifest
@@ -123,27 +143,29 @@ def check_folder(folder: Path) -> list[str]:
     except DataError as error:
         return [str(error)]
     assert isinstance(files, dict)
-    return [fault for name, want in files.items() if (fault := _fault(folder / name, want))]
+    return [fault for name, want in files.items() if (fault := _fault(folder, name, want))]
 
 
-def _fault(path: Path, want: Mapping[str, Any]) -> str | None:
+def _fault(folder: Path, name: str, want: Mapping[str, Any]) -> str | None:
     """Return what is wrong with one file. Links and devices are refused unread."""
+    path = folder / name
     try:
         found = path.lstat()
-        if not stat.S_ISREG(found.st_mode):
-            return f"{path.name} is not a plain file"
+        if not stat.S_ISREG(found.st_mode) or (path.parent != folder and path.parent.is_symlink()):
+            return f"{name} is not a plain file"
         if found.st_size != want["bytes"]:
-            return f"{path.name} has {found.st_size} bytes, its manifest says {want['bytes']}"
-        if (have := _hash_file(path)) != want["xxh3_128"]:
-            return f"{path.name} is damaged: xxh3-128 {have}, expected {want['xxh3_128']}"
+            return f"{name} has {found.st_size} bytes, its manifest says {want['bytes']}"
+        if (have := hash_file(path)) != want["xxh3_128"]:
+            return f"{name} is damaged: xxh3-128 {have}, expected {want['xxh3_128']}"
     except FileNotFoundError:
-        return f"{path.name} is missing"
+        return f"{name} is missing"
     except OSError as error:
-        return f"{path.name} cannot be read: {error.strerror}"
+        return f"{name} cannot be read: {error.strerror}"
     return None
 
 
-def _hash_file(path: Path) -> str:
+def hash_file(path: Path) -> str:
+    """Return the xxh3-128 of a file's bytes in hex."""
     state = xxhash.xxh3_128()
     with path.open("rb") as stream:
         while chunk := stream.read(_READ_BYTES):
