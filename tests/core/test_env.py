@@ -1,5 +1,7 @@
 import ast
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,16 +10,24 @@ from hotloop.core import env
 from hotloop.core.env import ENV, Environment
 from hotloop.core.errors import ConfigError
 
+SHARED = Path.home() / ".cache" / "huggingface"
+
 
 def test_what_an_empty_environment_means():
     found = Environment.read({})
     assert found == Environment(
-        cache=Path.home() / ".cache" / "hotloop", no_color=False, rank=0, world=1
+        cache=Path.home() / ".cache" / "hotloop",
+        hub=SHARED / "hub",
+        datasets=SHARED / "datasets",
+        no_color=False,
+        rank=0,
+        world=1,
     )
 
 
 def test_an_empty_value_counts_as_absent():
-    names = ("HOTLOOP_CACHE", "XDG_CACHE_HOME", "NO_COLOR", "RANK", "WORLD_SIZE")
+    names = ["HOTLOOP_CACHE", "XDG_CACHE_HOME", "NO_COLOR", "RANK", "WORLD_SIZE"]
+    names += ["HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE"]
     assert Environment.read(dict.fromkeys(names, "")) == Environment.read({})
 
 
@@ -35,6 +45,48 @@ def test_where_the_cache_is(values, cache):
     found = Environment.read(values).cache
     assert found == cache
     assert found.is_absolute()
+
+
+@pytest.mark.parametrize(
+    ("values", "hub", "datasets"),
+    [
+        ({"XDG_CACHE_HOME": "/b"}, "/b/huggingface/hub", "/b/huggingface/datasets"),
+        ({"XDG_CACHE_HOME": "/b", "HF_HOME": "/c"}, "/c/hub", "/c/datasets"),
+        ({"HF_HOME": "/c", "HF_DATASETS_CACHE": "/d"}, "/c/hub", "/d"),
+        ({"HF_HUB_CACHE": "/e", "HUGGINGFACE_HUB_CACHE": "/f"}, "/e", f"{SHARED}/datasets"),
+        ({"HUGGINGFACE_HUB_CACHE": "/f", "HF_HOME": "/c"}, "/f", "/c/datasets"),
+        ({"HF_HOME": "${DISK}/h$", "DISK": "/g"}, "/g/h$/hub", "/g/h$/datasets"),
+        ({"HF_HOME": "/$NOT_SET"}, "/$NOT_SET/hub", "/$NOT_SET/datasets"),
+    ],
+)
+def test_where_hugging_face_keeps_things(values, hub, datasets):
+    found = Environment.read(values)
+    assert (found.hub, found.datasets) == (Path(hub), Path(datasets))
+
+
+@pytest.mark.parametrize("values", [{"HF_HOME": "$TMP/a"}, {"HF_HUB_CACHE": "~/b"}])
+def test_hugging_faces_own_library_agrees(values, tmp_path):
+    codes = (
+        "from huggingface_hub.constants import HF_HUB_CACHE; print(HF_HUB_CACHE)",
+        "from hotloop.core.env import ENV; print(ENV.hub)",
+    )
+    values = {"HOME": str(tmp_path), "TMP": "/t", **values}
+    theirs, ours = (
+        subprocess.check_output([sys.executable, "-c", code], env=values, text=True)
+        for code in codes
+    )
+    assert ours == theirs
+
+
+def test_the_compile_cache_is_where_torch_keeps_it(monkeypatch, tmp_path):
+    from torch._inductor.runtime import cache_dir_utils
+
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    assert str(env.compile_cache()) == cache_dir_utils.default_cache_dir()
+    monkeypatch.setenv("LOGNAME", "domain\\me")
+    assert str(env.compile_cache()) == cache_dir_utils.default_cache_dir()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    assert env.compile_cache() == tmp_path
 
 
 def test_a_cache_without_a_home_says_what_to_set():

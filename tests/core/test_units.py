@@ -1,6 +1,6 @@
 import pytest
 
-from hotloop.core.units import bytes_, count, duration, moment
+from hotloop.core.units import ago, bytes_, count, duration, moment
 
 
 @pytest.mark.parametrize(
@@ -9,6 +9,14 @@ from hotloop.core.units import bytes_, count, duration, moment
 )
 def test_durations(seconds, said):
     assert duration(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(9.4, "9.40 s ago"), (185, "3:05 ago"), (90000, "1 day ago"), (1e9, "11,574 days ago")],
+)
+def test_times_that_have_passed(seconds, said):
+    assert ago(seconds) == said
 
 
 def test_counts_and_bytes():

@@ -5,7 +5,7 @@ from tests.monitor.conftest import dead, session, steps
 
 from hotloop.core.errors import UsageError
 from hotloop.core.rundir import RunDir
-from hotloop.monitor.runs import rows
+from hotloop.monitor.runs import folders, row, rows
 
 
 def test_every_run_below_a_folder_has_a_row(made, tmp_path):
@@ -20,6 +20,13 @@ def test_every_run_below_a_folder_has_a_row(made, tmp_path):
     assert found[0].phase == "training"
     assert found[0].left_s == pytest.approx(8, abs=0.5)
     assert found[1].left_s is None
+
+
+def test_folders_of_runs_come_by_path_and_each_has_its_row(made, tmp_path):
+    made("b", [session(), *steps(1, 20)])
+    made("a/one", [session(), *steps(1, 20)])
+    assert folders(tmp_path) == [tmp_path / "a/one", tmp_path / "b"]
+    assert [row(path, tmp_path).path for path in folders(tmp_path)] == ["a/one", "b"]
 
 
 def test_a_run_named_itself_is_its_row(made):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hotloop.core.errors import CheckpointError
 from hotloop.core.files import write_folder
-from hotloop.training.store import STATE, listing, newest_sound, path_of, retain
+from hotloop.training.store import STATE, beyond, listing, newest_sound, path_of, retain, verified
 
 
 def put(folder: Path, step: int, loss: float | None = None) -> Path:
@@ -51,6 +51,17 @@ def test_none_at_all_is_no_error_but_all_broken_is(tmp_path):
         newest_sound(tmp_path)
     assert "step-00000001" in str(caught.value)
     assert "step-00000002" in str(caught.value)
+
+
+def test_what_may_go_is_told_without_removing_it(tmp_path):
+    for step in (1, 2, 3, 4):
+        put(tmp_path, step)
+    spoil(put(tmp_path, 5))
+    assert beyond(listing(tmp_path), keep=2, best_step=None) == [], "nothing was verified"
+    checked = [verified(one) for one in listing(tmp_path)]
+    assert [one.step for one in beyond(checked, keep=2, best_step=None)] == [1, 2]
+    assert [one.step for one in beyond(checked, keep=0, best_step=1)] == [2]
+    assert len(listing(tmp_path)) == 5
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hotloop.core.env import ENV
 from hotloop.core.files import write_json
-from hotloop.core.units import duration
+from hotloop.core.units import ago, duration
 from hotloop.monitor.runs import rows
 from hotloop.report.excerpt import visible
 
@@ -98,12 +98,7 @@ def _steps(row: Row) -> str:
 def _saved(row: Row) -> str:
     if row.saved_step is None or row.saved_ago_s is None:
         return "-" if row.steps is None else "none"
-    return f"step {row.saved_step:,}, {_ago(row.saved_ago_s)}"
-
-
-def _ago(seconds: float) -> str:
-    days = int(seconds // 86400)
-    return f"{days} day{'s' * (days > 1)} ago" if days else f"{duration(seconds)} ago"
+    return f"step {row.saved_step:,}, {ago(row.saved_ago_s)}"
 
 
 def _left(row: Row) -> str:

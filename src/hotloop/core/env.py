@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +14,14 @@ __all__ = [
     "ENV",
     "Environment",
     "Parent",
+    "compile_cache",
     "forget_children",
     "inherited",
     "named",
     "observe_children",
 ]
+
+_NO_NAME = r'[\\/:*?"<>|]'  # characters that a file name may not hold somewhere
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +38,8 @@ class Environment:
     """What hotloop takes from the environment."""
 
     cache: Path  # tokenised data and measurements live here; everything in it can be rebuilt
+    hub: Path  # where huggingface_hub keeps what it fetched
+    datasets: Path  # where Hugging Face's datasets keeps its Arrow files
     no_color: bool
     rank: int  # torchrun's RANK; 0 for a single process
     world: int  # torchrun's WORLD_SIZE
@@ -49,8 +56,11 @@ class Environment:
                 "or unset both"
             )
         no_color = bool(values.get("NO_COLOR"))  # https://no-color.org (2026-11)
+        hugging = _hugging_face(values)
         return cls(
             cache=_cache(values),
+            hub=_folder(values, "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE") or hugging / "hub",
+            datasets=_folder(values, "HF_DATASETS_CACHE") or hugging / "datasets",
             no_color=no_color,
             rank=rank,
             world=world,
@@ -87,6 +97,24 @@ def _cache(values: Mapping[str, str]) -> Path:
         ) from error
 
 
+def _hugging_face(values: Mapping[str, str]) -> Path:
+    """Return the folder of Hugging Face's libraries.
+
+    https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables (2026-11)
+    """
+    shared = _folder(values, "XDG_CACHE_HOME") or Path(os.path.expanduser("~/.cache"))
+    return _folder(values, "HF_HOME") or shared / "huggingface"
+
+
+def _folder(values: Mapping[str, str], *names: str) -> Path | None:
+    """Return the folder that the first of `names` to be set says, with ~ and $NAME filled in."""
+    text = next((values[name] for name in names if values.get(name)), None)
+    if text is None:
+        return None
+    filled = string.Template(text).safe_substitute(values)  # expandvars reads the environment
+    return Path(os.path.expanduser(filled)).absolute()
+
+
 def _parent(text: str | None) -> Parent | None:
     if not text:
         return None
@@ -116,6 +144,21 @@ def observe_children(
     os.environ["HOTLOOP_PARENT"] = json.dumps(
         {"folder": str(folder), "limits": dict(limits), "plan": plan}
     )
+
+
+def compile_cache() -> Path:
+    """Return where torch.compile keeps what it built: by torch's own rule (torch 2.13)."""
+    own = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if own is not None:
+        return Path(own).absolute()
+    import getpass  # here: hotloop --help needs neither
+    import tempfile
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, ImportError, OSError):  # a container's user without an entry in /etc/passwd
+        user = f"uid_{os.getuid()}" if hasattr(os, "getuid") else "unknown_user"
+    return Path(tempfile.gettempdir()) / f"torchinductor_{re.sub(_NO_NAME, '_', user)}"
 
 
 def named(names: Iterable[str]) -> dict[str, str]:

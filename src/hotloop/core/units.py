@@ -1,6 +1,6 @@
 """Sizes, durations and rates as people read them."""
 
-__all__ = ["bytes_", "count", "duration", "moment"]
+__all__ = ["ago", "bytes_", "count", "duration", "moment"]
 
 
 def bytes_(number: float) -> str:
@@ -20,6 +20,12 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def ago(seconds: float) -> str:
+    """Return a time that has passed as 9.4 s ago, 3:05 ago or 12 days ago."""
+    days = int(seconds // 86400)
+    return f"{days:,} day{'s' * (days > 1)} ago" if days else f"{duration(seconds)} ago"
 
 
 def moment(seconds: float) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hotloop.monitor.run import Run
 
-__all__ = ["Row", "rows"]
+__all__ = ["Row", "folders", "row", "rows"]
 
 BYTES, OVER = 16 * 1024, 4 * 1024  # of the end of the events: some 50 steps, 10 where nobody is
 PASSED = frozenset({"__pycache__", "node_modules", "site-packages"})  # no run lies in there
@@ -44,14 +44,19 @@ class Row:
 
 
 def rows(folder: Path) -> list[Row]:
-    """Return a row for each run in `folder` or below it, by path.
+    """Return a row for each run in `folder` or below it, by path; UsageError as `folders`."""
+    return [row(path, folder) for path in folders(folder)]
+
+
+def folders(folder: Path) -> list[Path]:
+    """Return the folders of runs in `folder` or below it, by path.
 
     Hidden folders are passed over, but for those of observed scripts, and links are not followed.
     Raises UsageError when there is no such folder.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder; name one that holds runs")
-    return [_row(path, folder) for path in sorted(_found(folder))]
+    return sorted(_found(folder))
 
 
 def _found(folder: Path) -> Iterator[Path]:
@@ -68,7 +73,8 @@ def _found(folder: Path) -> Iterator[Path]:
             yield from _found(path)
 
 
-def _row(path: Path, folder: Path) -> Row:
+def row(path: Path, folder: Path) -> Row:
+    """Return how the run in `path` stands; it is named as seen from `folder`."""
     name = str(path.relative_to(folder)) if path != folder else str(path)
     try:
         reader = RunReader(path, bytes=BYTES if RunDir(path).has_lock else OVER)

@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["STATE", "Stored", "best_of", "listing", "newest_sound", "path_of", "retain"]
+__all__ = [
+    "STATE",
+    "Stored",
+    "best_of",
+    "beyond",
+    "listing",
+    "newest_sound",
+    "path_of",
+    "retain",
+    "verified",
+]
 
 STATE = "state.json"
 _NAME = re.compile(r"step-(\d{8,})")
@@ -50,7 +60,7 @@ def listing(folder: Path, *, verify: bool = False) -> list[Stored]:
     for path in folder.iterdir():
         if (match := _NAME.fullmatch(path.name)) and path.is_dir():
             stored = _describe(path, int(match[1]))
-            found.append(_verified(stored) if verify else stored)
+            found.append(verified(stored) if verify else stored)
     return sorted(found, key=lambda stored: stored.step)
 
 
@@ -83,7 +93,8 @@ def best_of(stored: Sequence[Stored], best_step: int | None) -> Stored | None:
     return next((one for one in stored if one.step == best), None)
 
 
-def _verified(stored: Stored) -> Stored:
+def verified(stored: Stored) -> Stored:
+    """Return a checkpoint with what is broken in it: every byte is hashed."""
     return replace(stored, broken=tuple(check_folder(stored.path)))
 
 
@@ -94,7 +105,7 @@ def newest_sound(folder: Path) -> tuple[Stored | None, list[Stored]]:
     """
     broken: list[Stored] = []
     for stored in reversed(listing(folder)):
-        checked = _verified(stored)
+        checked = verified(stored)
         if checked.sound:
             return checked, broken
         broken.append(checked)
@@ -107,13 +118,18 @@ def newest_sound(folder: Path) -> tuple[Stored | None, list[Stored]]:
     return None, []
 
 
-def retain(folder: Path, *, keep: int, best_step: int | None) -> list[Stored]:
-    """Remove checkpoints beyond the `keep` newest sound ones and the best; return the removed.
+def beyond(checked: Sequence[Stored], *, keep: int, best_step: int | None) -> list[Stored]:
+    """Return verified checkpoints that may go: sound, not the best, not of the `keep` newest sound.
 
     Broken ones neither count nor go: they are evidence. At least two sound ones stay.
     """
-    sound = [stored for stored in listing(folder, verify=True) if stored.sound]
-    old = [stored for stored in sound[: -max(2, keep)] if stored.step != best_step]
+    sound = [stored for stored in checked if stored.sound]
+    return [stored for stored in sound[: -max(2, keep)] if stored.step != best_step]
+
+
+def retain(folder: Path, *, keep: int, best_step: int | None) -> list[Stored]:
+    """Remove the checkpoints that are `beyond` what is kept; return them."""
+    old = beyond(listing(folder, verify=True), keep=keep, best_step=best_step)
     for stored in old:
         remove_folder(stored.path)
     return old

@@ -1,0 +1,202 @@
+"""hotloop clean: what runs and caches take on the disk, what of it can go, and --yes removes it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hotloop.cleaning.look import look, remove
+from hotloop.cleaning.runs import LEAST
+from hotloop.cleaning.shelves import Order
+from hotloop.cli.line import facts, telling
+from hotloop.core.env import ENV
+from hotloop.core.errors import UsageError, WriteError
+from hotloop.core.files import write_json
+from hotloop.core.units import ago, bytes_
+from hotloop.report.excerpt import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from hotloop.cleaning.shelves import Found, Item, Shelf
+    from hotloop.core.env import Environment
+
+__all__ = ["run"]
+
+NARROW, WIDTH = 100, 120  # columns below which rows become lists; where there is no terminal
+
+
+def run(
+    args: Sequence[str], *, console: Console | None = None, environment: Environment = ENV
+) -> int:
+    """Run the verb; raise WriteError when something could not be removed.
+
+    `console` and `environment` are seams.
+    """
+    options = _parser().parse_args(args)
+    order = _order(options, environment)
+    with telling(quiet=options.quiet) as tell:
+        found = look(options.folder, order, tell)
+    width = None if sys.stdout.isatty() else WIDTH
+    out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
+    _show(found, out)
+    gone: list[Item] = []
+    wrong: list[str] = []
+    if options.yes:
+        with telling(quiet=options.quiet) as tell:
+            gone, wrong = _remove(found, order, tell)
+    if options.json is not None:
+        told = {"removed": [item.to_json() for item in gone], "failed": wrong}
+        write_json(options.json, {**found.to_json(), "dry_run": not options.yes, **told})
+    _end(found, gone, out, removed=options.yes)
+    if wrong:
+        raise WriteError("not removed:\n  " + "\n  ".join(map(visible, wrong)))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hotloop clean",
+        description="Shows what the runs below a folder and this user's caches take, and what can "
+        "go: checkpoints beyond those that a run keeps (never its best, never the newest that "
+        f"verifies, never fewer than {LEAST}), and what crashed processes left. Nothing of a run "
+        "that a process is at, and nothing of Hugging Face's or torch's. Removes nothing without "
+        "--yes.",
+    )
+    add = parser.add_argument
+    add("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="where the runs are")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--dry-run", action="store_true", help="remove nothing: the default")
+    either.add_argument("--yes", action="store_true", help="remove what can go")
+    add(
+        "--keep",
+        type=int,
+        metavar="N",
+        help="of each run, keep the N newest checkpoints that verify, and the best "
+        "(default: training.keep of the run)",
+    )
+    add("--broken", action="store_true", help="broken checkpoints can go too: they are evidence")
+    add(
+        "--caches",
+        type=float,
+        metavar="DAYS",
+        help="what nobody used for DAYS days in hotloop's own cache can go too (0: all of it)",
+    )
+    add("--json", type=Path, metavar="PATH", help="write what was found as JSON")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def _order(options: argparse.Namespace, environment: Environment) -> Order:
+    if options.keep is not None and options.keep < LEAST:
+        raise UsageError(f"--keep {options.keep}: at least {LEAST} checkpoints stay")
+    if options.caches is not None and not options.caches >= 0:
+        raise UsageError(f"--caches {options.caches:g}: name a number of days, 0 or more")
+    return Order(
+        keep=options.keep, broken=options.broken, unused=options.caches, environment=environment
+    )
+
+
+def _remove(
+    found: Found, order: Order, tell: Callable[[str], None]
+) -> tuple[list[Item], list[str]]:
+    gone: list[Item] = []
+    wrong: list[str] = []
+    for shelf in found.shelves:
+        if shelf.can_go:
+            some, failed = remove(shelf, order, tell)
+            gone, wrong = [*gone, *some], [*wrong, *failed]
+    return gone, wrong
+
+
+def _show(found: Found, out: Console) -> None:
+    runs = [shelf for shelf in found.shelves if shelf.items and shelf.state != "cache"]
+    bare = [shelf for shelf in found.shelves if not shelf.items and shelf.state != "cache"]
+    rows = [(visible(run.name), run.state, bytes_(run.bytes), *_parts(run)) for run in runs]
+    _print(out, ("run", "", "takes", "can go", "stays"), rows)
+    if bare:
+        size = bytes_(sum(shelf.bytes for shelf in bare))
+        out.print(f"{len(bare):,} {'more ' if runs else ''}run folders without checkpoints: {size}")
+    own = [
+        (_cached(item), _used(item.last_used), bytes_(item.bytes), *_told(item))
+        for shelf in found.shelves
+        if shelf.state == "cache"
+        for item in shelf.items
+    ]
+    _print(out, ("hotloop's cache", "last use", "takes", "can go", "stays"), own)
+    others = [
+        (f"{one.name}: {visible(str(one.path))}", _used(one.last_used), bytes_(one.bytes), one.how)
+        for one in found.caches
+    ]
+    _print(out, ("other caches", "last use", "takes", "never removed by hotloop"), others)
+
+
+def _print(out: Console, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; where it is narrow, a paragraph a row."""
+    if not rows:
+        return
+    if out.width >= NARROW:
+        table = Table(box=None, pad_edge=False)
+        for title in titles:
+            table.add_column(
+                title, overflow="fold", justify="right" if title == "takes" else "left"
+            )
+        for row in rows:
+            table.add_row(Text(row[0], "bold"), *map(Text, row[1:]))
+        out.print(table)
+    else:
+        for row in rows:
+            out.print(Text(row[0], "bold", overflow="fold"))
+            told = [pair for pair in zip(titles[1:], row[1:], strict=True) if pair[1]]
+            facts(out, *(f"{title}: {text}" if title else text for title, text in told))
+    out.print()
+
+
+def _parts(run: Shelf) -> tuple[str, str]:
+    """Return what can go of a run, and what stays, in words."""
+    size = sum(item.bytes for item in run.can_go)
+    goes = f"{bytes_(size)}: {_named(run.can_go)}" if run.can_go else ""
+    if run.why is not None:
+        return goes, visible(run.why)
+    stays = [item for item in run.items if not item.goes]
+    reasons = dict.fromkeys(item.why for item in stays)
+    parts = [f"{_named([i for i in stays if i.why == why])} ({why})" for why in reasons]
+    return goes, ", ".join(parts)
+
+
+def _named(items: Iterable[Item]) -> str:
+    """Return "steps 100, 200, .tmp-step-...": checkpoints by step, others by name."""
+    steps = [f"{item.step:,}" for item in items if item.step is not None]
+    names = [visible(item.path.name) for item in items if item.step is None]
+    counted = [f"step{'s' * (len(steps) > 1)} {', '.join(steps)}"] if steps else []
+    return ", ".join([*counted, *names])
+
+
+def _cached(item: Item) -> str:
+    name = visible(item.path.name)
+    return name if name == item.kind else f"{item.kind} {name}"
+
+
+def _told(item: Item) -> tuple[str, str]:
+    return (item.why, "") if item.goes else ("", item.why)
+
+
+def _used(when: float | None) -> str:
+    return "unknown" if when is None else ago(max(0.0, time.time() - when))
+
+
+def _end(found: Found, gone: Sequence[Item], out: Console, *, removed: bool) -> None:
+    if removed:
+        size = bytes_(sum(item.bytes for item in gone))
+        out.print(f"removed {size}" if gone else "nothing was removed: nothing can go")
+    elif found.can_go:
+        out.print(f"{bytes_(found.can_go)} can go; nothing was removed: --yes removes it")
+    else:
+        out.print("nothing can go (see --keep, --broken and --caches)")

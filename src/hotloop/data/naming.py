@@ -1,0 +1,72 @@
+"""What the name of a data file says: its format, its split, and which files belong together."""
+
+import re
+from pathlib import PurePath
+
+__all__ = ["FORMATS", "base_of", "format_of", "is_split", "split_of"]
+
+FORMATS = {
+    ".arrow": "arrow",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".tsv": "tsv",
+    ".txt": "txt",
+}
+_PACKED = {".bz2": "bz2", ".gz": "gz", ".zst": "zst"}
+_BINARY = {"arrow", "parquet"}  # compressed inside, if at all
+# As in https://huggingface.co/docs/hub/datasets-file-names-and-splits (2026-11)
+_SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("dev", "val", "valid", "validation"), "validation"),
+    **dict.fromkeys(("eval", "evaluation", "test", "testing"), "test"),
+}
+_SPLIT = re.compile(rf"(?<![^\W_])({'|'.join(_SPLITS)})(?![^\W_])", re.IGNORECASE)
+_SHARD = re.compile(r"(?:^|[-_.])(?:\d+-of-\d+|0\d+|\d{5,})$")  # not wiki103, not 2024
+# Texts that lie beside code and are no data.
+_NO_DATA = re.compile(
+    r"(requirements.*|constraints.*|cmakelists|licen[cs]e.*|readme.*|changelog.*|notice|robots|"
+    r"sources|top_level|entry_points|dependency_links)\.txt|(dataset_infos?|dataset_dict|state|"
+    r"about|package(-lock)?|tsconfig.*)\.json",
+    re.IGNORECASE,
+)
+
+
+def format_of(name: str) -> str | None:
+    """Return "jsonl", "csv.gz", ... of a file's name; None for a file that holds no data set."""
+    if _NO_DATA.fullmatch(name):
+        return None
+    path = PurePath(name)
+    packed = _PACKED.get(path.suffix.lower())
+    inner = FORMATS.get((PurePath(path.stem) if packed else path).suffix.lower())
+    if inner is None or (packed and inner in _BINARY):
+        return None
+    return f"{inner}.{packed}" if packed else inner
+
+
+def split_of(name: str) -> str | None:
+    """Return train, validation or test by the first word of a file's name that says so."""
+    found = _SPLIT.search(_stem(name))
+    return _SPLITS[found[1].lower()] if found else None
+
+
+def is_split(folder: str) -> bool:
+    """Whether a folder is named like a split, and so belongs to what is around it."""
+    return folder.lower() in _SPLITS
+
+
+def base_of(name: str) -> str:
+    """Return a file's name without suffix, split and shard: equal for files of one data set."""
+    stem = _SHARD.sub("", _stem(name))
+    stem = re.sub(r"([-_.])[-_.]+", r"\1", _SPLIT.sub("", stem, count=1))
+    return stem.strip("-_. ")
+
+
+def _stem(name: str) -> str:
+    """Return the name without the suffixes that `format_of` reads."""
+    path = PurePath(name)
+    if path.suffix.lower() in _PACKED:
+        path = PurePath(path.stem)
+    return path.stem if path.suffix.lower() in FORMATS else path.name
