@@ -33,7 +33,7 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"library"},
     {"report"},
     {"tuning", "monitor", "trackers"},
-    {"bench"},
+    {"bench", "cleaning"},
     {"cli"},
     {"auto"},
     {"children"},  # run by Python itself in child processes
@@ -41,11 +41,13 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(ROOT.rglob("*.py"))
+FEEDS = {"buffers", "mapped", "noise", "tokenrows", "windows"}  # of data: they make tensors
 TORCH_FREE = sorted(
     ".".join(("hotloop", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
     for path in FILES
     if path.relative_to(ROOT).parts[0]
     in {
+        "cleaning",
         "core",
         "judging",
         "guides",
@@ -58,6 +60,7 @@ TORCH_FREE = sorted(
         "session.py",
     }
     or path.name.endswith(("_config.py", "_presets.py"))
+    or (path.parent.name == "data" and path.stem not in FEEDS)
     or path.name
     in {"store.py", "registry.py", "request.py", "library.py", "auto.py", "__init__.py"}
     | {
@@ -71,6 +74,7 @@ TORCH_FREE = sorted(
         "shortrun.py",
         "child.py",
         "warden.py",
+        "storage.py",
     }
 )
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_LOOP = 400, 60, 80  # lines

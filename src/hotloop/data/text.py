@@ -13,7 +13,21 @@ from typing import BinaryIO, NoReturn
 
 from hotloop.core.errors import DataError, did_you_mean
 
-__all__ = ["SUFFIXES", "TextSource", "find_invalid", "find_texts", "read_text"]
+__all__ = [
+    "BAD",
+    "HEAD_BYTES",
+    "MARK_BAD",
+    "NOT_DATA",
+    "SUFFIXES",
+    "TextSource",
+    "advance",
+    "check_head",
+    "find_invalid",
+    "find_texts",
+    "read_text",
+    "refuse",
+    "walk",
+]
 
 # What is read from a folder. JSON, CSV and HTML are left out: they hold records or markup, and a
 # model of their brackets is rarely what is wanted. A file that is named is read whatever it is.
@@ -23,8 +37,8 @@ _GUIDE = "(hotloop explain cache-not-found)"
 _CHUNK_BYTES = 1 << 20
 # Git takes a file with a NUL in its first 8000 bytes for binary, UTF-16 included:
 # buffer_is_binary() in https://github.com/git/git/blob/master/xdiff-interface.c, 2026-11
-_HEAD_BYTES = 8000
-_NOT_TEXT = frozenset({"site-packages", "dist-packages", "__pycache__"})
+HEAD_BYTES = 8000  # what `check_head` looks at
+NOT_DATA = frozenset({"site-packages", "dist-packages", "__pycache__"})  # folders left out
 _TESTS = frozenset({"test", "tests", "idle_test"})  # of the standard library
 _MARKS = (  # longest first: the mark of UTF-32-LE begins with that of UTF-16-LE
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -34,15 +48,16 @@ _MARKS = (  # longest first: the mark of UTF-32-LE begins with that of UTF-16-LE
 )
 # Decoding puts this for each invalid sequence. Valid UTF-8 has no surrogates, so it is told apart
 # from a U+FFFD that stands in the text.
-_BAD, _REPLACEMENT = "\udc80", "\ufffd"
+BAD, _REPLACEMENT = "\udc80", "\ufffd"
+MARK_BAD = "hotloop.mark"  # the `errors` of bytes.decode that does it
 
 
 def _mark_bad(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
-    return _BAD, error.end
+    return BAD, error.end
 
 
-codecs.register_error("hotloop.mark", _mark_bad)
+codecs.register_error(MARK_BAD, _mark_bad)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +83,7 @@ def find_texts(path: str | None) -> TextSource:
     try:
         return _standard_library() if path is None else _named(path)
     except OSError as error:
-        _refuse(error, path)
+        refuse(error, path)
 
 
 def read_text(
@@ -83,16 +98,16 @@ def read_text(
     """
     left, last = limit, "\n"
     for block in _blocks(path, chunk_bytes):
-        text = block.decode(errors="hotloop.mark")
+        text = block.decode(errors=MARK_BAD)
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         if left is not None:
             text = text[:left]
             left -= len(text)
         last = text[-1:] or last
-        bad = text.count(_BAD)
+        bad = text.count(BAD)
         if text:
-            yield text.replace(_BAD, _REPLACEMENT) if bad else text, bad
+            yield text.replace(BAD, _REPLACEMENT) if bad else text, bad
         if left == 0:
             return
     if last != "\n":
@@ -110,12 +125,13 @@ def find_invalid(path: Path, name: str, *, chunk_bytes: int = _CHUNK_BYTES) -> I
                 break
             except UnicodeDecodeError as error:
                 start, at = at + error.start, at + error.end
-                where = _advance(line, column, block[:start])
+                where = advance(line, column, block[:start])
                 yield f"{name}:{where[0]}:{where[1]}: 0x{block[start]:02x}, {error.reason}"
-        line, column = _advance(line, column, block)
+        line, column = advance(line, column, block)
 
 
-def _advance(line: int, column: int, passed: bytes) -> tuple[int, int]:
+def advance(line: int, column: int, passed: bytes) -> tuple[int, int]:
+    """Return the line and byte, both from 1, that are reached from there after those bytes."""
     breaks = passed.count(b"\n") + passed.count(b"\r") - passed.count(b"\r\n")
     last = max(passed.rfind(b"\n"), passed.rfind(b"\r"))
     return line + breaks, column + len(passed) if last < 0 else len(passed) - last
@@ -125,7 +141,7 @@ def _blocks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
     """Yield the bytes after a byte order mark in blocks of whole characters and whole CR LF."""
     try:
         with path.open("rb") as stream:
-            _check_head(path, stream.read(_HEAD_BYTES))
+            check_head(path, stream.read(HEAD_BYTES))
             stream.seek(0)
             rest = _without_mark(stream)
             while fresh := stream.read(chunk_bytes):
@@ -135,7 +151,7 @@ def _blocks(path: Path, chunk_bytes: int) -> Iterator[bytes]:
                 yield data[:cut]
             yield rest
     except OSError as error:
-        _refuse(error, path)
+        refuse(error, path)
 
 
 def _without_mark(stream: BinaryIO) -> bytes:
@@ -150,25 +166,31 @@ def _cut(data: bytes) -> int:
     return len(data) - data.endswith(b"\r")
 
 
-def _check_head(path: Path, head: bytes) -> None:
+def check_head(path: Path, head: bytes, *, unpack: str | None = None) -> None:
+    """Raise DataError with the remedy when a file's first HEAD_BYTES are no UTF-8 text.
+
+    `unpack` is the command that writes the content of a compressed file to its output.
+    """
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             raise DataError(
                 f"{path} is {encoding} (it begins with the bytes {mark.hex(' ')}), but UTF-8 is "
-                f"read; convert it: {_conversion(path, encoding)}"
+                f"read; convert it: {_conversion(path, encoding, unpack)}"
             )
     if (at := head.find(b"\0")) >= 0:
         raise DataError(
             f"{path} is not UTF-8 text: byte {at + 1} is NUL, so it is binary, or UTF-16 without a "
-            f"mark; leave it out, or convert it: {_conversion(path, 'UTF-16LE')}"
+            f"mark; leave it out, or convert it: {_conversion(path, 'UTF-16LE', unpack)}"
         )
 
 
-def _conversion(path: Path, encoding: str) -> str:
-    return f"iconv -f {encoding} -t UTF-8 {shlex.quote(path.name)} > utf8.txt"
+def _conversion(path: Path, encoding: str, unpack: str | None) -> str:
+    name, convert = shlex.quote(path.name), f"iconv -f {encoding} -t UTF-8"
+    return f"{unpack} {name} | {convert} > utf8.txt" if unpack else f"{convert} {name} > utf8.txt"
 
 
-def _refuse(error: OSError, place: object = None) -> NoReturn:
+def refuse(error: OSError, place: object = None) -> NoReturn:
+    """Raise the DataError for what the system does not let us read."""
     raise DataError(
         f"cannot read {error.filename or place}: {error.strerror or error}; check that it is there "
         f"and that you may read it {_GUIDE}"
@@ -191,7 +213,7 @@ def _named(path: str) -> TextSource:
         raise DataError("the path of the text is empty; name a file or a folder in data.path")
     place = Path(os.path.expanduser(path))  # a shell leaves the ~ of data.path=~/x alone
     if place.is_dir():
-        return _folder(place.resolve(), SUFFIXES, _NOT_TEXT, "{n} text files in {root}")
+        return _folder(place.resolve(), SUFFIXES, NOT_DATA, "{n} text files in {root}")
     if not place.is_file():
         raise DataError(_missing(place))
     place = place.absolute()
@@ -205,7 +227,7 @@ def _standard_library() -> TextSource:
     if not root.is_dir():
         raise DataError(f"this Python has no library folder at {root}; name a text with data.path")
     what = f"the standard library of Python {platform.python_version()}: {{n}} files in {{root}}"
-    return _folder(root.resolve(), (".py",), _NOT_TEXT | _TESTS, what)
+    return _folder(root.resolve(), (".py",), NOT_DATA | _TESTS, what)
 
 
 def _folder(
@@ -213,7 +235,7 @@ def _folder(
 ) -> TextSource:
     found: dict[Path, Path] = {}  # what a path resolves to -> the path
     others: Counter[str] = Counter()
-    for path in sorted(_visible(root, skipped), key=lambda path: path.is_symlink()):
+    for path in sorted(walk(root, skipped), key=lambda path: path.is_symlink()):
         if path.suffix.lower() not in suffixes:
             others[path.suffix or "without suffix"] += 1
         elif not path.is_file() or not (target := path.resolve()).is_relative_to(root):
@@ -232,7 +254,8 @@ def _folder(
     return TextSource(files=tuple(files), root=root, what=what.format(n=len(files), root=root))
 
 
-def _visible(root: Path, skipped: frozenset[str]) -> Iterator[Path]:
-    for folder, below, names in os.walk(root, onerror=_refuse):
+def walk(root: Path, skipped: frozenset[str]) -> Iterator[Path]:
+    """Yield all files below `root` but hidden ones and those in hidden and `skipped` folders."""
+    for folder, below, names in os.walk(root, onerror=refuse):
         below[:] = [name for name in below if not name.startswith(".") and name not in skipped]
         yield from (Path(folder, name) for name in names if not name.startswith("."))

@@ -1,0 +1,158 @@
+"""Worker processes that turn portions into tokens; what they give comes back in order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.env import inherited
+from hotloop.core.errors import ConfigError, DataError, DeviceError, HotloopError
+from hotloop.data.encode import fast_backend, is_compared
+from hotloop.data.turn import Setup, Turned, Turner
+from hotloop.data.wire import receive, send
+from hotloop.data.worker import unpack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from hotloop.data.portions import Portion
+    from hotloop.data.shapes import Text
+    from hotloop.data.tokenizer import Vocabulary
+
+__all__ = ["looked", "turned"]
+
+_EACH = 2  # portions that a worker has at a time: one to turn, one to go on with
+
+
+def turned(
+    portions: Iterable[Portion],
+    setup: Setup,
+    *,
+    processes: int,
+    only_look: Callable[[], bool],
+) -> Generator[tuple[Portion, Turned]]:
+    """Yield each portion, in order, with what became of it.
+
+    With no `processes` this one does it. `only_look` is asked for each portion: whether its faults
+    are all that is wanted. Raises DataError when a worker is gone.
+    """
+    if processes < 1:
+        turner = Turner(setup)
+        for portion in portions:
+            yield portion, turner.turn(portion, only_look=only_look())
+        return
+    crew = [_Worker(setup) for _ in range(processes)]
+    try:
+        yield from _by_turns(portions, crew, only_look)
+    finally:
+        for worker in crew:
+            worker.close()
+
+
+def _by_turns(
+    portions: Iterable[Portion], crew: list[_Worker], only_look: Callable[[], bool]
+) -> Iterator[tuple[Portion, Turned]]:
+    under_way: deque[tuple[_Worker, Portion]] = deque()
+    for number, portion in enumerate(portions):
+        if len(under_way) == _EACH * len(crew):
+            worker, earlier = under_way.popleft()
+            yield earlier, worker.take()
+        worker = crew[number % len(crew)]
+        worker.give(portion, only_look=only_look())
+        under_way.append((worker, portion))
+    while under_way:
+        worker, earlier = under_way.popleft()
+        yield earlier, worker.take()
+
+
+def looked(vocabulary: Vocabulary, sample: Sequence[Text], wanted: str) -> tuple[str, str | None]:
+    """Return what `fast_backend` says, or raise it; a comparison is made in a process of its own.
+
+    Two back ends take 150 MB, which would not be given back.
+    """
+    if not is_compared(wanted):
+        return fast_backend(wanted, vocabulary, sample)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hotloop.data.worker", "--look"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=inherited(TOKENIZERS_PARALLELISM="false"),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process, suppress(BrokenPipeError):
+        asked = {"texts": [asdict(text) for text in sample], "wanted": wanted}
+        send(process.stdin, {"vocabulary": asdict(vocabulary), **asked})
+        message = receive(process.stdout)
+        if message is not None and "found" in message[0]:
+            name, why = message[0]["found"]
+            return name, why
+        if message is not None:
+            kind = {each.__name__: each for each in (ConfigError, DeviceError)}
+            raise kind.get(message[0]["kind"], DataError)(message[0]["error"])
+    if wanted == "auto":  # a panic in foreign code, or no memory
+        return "tokenizers", f"gigatoken ended its process with exit code {process.returncode}"
+    raise DataError(f"gigatoken ended its process with exit code {process.returncode}")
+
+
+class _Worker:
+    """One process."""
+
+    def __init__(self, setup: Setup) -> None:
+        # As many threads as processes would be that many squared; and no bytecode is written anew.
+        alone = inherited(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hotloop.data.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=alone,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        self._send(setup.plain(), [])
+
+    def give(self, portion: Portion, *, only_look: bool) -> None:
+        """Hand a portion over; it is not waited for."""
+        values = [None if isinstance(value, bytes) else value for value in portion.plain()]
+        place = next(at for at, value in enumerate(portion.plain()) if isinstance(value, bytes))
+        head = {"portion": values, "data": place, "only_look": only_look}
+        self._send(head, [portion.data])
+
+    def _send(self, head: dict[str, Any], buffers: list[bytes]) -> None:
+        try:
+            send(self._to, head, *buffers)
+        except BrokenPipeError:
+            raise self._gone() from None
+
+    def take(self) -> Turned:
+        """Return what became of the earliest portion that was handed over."""
+        message = receive(self._from)
+        if message is None:
+            raise self._gone()
+        head, buffers = message
+        if "error" in head:
+            raise DataError(head["error"])
+        if "failed" in head:
+            raise HotloopError(f"a worker process failed: {head['failed'].splitlines()[-1]}")
+        return unpack(head, buffers)
+
+    def _gone(self) -> DataError:
+        code = self._process.wait()
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return DataError(
+            f"a worker process ended {how}, perhaps for lack of memory: what was written stays, "
+            "and the same command goes on from there; --processes 1 needs less"
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        for stream in (self._to, self._from):
+            with suppress(BrokenPipeError):
+                stream.close()
+        self._process.wait()

@@ -1,0 +1,84 @@
+"""Reads records of any format: cuts files into portions cheaply, and parses each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import DataError
+from hotloop.data import columns, delimited, jsonarray, jsonlines, prose
+from hotloop.data.faults import Faults, Place
+from hotloop.data.lines import LONGEST, blocks
+from hotloop.data.portions import PORTION_BYTES, of_blocks
+from hotloop.data.sources import Sources, find_sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hotloop.data.portions import Portion, Record, Source
+
+__all__ = ["Sources", "find_sources", "head", "rows", "work"]
+
+_HEAD_BYTES = 1 << 16  # of a portion for a few records
+
+_ROWS: dict[str, Callable[[Portion, Faults], Iterator[Record]]] = {
+    "jsonl": jsonlines.rows,
+    "json": jsonarray.rows,
+    "csv": delimited.rows,
+    "tsv": delimited.rows,
+    "parquet": columns.rows,
+    "arrow": columns.rows,
+    "txt": prose.rows,
+}
+
+
+def work(source: Source, *, size: int = PORTION_BYTES, longest: int = LONGEST) -> Iterator[Portion]:
+    """Yield a file in portions of about `size` bytes unpacked, in order, without parsing them.
+
+    Memory stays at a few times `size`, or the longest record; one of more than `longest` bytes is
+    a portion with a fault, as is what a torn file lacks. Raises DataError for a file that is empty
+    or cannot be what its format says, DeviceError when pyarrow is needed and missing.
+    """
+    found = False
+    for portion in _portions(source, size, longest):
+        columnar = portion.parts[1] > 0
+        found = found or columnar or portion.fault is not None or not portion.data.isspace()
+        yield portion
+    if not found:
+        raise DataError(f"{source.name} is empty: it holds no record; fill it, or leave it out")
+
+
+def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
+    """Yield the records of a portion with their places; what is no record goes to `faults`."""
+    if portion.fault is None:
+        yield from _ROWS[portion.format](portion, faults)
+        return
+    kind, why, byte = portion.fault
+    stored = portion.format in ("parquet", "arrow")
+    place = (
+        Place(portion.name, row=portion.row) if stored else Place(portion.name, portion.line, byte)
+    )
+    faults.add(place, kind, why)
+
+
+def head(source: Source, count: int) -> list[Record]:
+    """Return the first `count` records that are sound, or all where there are fewer."""
+    faults = Faults("skip")
+    found = (record for part in work(source, size=_HEAD_BYTES) for record in rows(part, faults))
+    return list(islice(found, count))
+
+
+def _portions(source: Source, size: int, longest: int) -> Iterator[Portion]:
+    if source.format in ("parquet", "arrow"):
+        yield from columns.portions(source, size=size)
+    elif source.format in ("csv", "tsv"):
+        yield from delimited.portions(source, size=size, longest=longest)
+    elif source.format == "txt":
+        size = min(size, prose.PIECE_BYTES)
+        yield from prose.portions(source, size=size, longest=longest)
+    elif source.format == "json" and not jsonarray.is_lines(source.path):
+        yield from jsonarray.portions(source, size=size, longest=longest)
+    else:
+        lines = replace(source, format="jsonl")
+        yield from of_blocks(lines, blocks(source.path, size=size, longest=longest))

@@ -1,0 +1,130 @@
+"""Rows of an Arrow file of tokens as places in one flat view of the mapped file.
+
+An Arrow stream keeps a column in as many buffers as it has record batches. All of them lie in the
+one file, so rows of any batches can be gathered by one index into a view of the whole file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotloop.core.errors import DataError, DeviceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["Located", "RowMap"]
+
+
+# Record batches of rows ([rows], or the only one) and places in them, [rows].
+Located = tuple[Any, "NDArray[np.int64]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Column:
+    """Where a list column lies; [record batches] each."""
+
+    view: NDArray[Any]  # the whole file as values of the column
+    values: NDArray[np.int64]  # first value in that view
+    offsets: NDArray[np.int64]  # first offset in the file as int32
+
+
+class RowMap:
+    """The rows of one split, mapped. Nothing is copied but what is gathered."""
+
+    def __init__(self, path: Path) -> None:
+        """Map a file of `tokenfile`; DataError when it is not one, or is compressed."""
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise DeviceError(
+                f"tokens are kept in Arrow files, and pyarrow cannot be imported ({error}): "
+                "pip install 'hotloop[data]'"
+            ) from error
+        try:
+            with pa.memory_map(str(path)) as source:
+                self._buffer = source.read_buffer()
+            table = pa.ipc.open_stream(self._buffer).read_all()
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{path} cannot be read as an Arrow stream: {error}") from error
+        self._path, self._batches = path, table.to_batches()
+        self._file = np.frombuffer(self._buffer, np.uint8)
+        self._int32 = self._as(np.dtype(np.int32))
+        self._firsts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
+        self._columns: dict[str, _Column] = {}
+        self.rows: int = table.num_rows
+        self.names: tuple[str, ...] = tuple(table.column_names)
+
+    def view(self, name: str) -> NDArray[Any]:
+        """Return the whole file as values of a column: what `spans` points into."""
+        return self._column(name).view
+
+    def locate(self, rows: NDArray[np.int64]) -> Located:
+        """Return where rows of the file lie, for `spans` and `beside`."""
+        if len(self._batches) == 1:
+            return 0, rows
+        batch = self._firsts.searchsorted(rows, side="right") - 1
+        return batch, rows - self._firsts[batch]
+
+    def spans(self, name: str, at: Located) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the values of rows begin in the view, and how many each has; both [rows]."""
+        column, (batch, row) = self._column(name), at
+        place = column.offsets[batch] + row
+        first = self._int32[place]
+        place += 1
+        return column.values[batch] + first, (self._int32[place] - first).astype(np.int64)
+
+    def beside(
+        self, name: str, begins: NDArray[np.int64], at: Located, *, other: str = "input_ids"
+    ) -> NDArray[np.int64]:
+        """Return where rows begin in a column with as many values in each row as another."""
+        return begins + (self._column(name).values - self._column(other).values)[at[0]]
+
+    def counts(self, name: str) -> NDArray[np.int32]:
+        """Return how many values of a list column each row of the file has, [rows]."""
+        column, counts = self._column(name), np.empty(self.rows, np.int32)
+        for batch, at in enumerate(column.offsets.tolist()):
+            first, last = self._firsts[batch : batch + 2]
+            np.subtract(
+                self._int32[at + 1 : at + 1 + last - first],
+                self._int32[at : at + last - first],
+                out=counts[first:last],
+            )
+        return counts
+
+    def _column(self, name: str) -> _Column:
+        if name not in self._columns:
+            self._columns[name] = self._located(name)
+        return self._columns[name]
+
+    def _located(self, name: str) -> _Column:
+        values, offsets, dtype = [], [], np.dtype(np.uint8)
+        for batch in self._batches:
+            column = batch.column(name)
+            each = column.values.to_numpy(zero_copy_only=True)
+            dtype = each.dtype
+            values.append(self._place(each) // dtype.itemsize if len(each) else 0)
+            offsets.append(self._place(column.offsets.to_numpy(zero_copy_only=True)) // 4)
+        return _Column(
+            view=self._as(dtype),
+            values=np.array(values, np.int64),
+            offsets=np.array(offsets, np.int64),
+        )
+
+    def _place(self, values: NDArray[Any]) -> int:
+        """Return at which byte of the file values lie."""
+        place = int(values.__array_interface__["data"][0]) - int(self._buffer.address)
+        if not 0 <= place <= len(self._file) - values.nbytes or place % values.itemsize:
+            raise DataError(
+                f"{self._path} has values that are not in the file as they are (compressed, or "
+                "unaligned); make it with hotloop data tokenize"
+            )
+        return place
+
+    def _as(self, dtype: np.dtype[Any]) -> NDArray[Any]:
+        return self._file[: len(self._file) // dtype.itemsize * dtype.itemsize].view(dtype)

@@ -1,0 +1,165 @@
+"""Rows of tokens as an Arrow stream file: appended to batch by batch, mapped into memory to read.
+
+Columns: input_ids (uint16 where the vocabulary allows, else int32), seq_lengths (tokens of each
+document of a row, so boundaries and positions), a loss mask and token_type_ids where there are any
+(uint8), label and task. The names are those that TRL reads; `datasets` opens folders of such files.
+Format: https://arrow.apache.org/docs/format/Columnar.html#ipc-streaming-format (2026-11).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hotloop.core.errors import DataError, DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["END", "Columns", "Rows", "TokenFile", "features", "head", "message"]
+
+END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """What a file of rows has beside input_ids."""
+
+    is_narrow: bool  # ids are uint16, else int32
+    is_packed: bool = False  # a row may hold several documents: seq_lengths
+    mask: str | None = None  # the name of the loss mask
+    has_types: bool = False  # token_type_ids
+    label: str | None = None  # "int64" or "string"
+    has_task: bool = False
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Return the type of ids."""
+        return np.dtype(np.uint16 if self.is_narrow else np.int32)
+
+    def names(self) -> dict[str, tuple[str, bool]]:
+        """Return name -> (type, whether it is a list) in the order of the file."""
+        found = {"input_ids": (self.dtype.name, True)}
+        if self.is_packed:
+            found["seq_lengths"] = ("int32", True)
+        if self.mask is not None:
+            found[self.mask] = ("uint8", True)
+        if self.has_types:
+            found["token_type_ids"] = ("uint8", True)
+        if self.label is not None:
+            found["label"] = (self.label, False)
+        if self.has_task:
+            found["task"] = ("string", False)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """Some rows, as they go into one record batch."""
+
+    ids: NDArray[Any]  # [tokens]
+    lengths: NDArray[np.int64]  # [rows], tokens of each
+    documents: NDArray[np.int32]  # [documents], tokens of each
+    counts: NDArray[np.int64]  # [rows], documents of each
+    bytes_: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)  # loss mask, type ids
+    words: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # label, task: [rows]
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise DeviceError(
+            f"tokens are kept in Arrow files, and pyarrow cannot be imported ({error}): "
+            "pip install 'hotloop[data]'"
+        ) from error
+    return pyarrow
+
+
+def _schema(columns: Columns) -> Any:
+    pa = _arrow()
+    fields = [
+        (name, pa.list_(getattr(pa, kind)()) if is_list else getattr(pa, kind)())
+        for name, (kind, is_list) in columns.names().items()
+    ]
+    return pa.schema(fields)
+
+
+def features(columns: Columns) -> dict[str, object]:
+    """Return the features of dataset_info.json, as `datasets` 5 writes them."""
+    value = {name: {"dtype": kind, "_type": "Value"} for name, (kind, _) in columns.names().items()}
+    return {
+        name: {"feature": value[name], "_type": "List"} if is_list else value[name]
+        for name, (_, is_list) in columns.names().items()
+    }
+
+
+def head(columns: Columns) -> bytes:
+    """Return what a file begins with."""
+    return bytes(_schema(columns).serialize())
+
+
+def message(columns: Columns, rows: Rows) -> memoryview:
+    """Return the record batch of some rows, to be appended."""
+    pa = _arrow()
+
+    def listed(values: NDArray[Any], lengths: NDArray[np.int64]) -> Any:
+        offsets = np.zeros(len(lengths) + 1, np.int32)
+        np.cumsum(lengths, out=offsets[1:])
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
+
+    arrays = []
+    for name, (kind, is_list) in columns.names().items():
+        if name == "input_ids":
+            arrays.append(listed(rows.ids, rows.lengths))
+        elif name == "seq_lengths":
+            arrays.append(listed(rows.documents, rows.counts))
+        elif is_list:
+            arrays.append(listed(rows.bytes_[name], rows.lengths))
+        else:
+            arrays.append(pa.array(rows.words[name], getattr(pa, kind)()))
+    batch = pa.record_batch(arrays, schema=_schema(columns))
+    return memoryview(batch.serialize())
+
+
+class TokenFile:
+    """A file of rows, mapped: what is read of it costs no copy."""
+
+    def __init__(self, path: Path) -> None:
+        pa = _arrow()
+        try:
+            with pa.memory_map(str(path)) as source:
+                self._table = pa.ipc.open_stream(source).read_all()
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{path} cannot be read as an Arrow stream: {error}") from error
+        batches = self._table.to_batches()
+        self.rows: int = self._table.num_rows
+        self.names: tuple[str, ...] = tuple(self._table.column_names)
+        self.firsts = np.cumsum([0, *(batch.num_rows for batch in batches)])  # row of each batch
+        self._batches = batches
+        self._lists: dict[tuple[int, str], tuple[NDArray[Any], NDArray[np.int32]]] = {}
+
+    def batches(self) -> range:
+        """Return the numbers of the record batches."""
+        return range(len(self._batches))
+
+    def listed(self, batch: int, name: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Return the values [n] and the offsets [rows + 1] of a list column of one batch."""
+        key = (batch, name)
+        if key not in self._lists:
+            column = self._batches[batch].column(name)
+            self._lists[key] = (
+                column.values.to_numpy(zero_copy_only=True),
+                column.offsets.to_numpy(zero_copy_only=True),
+            )
+        return self._lists[key]
+
+    def words(self, name: str) -> list[Any]:
+        """Return a column of single values."""
+        found: list[Any] = self._table.column(name).to_pylist()
+        return found

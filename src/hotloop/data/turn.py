@@ -1,0 +1,115 @@
+"""Turns a portion of a file into tokens: parse, shape, encode. What a worker process does."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.errors import DataError
+from hotloop.data.encode import Encoded, Encoder
+from hotloop.data.faults import Faults, Policy
+from hotloop.data.records import rows
+from hotloop.data.shapes import Layout
+from hotloop.data.templates import Template
+from hotloop.data.tokenizer import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hotloop.data.portions import Portion
+    from hotloop.data.shapes import Text
+
+__all__ = ["Setup", "Turned", "Turner"]
+
+UNUSABLE = "unusable row"  # a kind of fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """All that turning needs, as values that go through a pipe."""
+
+    vocabulary: Vocabulary
+    layout: Layout
+    template: Template | None
+    backend: str
+    policy: Policy
+
+    def plain(self) -> dict[str, Any]:
+        """Return what `from_plain` takes, as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Setup:
+        """Return the setup whose `plain()` it is."""
+        template = plain["template"]
+        return cls(
+            vocabulary=Vocabulary.from_plain(plain["vocabulary"]),
+            layout=Layout(**plain["layout"]),
+            template=None if template is None else Template(**template),
+            backend=plain["backend"],
+            policy=plain["policy"],
+        )
+
+    @property
+    def has_mask(self) -> bool:
+        """Return whether some tokens carry no loss."""
+        return self.layout.loss != "all"
+
+    @property
+    def has_pairs(self) -> bool:
+        """Return whether texts come in pairs."""
+        return self.layout.shape == "pair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Turned:
+    """What became of a portion."""
+
+    encoded: Encoded
+    words: Mapping[str, list[Any]]  # label, task: [texts]
+    faults: Mapping[str, Any]  # Faults.plain()
+    rows: int = 0  # that were read, the bad ones included
+
+
+class Turner:
+    """Turns portions, one after the other."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._encoder = Encoder(
+            setup.vocabulary,
+            has_loss_mask=setup.has_mask,
+            has_pairs=setup.has_pairs,
+            backend=setup.backend,
+        )
+
+    def turn(self, portion: Portion, *, only_look: bool = False) -> Turned:
+        """Return the tokens of a portion; with `only_look` none, for its faults alone."""
+        faults = Faults(self._setup.policy)
+        read = [0]
+        texts = list(self._texts(portion, faults, read))
+        encoded = self._encoder.encode([] if only_look else texts)
+        if not only_look and not encoded.lengths.all():
+            raise AssertionError("a text that is not empty has tokens")
+        words: dict[str, list[Any]] = {}
+        fields = self._setup.layout.fields
+        for name in ("label", "task"):
+            if name in fields and not only_look:
+                words[name] = [getattr(text, name) for text in texts]
+        return Turned(encoded=encoded, words=words, faults=faults.plain(), rows=read[0])
+
+    def _texts(self, portion: Portion, faults: Faults, read: list[int]) -> Iterator[Text]:
+        layout, template = self._setup.layout, self._setup.template
+        for place, row in rows(portion, faults):
+            read[0] += 1
+            if portion.format == "txt" and not row["text"].strip():
+                continue  # the blank end of a file
+            try:
+                texts = list(layout.texts(row, template))
+            except DataError as error:
+                faults.add(place, UNUSABLE, str(error))
+                continue
+            if portion.format == "txt":
+                texts = [replace(text, is_last=row["is_last"]) for text in texts]
+            yield from texts
+        read[0] += faults.count - faults.kinds[UNUSABLE] - faults.replaced

@@ -1,0 +1,114 @@
+"""A process that turns portions into tokens: python -m hotloop.data.worker, fed through a pipe.
+
+It ends when its parent does: its standard input is at its end then.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotloop.core.errors import HotloopError
+from hotloop.data.encode import Encoded, fast_backend
+from hotloop.data.portions import Portion
+from hotloop.data.shapes import Text
+from hotloop.data.tokenizer import Vocabulary
+from hotloop.data.turn import Setup, Turned, Turner
+from hotloop.data.wire import receive, send
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from numpy.typing import NDArray
+
+__all__ = ["look", "main", "pack", "unpack"]
+
+_AHEAD = 2  # portions that wait while one is turned
+
+
+def pack(turned: Turned) -> tuple[dict[str, Any], list[memoryview]]:
+    """Return a message of what became of a portion."""
+    encoded = turned.encoded
+    head = {
+        "columns": list(encoded.columns),
+        "words": turned.words,
+        "faults": turned.faults,
+        "rows": turned.rows,
+    }
+    arrays: list[NDArray[Any]] = [encoded.ids, encoded.lengths, *encoded.columns.values()]
+    return head, [array.data.cast("B") if array.size else memoryview(b"") for array in arrays]
+
+
+def unpack(head: dict[str, Any], buffers: list[bytes]) -> Turned:
+    """Return what `pack` made a message of."""
+    columns = {
+        name: np.frombuffer(data, np.uint8)
+        for name, data in zip(head["columns"], buffers[2:], strict=True)
+    }
+    ids, lengths = np.frombuffer(buffers[0], np.uint32), np.frombuffer(buffers[1], np.int64)
+    return Turned(
+        encoded=Encoded(ids=ids, lengths=lengths, columns=columns),
+        words=head["words"],
+        faults=head["faults"],
+        rows=head["rows"],
+    )
+
+
+def main(source: IO[bytes], target: IO[bytes]) -> None:
+    """Turn what comes until nothing comes."""
+    waiting: queue.Queue[tuple[dict[str, Any], list[bytes]] | None] = queue.Queue(_AHEAD)
+
+    def listen() -> None:  # a parent that sends must never wait for one that cannot read
+        while (message := receive(source)) is not None:
+            waiting.put(message)
+        waiting.put(None)
+
+    began = receive(source)
+    if began is None:
+        return
+    threading.Thread(target=listen, daemon=True).start()
+    turner = None
+    while (message := waiting.get()) is not None:
+        head, (data,) = message
+        try:
+            turner = turner or Turner(Setup.from_plain(began[0]))
+            values = [_tuple(value) for value in head["portion"]]
+            values[head["data"]] = data
+            portion = Portion.from_plain(tuple(values))
+            reply, buffers = pack(turner.turn(portion, only_look=head["only_look"]))
+        except HotloopError as error:
+            reply, buffers = {"error": str(error)}, []
+        except Exception:  # noqa: BLE001 - told to the parent, which ends
+            reply, buffers = {"failed": traceback.format_exc()}, []
+            print(reply["failed"], file=sys.stderr)
+        send(target, reply, *buffers)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
+
+
+def look(source: IO[bytes], target: IO[bytes]) -> None:
+    """Say which back end is right for a sample: apart, for to compare them takes 150 MB."""
+    message = receive(source)
+    assert message is not None, "the parent asks before it waits"
+    asked = message[0]
+    texts = [Text(**text) for text in asked["texts"]]
+    try:
+        found = fast_backend(asked["wanted"], Vocabulary.from_plain(asked["vocabulary"]), texts)
+    except HotloopError as error:
+        send(target, {"error": str(error), "kind": type(error).__name__})
+    else:
+        send(target, {"found": found})
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    run = look if "--look" in sys.argv else main
+    run(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,130 @@
+"""Attention over packed rows on a CUDA card: varlen_attn, or FlexAttention where that is missing.
+
+Dims: B rows, T positions, H heads, K head width, N = B * T positions of the batch as one row.
+Whether one can be used is asked of torch itself, never of its version. The functions that are
+called are seams: this machine may have no card.
+Source: https://docs.pytorch.org/docs/stable/nn.attention.html (torch 2.13, 2026-11)
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from hotloop.models.isolated import flat, rows_again, segments_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from hotloop.core.boundaries import Boundaries
+
+__all__ = [
+    "flex",
+    "flex_blocks",
+    "flex_kernels",
+    "varlen",
+    "varlen_kernel",
+    "why_no_flex",
+    "why_no_varlen",
+]
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+def why_no_varlen(device: torch.device, dtype: torch.dtype) -> str | None:
+    """Return why varlen_attn cannot be used, or None."""
+    if device.type != "cuda":
+        return f"varlen_attn is for CUDA, and this is a {device.type} device"
+    if dtype not in _HALF:
+        return f"varlen_attn takes float16 and bfloat16, not {dtype}"
+    return None if varlen_kernel() else "this torch has no torch.nn.attention.varlen"
+
+
+def why_no_flex(device: torch.device) -> str | None:
+    """Return why FlexAttention cannot be used to train, or None."""
+    if device.type != "cuda":
+        return f"FlexAttention has no backward pass on a {device.type} device"
+    found = importlib.util.find_spec("torch.nn.attention.flex_attention")
+    return None if found else "this torch has no torch.nn.attention.flex_attention"
+
+
+def varlen_kernel() -> Callable[..., Any] | None:
+    """Return torch's varlen_attn where it has one."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    return varlen_attn  # type: ignore[no-any-return, unused-ignore]
+
+
+@functools.cache
+def flex_kernels() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """Return create_block_mask and the compiled flex_attention where torch has them.
+
+    Making the second imports the compiler, which takes seconds.
+    """
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    except ImportError:
+        return None
+    return create_block_mask, torch.compile(flex_attention)
+
+
+def varlen(
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    v_BHTK: Tensor,
+    boundaries: Boundaries,
+    *,
+    causal: bool = True,
+    scale: float | None = None,
+    kernel: Callable[..., Any],
+) -> Tensor:
+    """Attend in each segment with `varlen_kernel()`, [B, H, T, K]; boundaries on the device."""
+    known = inspect.signature(kernel).parameters
+    options: dict[str, Any] = {} if scale is None else {"scale": scale}
+    if causal:  # torch 2.10 says is_causal, later ones a window
+        options |= {"is_causal": True} if "is_causal" in known else {"window_size": (-1, 0)}
+    if q_BHTK.shape[1] != k_BHTK.shape[1]:
+        options["enable_gqa"] = True
+    if "num_splits" in known:
+        options["num_splits"] = 1  # else how sums are split depends on the longest document
+    starts, longest = boundaries.cu_seqlens, boundaries.max_seqlen
+    q_NHK, k_NHK, v_NHK = (flat(x).transpose(0, 1) for x in (q_BHTK, k_BHTK, v_BHTK))
+    out_NHK = kernel(q_NHK, k_NHK, v_NHK, starts, starts, longest, longest, **options)
+    return rows_again(out_NHK.transpose(0, 1), boundaries)
+
+
+def flex(
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    v_BHTK: Tensor,
+    blocks: Any,
+    *,
+    scale: float | None = None,
+    kernel: Callable[..., Any],
+) -> Tensor:
+    """Attend where a block mask of `flex_blocks` allows it, [B, H, T, K]."""
+    shares = q_BHTK.shape[1] != k_BHTK.shape[1]
+    out: Tensor = kernel(q_BHTK, k_BHTK, v_BHTK, block_mask=blocks, scale=scale, enable_gqa=shares)
+    return out
+
+
+def flex_blocks(boundaries: Boundaries, *, causal: bool = True, make: Callable[..., Any]) -> Any:
+    """Return the block mask of a batch from create_block_mask: once a batch, for every layer."""
+    device = boundaries.cu_seqlens.device
+    of_BT = segments_of(boundaries, device=device)
+
+    def may_look(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        del h
+        same = of_BT[b, q] == of_BT[b, k]
+        return same & (q >= k) if causal else same
+
+    rows, width = boundaries.rows, boundaries.width
+    return make(may_look, rows, None, width, width, device=device)

@@ -1,0 +1,28 @@
+"""The loss of labels that stand at their own token: each is predicted from the place before it.
+
+Dims: B batch, T positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["shifted_loss"]
+
+
+def shifted_loss(logits_BTV: Tensor, labels_BT: Tensor) -> Tensor:
+    """Return the mean cross entropy in nats of the labels that are not -100, a scalar.
+
+    The logits at t are of the label at t + 1. The first label of each row is never used, and
+    `data.tokenrows` gives none to the first token of a document: nothing is predicted from another
+    one. The mean is over all used labels of the batch; without any it is 0, and so are gradients.
+    """
+    total = functional.cross_entropy(
+        logits_BTV[:, :-1].flatten(0, 1), labels_BT[:, 1:].flatten(), reduction="sum"
+    )
+    return total / (labels_BT[:, 1:] != -100).sum().clamp(min=1)

@@ -1,0 +1,218 @@
+"""The page of a data set: lengths, padding, copies, labels and samples, split by split."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from hotloop.core.units import count
+from hotloop.report.axis import Axis, linear
+from hotloop.report.chart import grid
+from hotloop.report.document import document
+from hotloop.report.markup import Html, code, join, missing, table, tag
+from hotloop.report.sections import facts, section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.data.decoded import Span
+    from hotloop.data.stats import Example, Split, Stats
+
+__all__ = ["page", "percent"]
+
+LABELS = 50  # that are shown; the others are counted
+_GAP = 0.08  # of a column, left free beside it
+
+
+def page(found: Stats) -> str:
+    """Return the statistics as HTML."""
+    name = PurePath(found.name).name or found.name
+    header = tag(
+        "header",
+        tag("div", tag("h1", name, " ", tag("small", "data")), class_="top"),
+        tag("div", *map(_advice, found.splits), class_="callout verdict complete"),
+        tag("div", facts(_about(found)), class_="about"),
+    )
+    main = tag(
+        "main",
+        *(_split(split, number, found) for number, split in enumerate(found.splits)),
+        section("Exact copies", _copies(found.copies)),
+        section("Notes", _notes(found.notes)),
+    )
+    return document(f"{name}: statistics of tokens", header, main)
+
+
+def percent(share: float) -> str:
+    """Return a share as 12.3%; what is there at all is never 0.0%."""
+    return f"{share:.1%}" if share >= 0.0005 or not share else "<0.1%"
+
+
+def _advice(split: Split) -> Html:
+    return tag("p", tag("strong", f"{split.name}: {split.recommended}"), f": {split.why}")
+
+
+def _about(found: Stats) -> dict[str, object]:
+    return {
+        "data": code(found.name),
+        "rows": found.shape,
+        "tokenizer": code(found.tokenizer),
+        "batches": f"{found.batch} rows of at most {found.length:,} tokens",
+    }
+
+
+def _split(split: Split, number: int, found: Stats) -> Html:
+    parts: list[object] = [
+        tag("div", facts(_sizes(split)), class_="panel"),
+        tag("div", _histogram(split, number), class_="charts below"),
+        tag("div", _ways(split, found), class_="panel below"),
+        tag("div", _cuts(split), class_="panel below"),
+    ]
+    if split.labels:
+        parts.append(tag("div", _labels(split), class_="panel below"))
+    for at, sample in enumerate(split.samples, 1):
+        title = tag("h3", f"Document {at}")
+        parts.append(tag("div", title, _text(sample), class_="panel below"))
+    return section(split.name, *parts)
+
+
+def _sizes(split: Split) -> dict[str, object]:
+    at = split.lengths
+    return {
+        "documents": f"{split.documents:,}",
+        "tokens": f"{split.tokens:,}",
+        "carry loss": f"{split.learned:,} tokens ({split.learned / split.tokens:.0%})",
+        "without any loss": f"{split.unlearned:,} documents",
+        "bad rows left out": f"{split.bad:,}",
+        "tokens of a document": (
+            f"{at.min:,} to {at.max:,}; median {at.median:,}, mean {at.mean:,.1f}, 95% up to "
+            f"{at.p95:,}, 99% up to {at.p99:,}"
+        ),
+    }
+
+
+def _histogram(split: Split, number: int) -> Html:
+    bins, id_ = split.histogram, f"lengths-{number}"
+    x = _across(bins[0].low, bins[-1].high + 1)
+    y = linear([0.0, float(max(b.documents for b in bins))], ticks=5, zero=True, least=1.0)
+    columns = []
+    for each in bins:
+        left, right, high = x.at(each.low), x.at(each.high + 1), y.at(each.documents)
+        span = f"{each.low:,}" if each.low == each.high else f"{each.low:,} to {each.high:,}"
+        columns.append(
+            tag(
+                "rect",
+                tag("title", f"{span} tokens: {each.documents:,} documents"),
+                class_="column",
+                x=f"{left:.3%}",
+                width=f"{(right - left) * (1 - _GAP):.3%}",
+                y=f"{1 - high:.3%}",
+                height=f"{high:.3%}",
+            )
+        )
+    at = split.lengths
+    said = f"{split.documents:,} documents of {at.min:,} to {at.max:,} tokens, median {at.median:,}"
+    scale = "logarithmic: each column is as many times as wide" if x.logarithmic else "linear"
+    return tag(
+        "figure",
+        tag("figcaption", tag("h3", "How long documents are")),
+        tag(
+            "svg",
+            tag("title", "How long documents are", id=f"{id_}-title"),
+            tag("desc", f"{said}. Across: tokens, {scale}.", id=f"{id_}-desc"),
+            grid(x, y, across="tokens of a document", up="documents"),
+            *columns,
+            class_="columns",
+            role="img",
+            aria_labelledby=f"{id_}-title {id_}-desc",
+        ),
+        class_="chart wide",
+    )
+
+
+def _across(low: int, high: int) -> Axis:
+    """Return an axis on which all columns are about as wide: their ends grow by a factor."""
+    if high - low < 8:
+        return linear([float(low), float(high)], ticks=4, tight=True, least=1.0)
+    fine = (1, 1.5, 2, 3, 4, 5, 6, 8) if high / low < 20 else (1, 2, 5)
+    ticks = (factor * 10.0**power for power in range(-1, len(str(high)) + 1) for factor in fine)
+    inside = tuple(tick for tick in ticks if low <= tick <= high and tick == int(tick))
+    return Axis(low=low, high=high, ticks=inside, logarithmic=True)
+
+
+def _ways(split: Split, found: Stats) -> Html:
+    lines = [
+        (
+            tag("strong", f"{way.name} (recommended)")
+            if way.name == split.recommended
+            else way.name,
+            percent(way.padding),
+            f"{way.steps:,}",
+            f"{1 - way.saves:.2f}x",
+            percent(way.lost),
+        )
+        for way in split.strategies
+    ]
+    titles = ("batches", "padding", "steps per epoch", "slots for a token", "tokens cut off")
+    caption = (
+        f"Batches of {found.batch} rows of at most {found.length:,} tokens; the budget is as many "
+        "slots. Slots for a token: those of dynamic are 1."
+    )
+    return table(titles, lines, caption=caption, kind="numbers")
+
+
+def _cuts(split: Split) -> Html:
+    lines = [
+        (f"{cut.length:,} tokens", percent(cut.documents), percent(cut.tokens))
+        for cut in split.cuts
+    ]
+    caption = "What is lost where documents are cut off."
+    return table(("cut off after", "documents cut", "tokens lost"), lines, caption=caption,
+                 kind="numbers")  # fmt: skip
+
+
+def _labels(split: Split) -> Html:
+    shown = split.labels[:LABELS]
+    lines = [(label.name, f"{label.documents:,}", percent(label.share)) for label in shown]
+    more = len(split.labels) - len(shown)
+    caption = (
+        f"The most frequent label is there {split.imbalance:,.1f} times as often as the rarest"
+        f"{f'; {more:,} more labels' if more else ''}."
+    )
+    return table(("label", "documents", "share"), lines, caption=caption, kind="numbers")
+
+
+def _copies(found: Sequence[Example]) -> Html:
+    lines = []
+    for each in found:
+        one = each.copies
+        where = "an earlier one of it" if one.split == one.of else f"one of {one.of}"
+        example = (
+            join([tag("p", f"there {one.times:,} times:", class_="soft"), _text(each.text)])
+            if each.text
+            else ""
+        )
+        lines.append(
+            (f"{one.split}: a copy of {where}", f"{one.documents:,}", percent(one.share), example)
+        )
+    caption = "Documents whose tokens are all the same."
+    titles = ("what", "documents", "share", "for example")
+    return tag("div", table(titles, lines, caption=caption, kind="list"), class_="panel")
+
+
+def _notes(notes: Sequence[str]) -> Html:
+    if not notes:
+        return missing("There is nothing to note.")
+    return tag("ul", *(tag("li", note) for note in notes), class_="notes panel")
+
+
+def _text(spans: Sequence[Span]) -> Html:
+    """Return a document; what carries loss is marked where something does not."""
+    is_marked = not all(span.is_learned for span in spans)
+    parts = []
+    for span in spans:
+        inside: list[object] = [span.text]
+        if span.left_out:
+            left = f" [… {count(span.left_out)} tokens …] "
+            inside += [tag("span", left, class_="soft"), span.end]
+        parts.append(tag("mark", *inside) if is_marked and span.is_learned else join(inside))
+    return tag("pre", *parts)

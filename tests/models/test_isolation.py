@@ -1,0 +1,140 @@
+"""What is chosen is what was faster, once for each shape."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tests.golden.segmented import boundaries
+
+from hotloop.core.errors import DeviceError
+from hotloop.models.isolated import block_mask, masked, per_document
+from hotloop.models.isolation import Isolation
+
+AT = boundaries([3, 5], [8])
+
+
+def drawn(rows=2, width=8, *, learns=True):
+    made = torch.Generator().manual_seed(0)
+    return [torch.randn(rows, 2, width, 4, generator=made).requires_grad_(learns) for _ in range(3)]
+
+
+class Clock:
+    """Gives each timing its seconds, documents and mask by turns."""
+
+    def __init__(self, *timings):
+        self.readings = [value for seconds in timings for value in (0.0, seconds)]
+        self.asked = 0
+
+    def __call__(self):
+        self.asked += 1
+        return self.readings.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("timings", "chosen"),
+    [
+        ([9, 1, 2, 3, 2, 3, 2, 3], "documents"),  # the first two warm up
+        ([1, 9, 3, 2, 3, 2, 3, 2], "mask"),
+        ([1, 1, 9, 3, 9, 3, 2, 3], "documents"),  # the fastest of each counts
+    ],
+)
+def test_the_faster_one_is_kept(timings, chosen):
+    clock, given = Clock(*timings), drawn()
+    one = Isolation(clock=clock)
+    out = one.attend(*given, AT)
+    assert list(one.chosen.values()) == [chosen]
+    mask = block_mask(AT)
+    expected = per_document(*given, AT) if chosen == "documents" else masked(*given, mask)
+    assert torch.equal(out, expected)
+    assert clock.readings == []
+    again = boundaries([4, 4], [8])  # of the same bucket
+    assert torch.allclose(one.attend(*given, again), per_document(*given, again), atol=1e-6)
+
+
+def test_a_shape_is_told_in_words():
+    one = Isolation(clock=Clock(*[1] * 24))
+    one.attend(*drawn(), AT)
+    one.attend(*drawn(learns=False), AT, causal=False)
+    with torch.no_grad():
+        one.attend(*drawn(), AT)
+    assert list(one.chosen) == [
+        "cpu float32, 2 x 8 positions, 4 segments of up to 8, 2 heads of 4 over 2, causal, trained",
+        "cpu float32, 2 x 8 positions, 4 segments of up to 8, 2 heads of 4 over 2, both "
+        "directions, evaluated",
+        "cpu float32, 2 x 8 positions, 4 segments of up to 8, 2 heads of 4 over 2, causal, "
+        "evaluated",
+    ]
+
+
+def test_what_was_chosen_before_is_not_measured_again():
+    first = Isolation(clock=Clock(*[2, 1] * 4))
+    first.attend(*drawn(), AT)
+    assert list(first.chosen.values()) == ["mask"]
+    clock = Clock()
+    second = Isolation(clock=clock, known=first.chosen)
+    assert torch.equal(second.attend(*drawn(), AT), first.attend(*drawn(), AT))
+    assert clock.asked == 0
+
+
+def card(*, has=("varlen", "flex"), why=(None, None)):
+    """Return kernels of a card that run here, or are not there."""
+
+    def varlen(q, k, v, at, *, causal, scale, kernel):
+        assert kernel == "varlen kernel"
+        return per_document(q, k, v, at, causal=causal, scale=scale)
+
+    def flex(q, k, v, blocks, *, scale, kernel):
+        assert kernel == "flex kernel"
+        return masked(q, k, v, blocks, scale=scale)
+
+    return SimpleNamespace(
+        why_no_varlen=lambda device, dtype: why[0],
+        why_no_flex=lambda device: why[1],
+        varlen_kernel=lambda: "varlen kernel" if "varlen" in has else None,
+        flex_kernels=lambda: ("make", "flex kernel") if "flex" in has else None,
+        flex_blocks=lambda at, *, causal, make: block_mask(at, causal=causal),
+        varlen=varlen,
+        flex=flex,
+    )
+
+
+@pytest.mark.parametrize(("why", "way"), [((None, None), "varlen"), (("fp32", None), "flex")])
+def test_a_card_is_not_measured(why, way):
+    one = Isolation(clock=Clock(), card=card(why=why))
+    torch.testing.assert_close(one.attend(*drawn(), AT), per_document(*drawn(), AT))
+    assert list(one.chosen.values()) == [way]
+
+
+@pytest.mark.parametrize("way", ["varlen", "flex"])
+def test_what_is_gone_is_said(way):
+    one = Isolation(clock=Clock(*[2, 1] * 4))
+    one.attend(*drawn(), AT)
+    known = dict.fromkeys(one.chosen, way)
+    with pytest.raises(DeviceError, match=f"{way} was chosen before, but this torch does not"):
+        Isolation(clock=Clock(), known=known, card=card(has=())).attend(*drawn(), AT)
+
+
+def test_a_mask_is_made_once_a_batch():
+    one = Isolation(clock=Clock(*[2, 1] * 4))
+    one.attend(*drawn(), AT)
+    first = one._once(AT, ("mask", True, torch.device("cpu")), lambda: pytest.fail("made again"))
+    assert torch.equal(first, block_mask(AT))
+    other = boundaries([2, 6], [8])
+    out = one.attend(*drawn(), other)
+    torch.testing.assert_close(out, per_document(*drawn(), other))
+
+
+def test_a_mask_that_would_be_too_large_is_not_tried():
+    at = boundaries([8] * 2500)
+    one = Isolation(clock=Clock())
+    given = [x.expand(1, 1, 20_000, 1) for x in torch.zeros(3, 1)]
+    assert one.attend(*given, at).shape == (1, 1, 20_000, 1)
+    assert list(one.chosen.values()) == ["documents"]
+
+
+def test_measuring_draws_no_number_and_leaves_no_gradient():
+    given = drawn()
+    before = torch.get_rng_state()
+    Isolation(clock=Clock(*[1] * 8)).attend(*given, AT)
+    assert torch.equal(before, torch.get_rng_state())
+    assert all(x.grad is None for x in given)
