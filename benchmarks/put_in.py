@@ -1,4 +1,4 @@
-"""Does a technique reach what the doctor said it can? Ceiling beside factor, on three slow scripts.
+"""Does a technique reach what the doctor said it can? Ceiling beside factor, on slow scripts.
 
     python -m benchmarks.put_in [--rounds N] [NAME ...]
 
@@ -11,6 +11,7 @@ BITWISE, the files the script saved must be equal. Result: benchmarks/results/pu
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import json
 import statistics
@@ -48,10 +49,14 @@ class Trial:
         return all(techniques.get(id).numerics is Numerics.BITWISE for id in self.put_in)
 
 
+PADDED = "slow/hf/pad_to_max.py"
 TRIALS = (
     Trial(script="slow/slow_getitem/train.py", put_in=("sample-cache",), ceiling="compute"),
     Trial(script="slow/lightning/slow_getitem.py", put_in=("sample-cache",), ceiling="compute"),
-    Trial(script="slow/hf/pad_to_max.py", put_in=("dynamic-padding",), ceiling="finding"),
+    Trial(script=PADDED, put_in=("dynamic-padding",), ceiling="finding"),
+    Trial(script=PADDED, put_in=("length-bucketing",), ceiling="finding"),
+    Trial(script=PADDED, put_in=("dynamic-padding", "length-bucketing"), ceiling="finding"),
+    Trial(script=PADDED, put_in=("token-budget",), ceiling="finding"),
 )
 
 
@@ -72,17 +77,17 @@ def hotloop(verb: str, options: Sequence[str], script: Path, folder: Path) -> Pa
     return out
 
 
-def predicted(trial: Trial) -> float | None:
+@functools.cache
+def predicted(script: str, ceiling: str) -> float | None:
     """Return how many times faster the doctor says that it can become, at most."""
     with tempfile.TemporaryDirectory() as folder:
-        script = EXAMPLES / trial.script
-        out = hotloop("doctor", ["--time", "20", "--ceilings"], script, Path(folder))
+        out = hotloop("doctor", ["--time", "20", "--ceilings"], EXAMPLES / script, Path(folder))
         case = Case.from_json(json.loads((out / "case.json").read_text()))
         found = json.loads((out / "findings.json").read_text())
-    if trial.ceiling == "finding":
-        ceiling: float | None = found["findings"][0]["ceiling"]
-        return ceiling
-    return next((each.factor for each in case.ceilings if each.name == trial.ceiling), None)
+    if ceiling == "finding":
+        first: float | None = found["findings"][0]["ceiling"]
+        return first
+    return next((each.factor for each in case.ceilings if each.name == ceiling), None)
 
 
 def once(trial: Trial, put_in: Sequence[str]) -> tuple[float, str]:
@@ -113,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for trial in TRIALS:
         if options.names and not any(name in trial.script for name in options.names):
             continue
-        ceiling = predicted(trial)
+        ceiling = predicted(trial.script, trial.ceiling)
         pairs = [(once(trial, ()), once(trial, trial.put_in)) for _ in range(options.rounds)]
         factors = [plain / with_it for (plain, _), (with_it, _) in pairs]
         same = len({digest for pair in pairs for _, digest in pair}) == 1
@@ -130,7 +135,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows.append(row)
         said = "unknown" if ceiling is None else f"{ceiling:.2f}x"
         print(
-            f"{trial.script}: at most {said}, reached {statistics.median(factors):.2f}x "
+            f"{trial.script}, {' and '.join(trial.put_in)}: at most {said}, reached "
+            f"{statistics.median(factors):.2f}x "
             f"({min(factors):.2f}-{max(factors):.2f}, n {len(factors)}); "
             f"files {'equal' if same else 'differ'}",
             flush=True,

@@ -61,12 +61,24 @@ def test_all_that_is_bitwise_is_so_together() -> None:
     assert result.equals(plain())
 
 
+def is_in(use: str, result: Result) -> bool:
+    """Whether a technique is really in, by what it left behind.
+
+    Convolutions of either layout round alike on some processors (an Intel with AVX-512 does).
+    """
+    if use != "channels-last":
+        return result.losses != plain().losses
+    convolutions = [m.weight for m in result.net.modules() if isinstance(m, torch.nn.Conv2d)]
+    mine = all(w.is_contiguous(memory_format=torch.channels_last) for w in convolutions)
+    return bool(convolutions) and mine
+
+
 @pytest.mark.parametrize("use", ROUNDING)
 def test_rounding_techniques_keep_their_tolerance(use: str) -> None:
     technique = techniques.get(use)
     result, effects = put_into(script, use)
     assert effects[use].word == "in effect", effects
-    assert result.losses != plain().losses
+    assert is_in(use, result)
     for mine, theirs in zip(result.losses[:6], plain().losses[:6], strict=True):
         assert mine == pytest.approx(theirs, rel=technique.tolerance)
 

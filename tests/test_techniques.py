@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -34,7 +35,7 @@ from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.probe.products import Products
 from hotloop.recipes.char_lm import AdamW
 from hotloop.session import Job, Session
-from hotloop.techniques import matmul_onednn
+from hotloop.techniques import device_prefetch, matmul_onednn
 from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique, anywhere
 from hotloop.training.graphs import MicroStep
 
@@ -259,8 +260,47 @@ def padded() -> None:
     list(DataLoader([row] * 4, batch_size=2))
 
 
+def bucketed() -> None:
+    """Iterate at random over rows of all lengths, padded to the longest of a batch."""
+    rows = [torch.ones(1 + at % 20) for at in range(40)]
+    collate = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
+    list(DataLoader(rows, batch_size=4, shuffle=True, collate_fn=collate))
+
+
+def moving() -> None:
+    """Train on batches that the loop moves to its device."""
+    net = torch.nn.Linear(3, 1)
+    update = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in DataLoader(torch.ones(8, 3), batch_size=2):
+        net(x.to("cpu")).sum().backward()
+        update.step()
+
+
+class CopyAtOnce:
+    """Stands in for a card's side stream."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def send(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], None]:
+        return [tensor.clone() for tensor in tensors], None
+
+    def arrive(self, tensor: torch.Tensor, event: None, *, wait: bool) -> None:
+        """It is there."""
+
+
+def sending_to_the_cpu(session: Any) -> int:
+    return device_prefetch.send_ahead(session, CopyAtOnce, "cpu")
+
+
 # What stands in for the usual script, and choices that change something in it.
-SCRIPTS = {"sdpa": attend, "dynamic-padding": padded}
+SCRIPTS = {
+    "sdpa": attend,
+    "device-prefetch": moving,
+    "dynamic-padding": padded,
+    "length-bucketing": bucketed,
+    "token-budget": bucketed,
+}
 IN_A_SCRIPT: Mapping[str, Mapping[str, Value]] = {
     "compile": {"backend": "aot_eager"},
     "threads": {"count": 3},
@@ -350,6 +390,10 @@ def on_another_cpu(session: Session, **choice: Any) -> int:
     return matmul_onednn.switch(session, FASTER, **choice)
 
 
+# What needs another machine, put in as if this were one.
+ELSEWHERE = {"matmul-onednn": on_another_cpu, "device-prefetch": sending_to_the_cpu}
+
+
 def module_of(technique: Technique) -> Any:
     return sys.modules[technique.apply.__module__]
 
@@ -413,8 +457,7 @@ def test_it_takes_effect_and_says_so(technique: Technique) -> None:
 
 @pytest.mark.parametrize("technique", OF_SCRIPTS, ids=lambda t: t.id)
 def test_in_a_script_it_takes_effect_and_says_so(technique: Technique) -> None:
-    if technique.id == "matmul-onednn":
-        technique = replace(technique, apply=on_another_cpu)
+    technique = replace(technique, apply=ELSEWHERE.get(technique.id, technique.apply))
     assert wrong_in_a_script(technique, **IN_A_SCRIPT.get(technique.id, {})) == []
 
 

@@ -49,6 +49,12 @@ _IN_WORDS = {
     "sample-cache": "compute what __getitem__ computes once, in __init__, and keep it",
     "vectorised-reads": "give the data set __getitems__(indices), which cuts a whole batch",
     "dynamic-padding": "pad in the collate function, to the longest row of the batch",
+    "length-bucketing": "give the DataLoader a batch_sampler that sorts 50 batches' worth of "
+    "shuffled indices by length, cuts them into batches and shuffles these",
+    "token-budget": "give the DataLoader a batch_sampler that fills each batch up to a number of "
+    "tokens: rows times the longest row",
+    "device-prefetch": "read the loader one batch ahead of the loop, and copy that batch from "
+    "pinned memory on a torch.cuda.Stream of its own",
 }
 
 

@@ -85,6 +85,30 @@ def test_where_nothing_was_seen_all_that_can_work_here_is_tried():
     assert allowed["dynamic-padding"] is None
 
 
+def test_rows_of_like_length_are_tried_by_lengths_that_are_read_beforehand_and_with_leave():
+    found = seen("slow-pad_to_max")
+    for id in ("length-bucketing", "token-budget"):
+        (move,) = (m for m in moves(CPU, found, allow_training=True) if m.ids == (id,))
+        assert (move.name, move.why_not) == (f"{id}(lengths=read)", None)
+        assert "--allow training" in str(why(found, id))
+
+
+def test_batches_are_sent_ahead_where_copying_them_takes_time():
+    found = seen("slow-pad_to_max")
+    (said,) = why(found, "device-prefetch")
+    assert "on CUDA only" in said
+    models = tuple(replace(model, device="cuda:0") for model in found.case.models)
+    on_card = replace(found.case, hardware=CARD, models=models)
+    assert on_card.on_card
+
+    def reason(case) -> set[str | None]:
+        tried = moves(CARD, Seen(case=case, diagnosis=found.diagnosis))
+        return {move.why_not for move in tried if move.ids == ("device-prefetch",)}
+
+    assert reason(on_card) == {"copies to the card take 0.0% of the time: nothing to gain"}
+    assert reason(replace(on_card, wall={**on_card.wall, "host to device": 9.0})) == {None}
+
+
 def test_what_only_an_edit_mends_has_its_places_and_what_to_do():
     (edit,) = edits(seen("slow-pad_to_max"), BASE)
     assert edit.rule == "D23 pad_to_max"

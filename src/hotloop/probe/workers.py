@@ -115,7 +115,9 @@ def _draw_seed(loader: Any) -> None:
 
 
 def _is_unfinished(iterator: Any) -> bool:
-    return "_next_data" in iterator.__dict__ or iterator._rcvd_idx < iterator._send_idx
+    ahead = iterator.__dict__.get("_hotloop_ahead")  # a batch that the loop has not got yet
+    under_way = iterator._rcvd_idx < iterator._send_idx
+    return "_next_data" in iterator.__dict__ or under_way or (ahead is not None and ahead.holds)
 
 
 def _hold(own: Any, loader: Any, first_iter: bool, order: Iterator[Any], sampler: Any) -> None:

@@ -15,12 +15,14 @@ from hotloop.techniques import (
     fused_adamw,
     gc_freeze,
     lagged_loss_read,
+    length_bucketing,
     loader_workers,
     matmul_onednn,
     sample_cache,
     sdpa,
     tf32,
     threads,
+    token_budget,
     vectorised_reads,
 )
 from hotloop.techniques.base import Technique
@@ -41,12 +43,14 @@ ALL: tuple[Technique, ...] = (
     fused_adamw.TECHNIQUE,
     gc_freeze.TECHNIQUE,
     lagged_loss_read.TECHNIQUE,
+    length_bucketing.TECHNIQUE,
     loader_workers.TECHNIQUE,
     matmul_onednn.TECHNIQUE,
     sample_cache.TECHNIQUE,
     sdpa.TECHNIQUE,
     tf32.TECHNIQUE,
     threads.TECHNIQUE,
+    token_budget.TECHNIQUE,
     vectorised_reads.TECHNIQUE,
 )
 _BY_ID = {technique.id: technique for technique in ALL}

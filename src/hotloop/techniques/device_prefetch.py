@@ -1,28 +1,38 @@
 """Copy the next batch to the card while this one is computed.
 
 What: a stream of its own copies the next window from pinned memory; the computing stream waits for
-    it on the card, not on the host, and torch keeps each pinned buffer until its copy is done.
+    it on the card, not on the host, and torch keeps each pinned buffer until its copy is done. A
+    script's loader is read one batch ahead: the loop is given its batch in the host's memory as
+    ever, and what it moves by .to(card) or .cuda() is there already.
 Helps when: batches are large against the computation, as images are, and the copy shows in the
     step: at 25 GB/s over PCIe 4, 100 MB take 4 ms.
 Does not help when: batches are token ids: 48 x 256 of them are 200 kB, 8 us. It then costs a second
-    window's memory for nothing. On a CPU there is nothing to copy.
-Numbers: bitwise the same batches in the same order.
+    window's memory for nothing. On a CPU there is nothing to copy. In a script: what is moved in
+    another way, or changed before it is moved, is copied as before.
+Numbers: bitwise the same batches in the same order. In a script it is refused where reading draws
+    from a generator, changes the data set, or gives memory out that the next batch has too.
 Measured: not measured here: needs a CUDA card.
 Source: https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html (2026-11)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.session import ScriptSession
+from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
+    from hotloop.probe.tryread import Tried
     from hotloop.session import Session
 
-__all__ = ["TECHNIQUE"]
+__all__ = ["TECHNIQUE", "send_ahead"]
+
+ID = "device-prefetch"
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
@@ -33,21 +43,76 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return f"batches are copied on CUDA only, and this is a {hardware.device} device"
 
 
-def apply(session: Session) -> int:
+def apply(session: Session | ScriptSession) -> int:
     """Tell the loop's source to send windows ahead."""
+    if isinstance(session, ScriptSession):
+        from hotloop.probe.sending import CudaLane
+
+        return send_ahead(session, CudaLane, "cuda")
     if session.prefetch:
         return 0
     session.prefetch = True
     return 1
 
 
-def read_back(session: Session) -> str | None:
-    """Read the slot."""
+def send_ahead(session: ScriptSession, lane: Callable[[Any], Any], kind: str) -> int:
+    """Send a script's batches to devices of a kind through `lane(device)`; return 1 if it may be.
+
+    `lane` and `kind` are seams.
+    """
+    from hotloop.probe.sending import Sending
+    from hotloop.probe.tryread import try_reading
+
+    session.refused = _unfit(session.loader)
+    if session.refused is None:
+        tried = try_reading(session.loader)
+        session.refused = tried if isinstance(tried, str) else _why_not(tried, session.loader)
+    if session.refused is not None:
+        return 0
+    session.feeds[ID] = session.facts[ID] = Sending(lane, kind, session.troubles[ID])
+    return 1
+
+
+def _unfit(loader: Any) -> str | None:
+    from torch.utils.data import IterableDataset
+
+    from hotloop.probe.tryread import can_fork
+
+    if isinstance(loader.dataset, IterableDataset):
+        return "an iterable data set cannot be tried out: reading it ahead may draw other numbers"
+    return None if can_fork() else "without fork it cannot be tried out beforehand"
+
+
+def _why_not(tried: Tried, loader: Any) -> str | None:
+    """Return why a batch must not be read while the loop works on the one before."""
+    if tried.ahead:
+        return f"the sampler draws from {', '.join(tried.ahead)} between batches: others than now"
+    if loader.num_workers:
+        return None  # they read ahead of the loop, in memory of their own
+    if tried.moved:
+        return f"reading samples draws from {', '.join(tried.moved)}: others would be drawn"
+    if tried.changes:
+        return "reading changes the data set each time: the loop would see it changed too early"
+    if tried.shares:
+        return "a batch has memory in common with the data set, which the next one may change"
+    return None
+
+
+def read_back(session: Session | ScriptSession) -> str | None:
+    """Read the slot; of a script, where its loop moves its batches."""
+    if isinstance(session, ScriptSession):
+        sending = session.facts.get(ID)
+        if sending is None:
+            return None
+        if sending.device is None:
+            session.refused = "the loop moves no tensor of its batches to the card by .to or .cuda"
+            return None
+        return f"the next batch is copied to {sending.device} on a side stream"
     return "the next window is copied on a side stream" if session.prefetch else None
 
 
 TECHNIQUE = Technique(
-    id="device-prefetch",
+    id=ID,
     title="Device prefetch",
     page=__doc__ or "",
     stage=Stage.LOADER,
@@ -56,5 +121,5 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     nothing="windows are copied ahead already",
-    hosts=frozenset({Host.ENGINE}),
+    late=True,
 )

@@ -138,5 +138,6 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     nothing="the batches are cut already",
+    excludes=frozenset({"vectorised-reads"}),  # it collates without the function that cuts
     hosts=frozenset({Host.SCRIPT}),
 )

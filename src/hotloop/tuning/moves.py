@@ -35,6 +35,8 @@ ORDER: Final = (
     "vectorised-reads",
     "loader-workers",
     "dynamic-padding",
+    "length-bucketing",
+    "token-budget",
     "device-prefetch",
     "activation-checkpointing",
     "threads",

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["Script", "Seen", "costs", "edits", "moves"]
 
 _IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
-_PADDING: Final = ("dynamic-padding",)  # a loader's technique that mends no waiting
+_COPIED: Final = 0.01  # and of copying to the card, to send batches ahead
+# A loader's techniques that mend no waiting.
+_PADDING: Final = ("dynamic-padding", "length-bucketing", "token-budget")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,12 +141,19 @@ def _choices(hardware: Hardware, seen: Seen | None) -> Mapping[str, Sequence[Map
         "threads": [{"count": count} for count in counts],
         "loader-workers": [{"count": count} for count in ([0] * has + workers)],
         "activation-checkpointing": [{"mode": "off"}],
+        # Lengths that the first epoch learns change nothing in the steps of a trial.
+        "length-bucketing": [{"lengths": "read"}],
+        "token-budget": [{"lengths": "read"}],
     }
 
 
 def _why_not(technique: Technique, case: Case) -> str | None:
     """Return why a technique has nothing to do on this script, where that was seen."""
-    if technique.stage is Stage.LOADER and technique.id not in _PADDING:
+    if technique.id == "device-prefetch":
+        copies = case.share("host to device")
+        if case.on_card and copies < _COPIED:
+            return f"copies to the card take {copies:.1%} of the time: nothing to gain"
+    elif technique.stage is Stage.LOADER and technique.id not in _PADDING:
         if not case.training_loaders:
             return "no DataLoader feeds the training"
         waits = case.share("data wait")
