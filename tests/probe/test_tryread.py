@@ -1,5 +1,6 @@
 import os
 import random
+import time
 
 import numpy as np
 import pytest
@@ -209,3 +210,24 @@ def test_a_data_set_that_reads_whole_batches_is_read_so() -> None:
 
     found = tried(Whole())
     assert (found.samples, found.same) == (4, True)
+
+
+class ColdAtFirst(Dataset):
+    """Takes 150 us for the first two reads of a sample, as a fork's first touches of pages do."""
+
+    def __init__(self):
+        self.reads = [0] * 16
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, index):
+        self.reads[index] += 1
+        until = time.perf_counter() + (150e-6 if self.reads[index] <= 2 else 0)
+        while time.perf_counter() < until:
+            pass
+        return torch.ones(2)
+
+
+def test_what_a_fork_touches_first_is_not_taken_for_reading():
+    assert tried(ColdAtFirst()).seconds < 140e-6
