@@ -126,7 +126,7 @@ def observe(
 
 def _wait_for_imports() -> None:
     """Let the script's threads finish what they import of torch: half a module lacks names."""
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # other threads import meanwhile
         spec = getattr(module, "__spec__", None) if name.partition(".")[0] == "torch" else None
         if getattr(spec, "_initializing", False):
             with contextlib.suppress(ImportError):
