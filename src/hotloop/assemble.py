@@ -72,7 +72,7 @@ class Assembly:
             validation_data=self.job.valid.fingerprint,
             batch_size=self.feed.batch_size,
             seed=self.job.seed,
-            objective=self.request.config.objective,
+            objective=self.job.objective,
             drop_last=self.feed.drop_last,
         )
 
@@ -171,7 +171,12 @@ def assemble(
         tell(Note(text=note))
     job = request.recipe.load().build(config, data)
     training = config.training
-    feed = Feed(samples=job.train, batch_size=training.batch_size, drop_last=config.data.drop_last)
+    feed = Feed(
+        samples=job.train,
+        batch_size=training.batch_size,
+        drop_last=config.data.drop_last,
+        cut=job.cut,
+    )
     preflight.check_feed(feed)
     steps = _total_steps(training.max_steps, training.epochs, feed)
     if plan is None:

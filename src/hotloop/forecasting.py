@@ -52,14 +52,14 @@ def _as_planned(job: Job, uses: Sequence[Use]) -> Job:
     """Return the job whose model is changed by the techniques."""
 
     def model() -> nn.Module:
-        built = job.model()
+        built = (job.skeleton or job.model)()
         for use in uses:
             change = techniques.get(use.id).on_model
             assert change is not None
             change(built, **dict(use.choice))
         return built
 
-    return replace(job, model=model)
+    return replace(job, model=model, skeleton=None)
 
 
 def forecast_of(

@@ -14,9 +14,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
+    from hotloop.core.boundaries import Boundaries
     from hotloop.core.hardware import Hardware
 
-__all__ = ["Batch", "Feed", "Job", "MicroStep", "Samples", "ScriptSession", "Session", "Subject"]
+__all__ = [
+    "Batch",
+    "Cut",
+    "Feed",
+    "Job",
+    "MicroStep",
+    "Samples",
+    "ScriptSession",
+    "Session",
+    "Subject",
+    "evenly",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +39,7 @@ class Batch:
     samples: int
     tokens: int  # positions the model computes, padding included
     targets: int  # positions that carry loss; micro batches are weighed by this
+    boundaries: Boundaries | None = None  # of its documents; None: each row is one
 
 
 class MicroStep(Protocol):
@@ -60,6 +73,25 @@ class Samples(Protocol):
         ...
 
 
+class Cut(Protocol):
+    """Divides a run of samples into micro batches."""
+
+    def __call__(
+        self, samples: Any, epoch: int, first: int, count: int, micro_batch: int
+    ) -> list[tuple[int, int]]:
+        """Return (first sample, count) of each, in order; `micro_batch` is what memory allows."""
+        ...
+
+
+def evenly(
+    samples: Samples, epoch: int, first: int, count: int, micro_batch: int
+) -> list[tuple[int, int]]:
+    """Cut every `micro_batch` samples."""
+    del samples, epoch
+    end = first + count
+    return [(at, min(micro_batch, end - at)) for at in range(first, end, micro_batch)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What is to be trained. `model` and `optimizer` are factories: a job can be started twice."""
@@ -71,6 +103,9 @@ class Job:
     train: Samples
     valid: Samples
     seed: int
+    cut: Cut = evenly
+    objective: str = ""  # what is learned: a resumed run must learn the same
+    skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
     loss_unit: str = "nats"
     facts: Mapping[str, str] = field(default_factory=dict)  # lines of the table before step 1
 

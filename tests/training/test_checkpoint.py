@@ -153,6 +153,29 @@ def test_another_runs_checkpoint_is_refused_with_a_diff(tmp_path):
         restore(path, session(), other)
 
 
+def frozen_below() -> Session:
+    one = session()
+    one.model[0].requires_grad_(False)
+    one.optimizer = torch.optim.AdamW(one.model[2].parameters(), lr=0.1)
+    return one
+
+
+def test_of_a_model_with_frozen_parts_only_the_learned_ones_are_kept(tmp_path):
+    torch.manual_seed(0)
+    one, other = frozen_below(), frozen_below()
+    for _ in range(3):
+        one.forward({"x": torch.randn(4, 4)}).backward()
+        one.optimizer.step()
+    path = save(tmp_path, one, AT, IDENTITY, validation_loss=None).path
+    assert load_file(path / "model.safetensors").keys() == {"2.weight", "2.bias"}
+    below = other.model[0].weight.clone()
+    assert restore(path, other, IDENTITY) == AT
+    assert torch.equal(other.model[2].weight, one.model[2].weight)
+    assert torch.equal(other.model[0].weight, below)
+    with pytest.raises(CheckpointError, match=r"0\.weight is missing"):
+        restore(path, session(), IDENTITY)  # which learns all of it
+
+
 def test_no_byte_of_it_is_a_pickle(tmp_path):
     path = save(tmp_path, trained(), AT, IDENTITY, validation_loss=None).path
     names = {p.name for p in path.iterdir()}

@@ -61,3 +61,13 @@ def test_an_epoch_has_each_sample_once_and_steps_the_leftover(
 def test_the_micro_batch_does_not_change_which_samples_a_step_takes():
     feed = Feed(samples=Numbers(50), batch_size=12, drop_last=False)
     assert walk(feed, 12, 9) == walk(feed, 5, 9) == walk(feed, 1, 9)
+
+
+def test_a_window_is_cut_as_the_job_says():
+    def in_halves(samples, epoch, first, count, micro_batch):
+        assert (len(samples), epoch, micro_batch) == (50, 0, 3)
+        return [(first, count // 2), (first + count // 2, count - count // 2)]
+
+    feed = Feed(samples=Numbers(50), batch_size=12, drop_last=False, cut=in_halves)
+    assert [batch.samples for batch in feed.window(Position(), 3)] == [6, 6]
+    assert feed.micro_batches(Position(sample=48), 3) == [(48, 2)]  # so few fit anyway

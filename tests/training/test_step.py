@@ -5,10 +5,18 @@ import pytest
 import torch
 from torch import nn
 
+from hotloop.core.boundaries import Boundaries
 from hotloop.core.errors import DivergedError
 from hotloop.core.hardware import Hardware
 from hotloop.session import Batch, Session
-from hotloop.training.step import Guard, accumulate, halve_micro_batch, is_out_of_memory, update
+from hotloop.training.step import (
+    Guard,
+    accumulate,
+    halve_micro_batch,
+    is_out_of_memory,
+    to_device,
+    update,
+)
 
 
 def session(width: int = 8) -> Session:
@@ -134,3 +142,14 @@ def test_out_of_memory_is_told_from_other_errors():
         torch.empty(1 << 60)
     assert is_out_of_memory(caught.value)
     assert not is_out_of_memory(RuntimeError("shapes cannot be multiplied"))
+
+
+def test_where_documents_begin_comes_along_to_the_device():
+    starts = torch.tensor([0, 2, 3], dtype=torch.int32)
+    bounds = Boundaries(cu_seqlens=starts, lengths=(2, 1), max_seqlen=2, rows=1, width=3)
+    ids = {"input_ids": torch.zeros(1, 3, dtype=torch.int64)}
+    one = Batch(tensors=ids, samples=2, tokens=3, targets=1, boundaries=bounds)
+    assert to_device(one, torch.device("meta"))["boundaries"].cu_seqlens.device.type == "meta"
+    assert to_device(one, torch.device("cpu"))["boundaries"].lengths == (2, 1)
+    plain = Batch(tensors=ids, samples=1, tokens=3, targets=1)
+    assert to_device(plain, torch.device("cpu")).keys() == {"input_ids"}

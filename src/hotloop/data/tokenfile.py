@@ -111,7 +111,7 @@ def message(columns: Columns, rows: Rows) -> memoryview:
     def listed(values: NDArray[Any], lengths: NDArray[np.int64]) -> Any:
         offsets = np.zeros(len(lengths) + 1, np.int32)
         np.cumsum(lengths, out=offsets[1:])
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
+        return pa.ListArray.from_arrays(_flat(offsets), _flat(values))
 
     arrays = []
     for name, (kind, is_list) in columns.names().items():
@@ -124,7 +124,14 @@ def message(columns: Columns, rows: Rows) -> memoryview:
         else:
             arrays.append(pa.array(rows.words[name], getattr(pa, kind)()))
     batch = pa.record_batch(arrays, schema=_schema(columns))
-    return memoryview(batch.serialize())
+    return memoryview(batch.serialize(memory_pool=pa.system_memory_pool()))
+
+
+def _flat(values: NDArray[Any]) -> Any:
+    """Return values as Arrow has them; `pyarrow.array` imports pandas for it, which takes 50 MB."""
+    pa = _arrow()
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
 class TokenFile:

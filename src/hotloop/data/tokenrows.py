@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.store import Store
 
-__all__ = ["NO_LOSS", "Form", "TokenBatch", "TokenRows"]
+__all__ = ["NO_LOSS", "Form", "TokenRows"]
 
 NO_LOSS: Final = -100  # ignore_index of torch.nn.functional.cross_entropy
 _VERSION: Final = 1  # raise it when the same rows and settings give other samples
@@ -50,13 +50,6 @@ class Form:
     has_labels: bool = True  # of tokens; a classifier needs none
     has_positions: bool = True  # position_ids, where a row of tensors holds several documents
     pin: bool = False  # batches lie in pinned memory; needs a CUDA card
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenBatch(Batch):
-    """A batch, and where its documents begin: None where each row is one document."""
-
-    boundaries: Boundaries | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,7 +107,7 @@ class TokenRows:
         self.label_names, self._labels = _labels(store, split)
         self.fingerprint = _fingerprint(store, split, self)
         self._buffers = Buffers(pinned if form.pin else None)
-        self._numbers = np.arange(1 << 12)
+        self._numbers = np.arange(1 << 12, dtype=np.int32)
         self._windows = lru_cache(maxsize=64)(self._windows_of)
         self._order: tuple[int, NDArray[np.int64]] | None = None
 
@@ -138,11 +131,11 @@ class TokenRows:
             self._order = epoch, self._shuffled(epoch)
         return self._order[1][first : first + count]
 
-    def batch(self, epoch: int, first: int, count: int) -> TokenBatch:
+    def batch(self, epoch: int, first: int, count: int) -> Batch:
         """Return those samples."""
         return self.gather(self.ids(epoch, first, count))
 
-    def gather(self, rows: NDArray[np.int64], *, width: int | None = None) -> TokenBatch:
+    def gather(self, rows: NDArray[np.int64], *, width: int | None = None) -> Batch:
         """Return rows of the file as one batch; padded to `width` columns, or to their longest."""
         places, form = self._places(rows, width), self.form
         names = ["input_ids"]
@@ -170,7 +163,7 @@ class TokenRows:
             tensors["attention_mask"] = _tensor(seen, pin=form.pin)
         if self._labels is not None:
             tensors["label"] = _tensor(self._labels[rows], pin=form.pin)
-        return TokenBatch(
+        return Batch(
             tensors=tensors,
             samples=len(rows),
             tokens=places.shape[0] * places.shape[1],
@@ -264,11 +257,12 @@ class TokenRows:
         segments, (rows, width) = places.segments, places.shape
         if segments is None:
             return None
-        if positions is not None:
-            begins = places.firsts.repeat(segments)
-            np.subtract(self._count(len(begins)), begins, out=positions.reshape(-1))
         starts = np.empty(len(segments) + 1, np.int32)
         starts[:-1], starts[-1] = places.firsts, rows * width
+        if positions is not None:
+            begins = starts[:-1].repeat(segments)  # half as wide, a third of the time
+            np.subtract(self._count(len(begins)), begins, out=begins)
+            np.copyto(positions.reshape(-1), begins)
         return Boundaries(
             cu_seqlens=_tensor(starts, pin=self.form.pin),
             lengths=tuple(segments.tolist()),
@@ -277,10 +271,10 @@ class TokenRows:
             width=width,
         )
 
-    def _count(self, count: int) -> NDArray[np.int64]:
+    def _count(self, count: int) -> NDArray[np.int32]:
         """Return 0, 1, ... count - 1."""
         if count > len(self._numbers):
-            self._numbers = np.arange(bucket(count))
+            self._numbers = np.arange(bucket(count), dtype=np.int32)
         return self._numbers[:count]
 
     def _runs(self, begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

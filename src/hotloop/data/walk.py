@@ -10,7 +10,8 @@ from hotloop.data.batching import Batches, by_budget, by_count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hotloop.data.tokenrows import TokenBatch, TokenRows
+    from hotloop.data.tokenrows import TokenRows
+    from hotloop.session import Batch
 
 __all__ = ["Walk"]
 
@@ -89,7 +90,7 @@ class Walk:
             raise DataError(f"expected a sample up to {n} of an epoch, got {sample} of {epoch}")
         self._epoch, self._sample = epoch, sample
 
-    def __iter__(self) -> Iterator[TokenBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         """Yield this rank's share of what is left of the epoch, then begin the next one."""
         batches = self.batches
         index = int(batches.starts.searchsorted(self._sample, side="right")) - 1

@@ -116,6 +116,7 @@ def build(config: CharLmConfig, data: TokenSet) -> Job:
         train=train,
         valid=valid,
         seed=config.seed,
+        objective=config.objective,
         facts={"objective": "the next character, given those before it"},
     )
     if config.objective == "diffusion":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from hotloop.session import Session
 
@@ -123,6 +123,18 @@ def _optimizer_state(session: Session) -> tuple[dict[str, Tensor], dict[str, obj
     return tensors, {"scalars": scalars, "without_state": without}
 
 
+def _learned(model: nn.Module) -> dict[str, Tensor]:
+    """Return what training changes: all of a model's state, or where some of it is frozen the rest.
+
+    What is frozen can be read where it came from; it may be a hundred times as large.
+    """
+    state: dict[str, Tensor] = model.state_dict()
+    learns = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    if len(learns) == sum(1 for _ in model.parameters()):
+        return state
+    return {name: tensor for name, tensor in state.items() if name in learns}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything a checkpoint holds. The tensors are the living ones until somebody copies them."""
@@ -140,7 +152,7 @@ def take(
     return Snapshot(
         step=at.step,
         files={
-            "model.safetensors": session.model.state_dict(),
+            "model.safetensors": _learned(session.model),
             "optimizer.safetensors": optimizer,
             "rng.safetensors": rng_state(session.device),
         },
@@ -210,7 +222,7 @@ def restore(folder: Path, session: Session, identity: Identity) -> Position:
     _compare(folder, state["identity"], identity)
     model = _load(folder / "model.safetensors")
     rng = _load(folder / "rng.safetensors")
-    _refuse_misfits(folder / "model.safetensors", model, _layout(session.model.state_dict()))
+    _refuse_misfits(folder / "model.safetensors", model, _layout(_learned(session.model)))
     _refuse_misfits(folder / "rng.safetensors", rng, _layout(rng_state(session.device)))
     optimizer = _optimizer_to_load(folder, session, state["optimizer"])
     if session.scaler and not isinstance(state["scaler"], dict):
@@ -220,7 +232,7 @@ def restore(folder: Path, session: Session, identity: Identity) -> Position:
     session.optimizer.load_state_dict(optimizer)
     if session.scaler:
         session.scaler.load_state_dict(state["scaler"])
-    session.model.load_state_dict(model)
+    session.model.load_state_dict(model, strict=False)  # what is frozen is not in it
     session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
     set_rng_state(session.device, rng)
     return position

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from hotloop.core.errors import DataError
 from hotloop.training.step import to_device
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ def evaluate(
     All of them when `batches` is None. Sums stay on the device and are read once at the end.
     The random state is forked: evaluating more often changes no weight by a bit.
     """
-    size = session.micro_batch
-    last = len(samples) if batches is None else min(len(samples), batches * size)
+    spans = session.job.cut(samples, 0, 0, len(samples), session.micro_batch)[:batches]
     devices = [session.device] if session.device.type == "cuda" else []
     total = torch.zeros((), dtype=torch.float64, device=session.device)
     targets = 0
@@ -33,11 +33,13 @@ def evaluate(
     session.model.eval()
     try:
         with torch.random.fork_rng(devices), torch.no_grad():
-            for first in range(0, last, size):
+            for first, count in spans:
                 poll()
-                batch = samples.batch(0, first, min(size, last - first))
+                batch = samples.batch(0, first, count)
                 total += session.forward(to_device(batch, session.device)).double() * batch.targets
                 targets += batch.targets
     finally:
         session.model.train(training)
+    if not targets:
+        raise DataError(f"nothing of {samples.fingerprint} carries loss: there is none to report")
     return total.item() / targets, targets

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hotloop.session import evenly
+
 if TYPE_CHECKING:
-    from hotloop.session import Batch, Samples
+    from hotloop.session import Batch, Cut, Samples
 
 __all__ = ["Feed", "Position"]
 
@@ -32,6 +34,7 @@ class Feed:
     samples: Samples
     batch_size: int  # samples of one optimizer step
     drop_last: bool
+    cut: Cut = evenly  # of a window into micro batches
 
     @property
     def per_epoch(self) -> int:
@@ -49,14 +52,18 @@ class Feed:
         left = self.per_epoch - at.sample
         return at.sample, self.batch_size if left > self.batch_size else left
 
-    def window(self, at: Position, micro_batch: int) -> list[Batch]:
-        """Return the micro batches of the next optimizer step."""
+    def micro_batches(self, at: Position, micro_batch: int) -> list[tuple[int, int]]:
+        """Return (first sample, count) of the micro batches of the window at a position."""
         first, count = self.span(at)
         if count <= micro_batch:
-            return [self.samples.batch(at.epoch, first, count)]
+            return [(first, count)]
+        return self.cut(self.samples, at.epoch, first, count, micro_batch)
+
+    def window(self, at: Position, micro_batch: int) -> list[Batch]:
+        """Return the micro batches of the next optimizer step."""
         return [
-            self.samples.batch(at.epoch, start, min(micro_batch, first + count - start))
-            for start in range(first, first + count, micro_batch)
+            self.samples.batch(at.epoch, first, count)
+            for first, count in self.micro_batches(at, micro_batch)
         ]
 
     def after(self, at: Position) -> Position:

@@ -63,9 +63,9 @@ class MicroStep:
 
     def fits(self, tensors: Mapping[str, Tensor]) -> bool:
         """Whether a batch has the recorded shape."""
-        return {name: t.shape for name, t in tensors.items()} == {
-            name: t.shape for name, t in self._fixed.items()
-        }
+        return tensors.keys() == self._fixed.keys() and all(
+            tensor.shape == self._fixed[name].shape for name, tensor in tensors.items()
+        )
 
     def __call__(self, tensors: Mapping[str, Tensor], weight: float) -> Tensor:
         """Add the gradients of `weight` times the loss; return that product, a scalar."""

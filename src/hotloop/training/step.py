@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,12 +32,17 @@ _CLIP_EPS = 1e-6  # of torch.nn.utils.clip_grad_norm_, torch 2.13
 SMALLEST_SCALE = 1.0  # an fp16 loss scale below this has lost what it is there to keep
 
 
-def to_device(batch: Batch, device: torch.device) -> dict[str, Tensor]:
-    """Return the batch's tensors on the device; from pinned memory and without a wait on CUDA."""
+def to_device(batch: Batch, device: torch.device) -> dict[str, Any]:
+    """Return the batch's tensors on the device, from pinned memory and without a wait on CUDA.
+
+    Where documents share a row, their Boundaries stand under "boundaries".
+    """
+    bounds = batch.boundaries
+    more = {} if bounds is None else {"boundaries": bounds.to(device)}
     if device.type == "cpu":
-        return dict(batch.tensors)
+        return {**batch.tensors, **more}
     pins = device.type == "cuda"
-    return {
+    tensors = {
         name: tensor
         if tensor.device.type == device.type  # it was sent ahead
         else (tensor.pin_memory() if pins and not tensor.is_pinned() else tensor).to(
@@ -45,6 +50,7 @@ def to_device(batch: Batch, device: torch.device) -> dict[str, Tensor]:
         )
         for name, tensor in batch.tensors.items()
     }
+    return {**tensors, **more}
 
 
 def drop_gradients(session: Session) -> None:
@@ -64,7 +70,7 @@ def accumulate(
     Each micro batch weighs as many targets as it has, so the sum is the gradient of one big
     batch. `mark(phase)` is called as each phase ends, `poll()` between micro batches.
     """
-    targets = sum(batch.targets for batch in window)
+    targets = sum(batch.targets for batch in window) or 1  # a window may carry no loss at all
     losses = []
     for batch in window:
         poll()

@@ -39,7 +39,7 @@ class _Places(Dataset[object]):
         except HotloopError as error:
             return str(error)  # torch would wrap it in a traceback of the process
         # Types that torch knows how to pin.
-        return [(dict(b.tensors), b.samples, b.tokens, b.targets) for b in made]
+        return [(dict(b.tensors), b.samples, b.tokens, b.targets, b.boundaries) for b in made]
 
 
 class Workers:
@@ -69,7 +69,9 @@ class Workers:
             raise DataError(made)
         self._next = self._feed.after(at), micro_batch
         assert isinstance(made, list)
-        return [Batch(tensors=t, samples=s, tokens=n, targets=c) for t, s, n, c in made]
+        return [
+            Batch(tensors=t, samples=s, tokens=n, targets=c, boundaries=b) for t, s, n, c, b in made
+        ]
 
     def prepare(self, at: Position, micro_batch: int) -> None:
         """Do nothing: the processes are ahead by themselves."""
@@ -113,12 +115,7 @@ def _place(at: Position) -> tuple[int, int]:
 def _places(feed: Feed, at: Position, micro_batch: int) -> Iterator[list[Place]]:
     """Yield the places of the micro batches of every window from a position on, without end."""
     while True:
-        first, count = feed.span(at)
-        end = first + count
-        yield [
-            (at.epoch, start, min(micro_batch, end - start))
-            for start in range(first, end, micro_batch)
-        ]
+        yield [(at.epoch, first, count) for first, count in feed.micro_batches(at, micro_batch)]
         at = feed.after(at)
 
 
