@@ -130,7 +130,7 @@ def drive(out: Path, settings: list[str], *, loss=None, disk: Disk = DISK, tell=
     if loss is not None:
         parts = dataclasses.replace(parts, job=dataclasses.replace(parts.job, loss=loss(parts.job)))
     folder = RunDir(out)
-    folder.save_vocabulary(json.dumps(parts.data.vocabulary.to_json()))
+    folder.keep(parts.job.kept)
     folder.create(run_record(parts), parts.plan)
     return execute(folder, parts, ledger=Ledger(clock), signals=Signals(), tell=tell, disk=disk)
 

@@ -325,7 +325,7 @@ def spoiled(out: Path, settings: list[str], spoil, **of_job) -> engine.RunResult
     job = dataclasses.replace(parts.job, loss=spoil(parts.job, signals), **of_job)
     parts = dataclasses.replace(parts, job=job)
     run = RunDir(out)
-    run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json()))
+    run.keep(parts.job.kept)
     run.create(run_record(parts), parts.plan)
     options = {"ledger": Ledger(clock), "signals": signals, "tell": engine.silent, "disk": DISK}
     return execute(run, parts, **options)

@@ -30,11 +30,10 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.data.tokens import TokenSet
     from hotloop.probe.memory import Forecast
     from hotloop.recipes.auto import Choice
     from hotloop.request import Request
-    from hotloop.session import Job
+    from hotloop.session import Job, Prepared
     from hotloop.training.messages import Tell
 
 __all__ = [
@@ -52,7 +51,7 @@ class Assembly:
 
     request: Request
     hardware: Hardware
-    data: TokenSet
+    data: Prepared
     job: Job
     feed: Feed
     steps: int  # optimizer steps of the whole run
@@ -97,24 +96,17 @@ class Assembly:
 
     def facts(self) -> dict[str, str]:
         """Return what a user wants to see before step 1, a line each."""
-        plan, feed, about = self.plan, self.feed, self.data.about
+        plan, feed = self.plan, self.feed
         window = self.job.train.batch(0, 0, 1)
         batch = (
             f"{plan.micro_batch} micro x {plan.accumulation} accumulation x 1 rank = "
             f"{feed.batch_size} samples ({feed.batch_size * window.targets:,} tokens) per "
             f"optimizer step, {feed.steps_per_epoch:,} steps per epoch"
         )
-        unseen = about["unseen"]
         return {
             **self._preset(),
             **self.job.facts,
             "device": f"{self.hardware.name} ({self.hardware.device})",
-            "data": (
-                f"{len(self.data.train):,} training and {len(self.data.valid):,} validation "
-                f"characters, {len(self.data.vocabulary)} in the vocabulary"
-                + f", {unseen} unseen in validation"
-                * bool(unseen)
-            ),
             "model": (
                 f"{self.parameters:,} parameters: "
                 + ", ".join(f"{k} {v}" for k, v in _model(self.request.config).items())
@@ -190,7 +182,7 @@ def assemble(
     plan = prepare.settle(plan, hardware)
     if request.measure_peak:
         hardware = _with_peak(hardware, plan)
-    settings = shapes(request.config, job, len(data.vocabulary))
+    settings = shapes(request.config, job)
     plan, forecast, text, too_much = fitted(job, plan, hardware, settings, tell, fit=fit)
     return Assembly(
         request=request,
@@ -209,9 +201,9 @@ def assemble(
     )
 
 
-def prepare_data(request: Request, tell: Tell, poll: Callable[[], None] | None) -> TokenSet:
+def prepare_data(request: Request, tell: Tell, poll: Callable[[], None] | None) -> Prepared:
     """Return the data of a request, from the cache where they are there. Raises DataError."""
-    data: TokenSet = request.recipe.load().prepare_data(
+    data: Prepared = request.recipe.load().prepare_data(
         request.config,
         cache=ENV.cache / "tokens",
         progress=lambda what, share: tell(Working(what=what, share=share)),

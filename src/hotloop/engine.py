@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -63,7 +62,7 @@ def train(
             assert signals.received is not None
             return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)
         _check_disk(run, parts, disk)
-        run.save_vocabulary(json.dumps(parts.data.vocabulary.to_json(), ensure_ascii=False))
+        run.keep(parts.job.kept)
         run.create(run_record(parts), parts.plan)
         with _locked(run, tell):
             try:

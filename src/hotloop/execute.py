@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -194,7 +195,8 @@ def start_weights(parts: Assembly, session: Session, tell: Tell) -> Position:
     if parts.request.config.init_from:
         source = Path(parts.request.config.init_from)
         notes = load_weights(session.model, source)
-        if vocabulary_beside(source) not in (None, parts.data.vocabulary.to_json()):
+        here = parts.job.kept.get("vocabulary.json")
+        if here is not None and vocabulary_beside(source) not in (None, json.loads(here)):
             notes.insert(
                 0, "its vocabulary is another: rows of the embedding stand for other characters"
             )

@@ -29,9 +29,9 @@ __all__ = ["fitted", "forecast_of", "precision_of", "shapes"]
 RECOMPUTING = "activation-checkpointing"
 
 
-def shapes(config: Any, job: Job, vocabulary: int) -> dict[str, object]:
+def shapes(config: Any, job: Job) -> dict[str, object]:
     """Return what decides the shapes of a job: forecasts are kept by it."""
-    return {"job": job.name, **deciding(config), "vocabulary": vocabulary}
+    return {"job": job.name, **deciding(config), "vocabulary": job.vocabulary}
 
 
 def precision_of(plan: Plan, hardware: Hardware) -> str:

@@ -91,12 +91,9 @@ class Rehearsal:
 
     def facts(self) -> dict[str, str]:
         """Return what a user may want to look at besides the facts of the run."""
-        start, context = int(self.parts.job.train.ids(0, 0, 1)[0]), 60
-        data = self.parts.data
-        text = data.vocabulary.decode(data.train[start : start + context])
-        room = free_bytes(nearest_folder(self.folder))
+        room, example = free_bytes(nearest_folder(self.folder)), self.parts.job.example
         return {
-            "first sample": f"{text!r} ...",
+            **({} if example is None else {"first sample": f"{example()!r} ..."}),
             "disk": f"{bytes_(room)} free at {nearest_folder(self.folder)}",
         }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     import torch
@@ -23,6 +23,7 @@ __all__ = [
     "Feed",
     "Job",
     "MicroStep",
+    "Prepared",
     "Samples",
     "ScriptSession",
     "Session",
@@ -51,6 +52,25 @@ class MicroStep(Protocol):
 
     def __call__(self, tensors: Mapping[str, Tensor], weight: float) -> Tensor:
         """Add the gradients of weight x loss; return that product, a scalar."""
+        ...
+
+
+class Prepared(Protocol):
+    """What a recipe made of its data, ready to be cut into samples."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that decides what the tokens are."""
+        ...
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What run.json says of them; "fingerprint" is in it."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What happened on the way that one should know."""
         ...
 
 
@@ -106,6 +126,10 @@ class Job:
     cut: Cut = evenly
     objective: str = ""  # what is learned: a resumed run must learn the same
     skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
+    vocabulary: int = 0  # tokens; shapes depend on it
+    # Name -> text of what a run folder keeps beside the weights, so that it can be moved.
+    kept: Mapping[str, str] = field(default_factory=dict)
+    example: Callable[[], str] | None = None  # the first sample, as somebody would read it
     loss_unit: str = "nats"
     facts: Mapping[str, str] = field(default_factory=dict)  # lines of the table before step 1
 

@@ -72,7 +72,7 @@ def test_void_events_are_read_only_when_asked_for(made):
 
 
 def test_the_vocabulary_lies_beside_the_run(run):
-    run.save_vocabulary('{"é": 1}')
+    run.keep({"vocabulary.json": '{"é": 1}'})
     assert run.vocabulary.parent == run.path
     assert json.loads(run.vocabulary.read_text()) == {"é": 1}
 

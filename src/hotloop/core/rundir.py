@@ -2,7 +2,8 @@
 
 run.json      what was asked, what is in effect, where, with which versions; schema numbered
 plan.json     the plan, so that it can be run again
-events-r<rank>.jsonl, checkpoints/, vocabulary.json, lock.json (while a process is at it)
+events-r<rank>.jsonl, checkpoints/, lock.json (while a process is at it)
+vocabulary.json, or tokenizer.json and the like: KEPT, what the model needs beside its weights
 report.html    the page of hotloop report or doctor
 case.json, findings.json  of a script: what was seen, what was found
 trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OBSERVED", "SCHEMA", "RunDir"]
 
+# What a run may keep beside its weights, for those who use it elsewhere.
+KEPT = frozenset({"vocabulary.json", "tokenizer.json", "tokenizer_config.json", "labels.json"})
 SCHEMA = 1  # history: 1 (2026-11) first
 OBSERVED = ".hotloop"  # in the working directory: runs of scripts
 
@@ -207,7 +210,7 @@ class RunDir:
 
     def _holds_nothing(self) -> bool:
         """Whether the folder is empty but for what a start that was killed may leave."""
-        left = {self.checkpoints.name, self._plan.name, self.vocabulary.name, self._lock.name}
+        left = {self.checkpoints.name, self._plan.name, self._lock.name, *KEPT}
         return _only(self.path, left) and (
             not os.path.exists(self.checkpoints) or _only(self.checkpoints, set())
         )
@@ -262,10 +265,12 @@ class RunDir:
         except PlanError as error:
             raise PlanError(f"{self._plan}: {error}") from error
 
-    def save_vocabulary(self, text: str) -> None:
-        """Keep the vocabulary (JSON text) beside the run."""
+    def keep(self, texts: Mapping[str, str]) -> None:
+        """Keep what the model needs beside its weights, by name: vocabulary, tokenizer, labels."""
         make_folder(self.path)
-        write_file(self.vocabulary, text)
+        for name, text in texts.items():
+            assert name in KEPT, name
+            write_file(self.path / name, text)
 
     def lock(self) -> Lock:
         """Return the lock of this folder, not yet taken."""

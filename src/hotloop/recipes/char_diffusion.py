@@ -54,6 +54,7 @@ def to_denoise(
         train=Noised(train, noise=noise, seed=config.seed),
         valid=Noised(valid, noise=noise, seed=config.seed),
         facts={
+            **job.facts,
             "objective": f"denoise whole windows by score entropy (SEDD): {noise}",
             "loss": (
                 "an upper bound on -log p, estimated at random noise levels, the same ones in "

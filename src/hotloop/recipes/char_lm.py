@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hotloop.models.sedd import Sedd
     from hotloop.recipes.char_lm_config import CharLmConfig
 
+EXAMPLE = 60  # characters of the first sample that are shown
 __all__ = ["AdamW", "build", "build_model", "prepare_data", "sample"]
 
 
@@ -89,6 +91,19 @@ class AdamW:
         return adamw.AdamW(used, lr=self.learning_rate, betas=self.betas)
 
 
+def _said(data: TokenSet) -> str:
+    unseen = data.about["unseen"]
+    return (
+        f"{len(data.train):,} training and {len(data.valid):,} validation characters, "
+        f"{len(data.vocabulary)} in the vocabulary"
+        + f", {unseen} unseen in validation" * bool(unseen)
+    )
+
+
+def _read(data: TokenSet, start: int) -> str:
+    return data.vocabulary.decode(data.train[start : start + EXAMPLE])
+
+
 def build(config: CharLmConfig, data: TokenSet) -> Job:
     """Return the job: the configured objective on windows of the token set."""
     training, context = config.training, config.model.context
@@ -117,7 +132,13 @@ def build(config: CharLmConfig, data: TokenSet) -> Job:
         valid=valid,
         seed=config.seed,
         objective=config.objective,
-        facts={"objective": "the next character, given those before it"},
+        vocabulary=size,
+        kept={"vocabulary.json": json.dumps(data.vocabulary.to_json(), ensure_ascii=False)},
+        example=lambda: _read(data, int(train.ids(0, 0, 1)[0])),
+        facts={
+            "objective": "the next character, given those before it",
+            "data": _said(data),
+        },
     )
     if config.objective == "diffusion":
         return to_denoise(job, config, size, train=train, valid=valid)

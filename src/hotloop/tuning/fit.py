@@ -50,7 +50,7 @@ def fits(parts: Assembly, card: Card) -> list[Fit]:
     low = "autocast-bf16" if card.capability >= (8, 0) else "autocast-fp16"
     whole = parts.plan.micro_batch * parts.plan.accumulation
     plain = replace(parts.plan, techniques=()).plus(low).plus("sdpa", backend="auto")
-    settings = shapes(parts.request.config, parts.job, len(parts.data.vocabulary))
+    settings = shapes(parts.request.config, parts.job)
     found = []
     for size in sorted((n for n in range(1, whole + 1) if whole % n == 0), reverse=True):
         plan = replace(plain, micro_batch=size, accumulation=whole // size)
