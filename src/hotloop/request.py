@@ -87,7 +87,6 @@ def fresh_request(
 
     resolved = found.resolve(assignments, config_file=config_file, auto_layer=machine)
     config = rebuild(found.schema, _absolute(flatten(resolved.config)), origin="settings")
-    every = tuple(config.data.sets) if config.dataset == "all" else ()
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
         techniques.get(id)
@@ -103,7 +102,7 @@ def fresh_request(
         plan_file=plan_file,
         added=uses,
         removed=tuple(removed),
-        sets=every,
+        sets=found.sets(config),
         measure_peak=measure_peak,
     )
 
@@ -232,8 +231,7 @@ def plan_of(
     else:
         plan, choices = derive_plan(
             config.training,
-            config.model.attention,
-            config.model.context,
+            *request.recipe.attends(config),
             hardware,
             origins=request.origins,
             steps=steps,

@@ -96,7 +96,8 @@ def _said(data: TokenSet) -> str:
     return (
         f"{len(data.train):,} training and {len(data.valid):,} validation characters, "
         f"{len(data.vocabulary)} in the vocabulary"
-        + f", {unseen} unseen in validation" * bool(unseen)
+        + f", {unseen} unseen in validation"
+        * bool(unseen)
     )
 
 

@@ -1,20 +1,18 @@
 """Configures char-lm, a character language model: its settings, their order and checks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
+from hotloop.recipes.resolving import AUTO, Resolver
 from hotloop.recipes.schema import flatten, said, setting
-from hotloop.recipes.sections import ALIASES, ALL, Data, Training, check_shared, give_way
-from hotloop.recipes.settings import Resolved, resolve
-from hotloop.recipes.sources import COMMAND_LINE, Layer, parse_assignments, read_config
+from hotloop.recipes.sections import ALIASES, ALL, Data, Training, check_shared
+from hotloop.recipes.sources import COMMAND_LINE
 
 __all__ = [
-    "AUTO",
     "CharLmConfig",
     "CharModel",
     "Diffusion",
@@ -24,7 +22,6 @@ __all__ = [
     "resolve_char_lm",
 ]
 
-AUTO = "auto"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -77,38 +74,6 @@ class CharLmConfig:
     diffusion: Diffusion = field(default_factory=Diffusion)
 
 
-def resolve_char_lm(
-    assignments: Sequence[str],
-    config_file: Path | None = None,
-    auto_layer: Callable[[], Layer] | None = None,
-) -> Resolved[CharLmConfig]:
-    """Return the configuration: defaults < preset < experiment < file < assignments.
-
-    `auto_layer` derives preset=auto from the machine; it is called only when that preset is in
-    force, and only after every key and value was found good. What nobody asked for gives way to
-    what the user did ask for. Raises UsageError for an argument without =, else ConfigError.
-    """
-    user = _user_layers(assignments, config_file)
-    first = resolve(CharLmConfig, user, ALIASES).config
-    layers = []
-    if first.preset != AUTO:
-        layers.append(PRESETS[first.preset].layer(f"preset {first.preset}"))
-    elif auto_layer is not None:
-        layers.append(auto_layer())
-    if first.experiment is not None:
-        layers.append(EXPERIMENTS[first.experiment].layer(f"experiment {first.experiment}"))
-    layers += user
-    resolved = resolve(CharLmConfig, layers, ALIASES)
-    resolved = resolve(CharLmConfig, [*layers, give_way(resolved)], ALIASES)
-    check_char_lm(resolved.config, resolved.origins)
-    return resolved
-
-
-def asked_char_lm(assignments: Sequence[str], config_file: Path | None = None) -> dict[str, object]:
-    """Return only what the user asked for, as `flatten` gives it: on resume it must agree."""
-    return resolve(CharLmConfig, _user_layers(assignments, config_file), ALIASES).given()
-
-
 def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -> None:
     """Raise ConfigError for settings that contradict each other."""
     check_shared(config, origins)
@@ -153,6 +118,11 @@ def idle_char_lm(config: CharLmConfig, origins: Mapping[str, str]) -> dict[str, 
     }
 
 
-def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[Layer]:
-    typed = parse_assignments(assignments)
-    return [typed] if config_file is None else [read_config(config_file), typed]
+resolve_char_lm = Resolver(
+    schema=CharLmConfig,
+    aliases=ALIASES,
+    presets=PRESETS,
+    experiments=EXPERIMENTS,
+    check=check_char_lm,
+)
+asked_char_lm = resolve_char_lm.asked

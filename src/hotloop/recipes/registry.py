@@ -13,6 +13,7 @@ from hotloop.recipes.char_lm_config import (
     idle_char_lm,
     resolve_char_lm,
 )
+from hotloop.recipes.sections import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,8 @@ class Recipe:
     resolve: Callable[..., Any]
     asked: Callable[..., dict[str, Any]]  # only what the user typed, for a resume
     idle: Callable[..., dict[str, str]]  # why a setting that was given has no effect
+    attends: Callable[[Any], tuple[str, int]]  # the attention asked for, and over how many tokens
+    sets: Callable[[Any], tuple[str, ...]]  # names of a run each; none: one run
     module: str  # has prepare_data, build, build_model and sample
 
     def load(self) -> Any:
@@ -45,6 +48,8 @@ RECIPES = {
         resolve=resolve_char_lm,
         asked=asked_char_lm,
         idle=idle_char_lm,
+        attends=lambda config: (config.model.attention, config.model.context),
+        sets=lambda config: tuple(config.data.sets) if config.dataset == ALL else (),
         module="hotloop.recipes.char_lm",
     )
 }
