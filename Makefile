@@ -57,6 +57,10 @@ $(PEERS)/.ready: benchmarks/peers.txt pyproject.toml constraints.txt
 bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.engine_step $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.feeding $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.packing $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.tokenising $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.collating $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.adapters $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.checkpointing $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.startup $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.watching $(BENCH)

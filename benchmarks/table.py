@@ -17,7 +17,18 @@ __all__ = ["lines", "page", "quartiles", "shown"]
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-ORDER = ("engine_step", "feeding", "char_lm_plans", "checkpointing", "startup", "watching")
+ORDER = (
+    "engine_step",
+    "feeding",
+    "packing",
+    "tokenising",
+    "collating",
+    "adapters",
+    "char_lm_plans",
+    "checkpointing",
+    "startup",
+    "watching",
+)
 HEAD = """# Benchmarks against other tools
 
 Written by `python -m benchmarks.table` from `benchmarks/results/*.json`; do not edit. `make bench`

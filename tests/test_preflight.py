@@ -2,7 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from hotloop.preflight import LONG_VALIDATION, long_validation, nearest_folder, room_needed
+from hotloop.core.errors import DataError
+from hotloop.preflight import (
+    LONG_VALIDATION,
+    check_feed,
+    long_validation,
+    nearest_folder,
+    room_needed,
+)
 from hotloop.recipes.sections import Training
 from hotloop.training.feed import Feed
 
@@ -44,3 +51,12 @@ def test_the_nearest_folder_is_one_that_is_there(tmp_path):
 @pytest.mark.parametrize(("keep", "needed"), [(2, 400), (5, 700)])
 def test_room_is_for_what_is_kept_the_best_and_one_in_the_making(keep, needed):
     assert room_needed(100, keep) == needed
+
+
+def test_an_epoch_that_dropping_leaves_without_a_step_is_refused_with_the_numbers():
+    with pytest.raises(
+        DataError, match=r"1000 samples are fewer than one batch of 1001, .*nothing"
+    ):
+        check_feed(replace(FEED, batch_size=1001, drop_last=True))
+    check_feed(replace(FEED, batch_size=1000, drop_last=True))
+    check_feed(replace(FEED, batch_size=1001))

@@ -1,7 +1,8 @@
 """The contract every rule keeps. A new one is held to it by being listed in ALL.
 
 Each rule has a golden file, tests/golden/rules/<its file>.py: POSITIVE, cases it must speak of,
-and NEGATIVE, cases it must stay silent about.
+NEGATIVE, cases it must stay silent about, and NAMED, where it is there: cases with the techniques
+that its remedies must name.
 """
 
 import importlib
@@ -74,6 +75,14 @@ def test_it_speaks_of_what_it_is_for(rule: Rule):
         if rule.kind == "speed" and finding.severity != "note":
             assert finding.share is None or finding.share >= 0.02
         assert Case.from_json(case.to_json()) == case
+
+
+@every_rule
+def test_its_remedies_name_the_techniques_that_would_do_something(rule: Rule):
+    for case, techniques_ in getattr(golden(rule), "NAMED", ()):
+        finding = rule.judge(case)
+        assert finding is not None
+        assert [r.technique for r in finding.remedies if r.technique] == techniques_
 
 
 @every_rule

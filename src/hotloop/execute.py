@@ -57,6 +57,7 @@ class RunResult:
     exit_code: int
     step: int
     best_loss: float | None = None  # of the validations
+    best_score: float | None = None  # of the job's judge, where it has one
     best_step: int | None = None
     wall: Mapping[str, float] | None = None  # seconds of this process by row
     resume_command: str | None = None  # None when there is nothing left to do
@@ -311,6 +312,8 @@ def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
         raise
     done, at = ending.reason in ("complete", "early stop"), ending.at
     final = {"step": at.step, "best_loss": at.best_loss, "best_step": at.best_step}
+    if at.best_score is not None:
+        final["best_score"] = at.best_score
     status = "complete" if done else "stopped"
     rows = _end(run, loop, ledger, status, ending.reason, final=final)
     return RunResult(
@@ -319,6 +322,7 @@ def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
         exit_code=_exit_code(ending),
         step=at.step,
         best_loss=at.best_loss,
+        best_score=at.best_score,
         best_step=at.best_step,
         wall=rows,
         resume_command=None if done else run.resume_command,

@@ -22,6 +22,7 @@ __all__ = [
     "Cut",
     "Feed",
     "Job",
+    "Judge",
     "MicroStep",
     "Prepared",
     "Samples",
@@ -113,6 +114,19 @@ def evenly(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """What a validation measures besides the loss, from counts that add up over its batches.
+
+    The loss finds the counts under "counts" beside the batch, on the device, and adds to them.
+    """
+
+    start: Callable[[torch.device], Tensor]  # counts of nothing
+    # Of all counts, on the host; None where there were no such rows.
+    figures: Callable[[Tensor], Mapping[str, float | None]]
+    score: str  # the figure that is to grow: the best model has most of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What is to be trained. `model` and `optimizer` are factories: a job can be started twice."""
 
@@ -124,6 +138,7 @@ class Job:
     valid: Samples
     seed: int
     cut: Cut = evenly
+    judge: Judge | None = None  # None: the loss alone tells the best model
     objective: str = ""  # what is learned: a resumed run must learn the same
     skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
     vocabulary: int = 0  # tokens; shapes depend on it

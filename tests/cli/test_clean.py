@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 from tests.cleaning.disks import checkpoint, environment, hold, made
 
+from hotloop.cleaning.tokens import lock_of
 from hotloop.cli import clean
 from hotloop.cli.main import main
 from hotloop.core.rundir import RunDir
@@ -131,6 +132,25 @@ def test_what_makes_no_sense_is_refused(args, said, capsys, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert main(["clean", *args]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_what_tokenising_left_unfinished_is_shown_and_goes(own, tmp_path):
+    room = tmp_path / "runs" / ".tokens [x]\x1b[31m.unfinished"
+    room.mkdir()
+    identity = {"format": 1, "tokenizer": "t", "data": []}
+    (room / "identity.json").write_text(json.dumps(identity))
+    lock = lock_of(room)
+    lock.acquire()
+    said = shown(own, 200)
+    assert re.search(r"\.tokens \[x\]\?\[31m\.unfinished .* process \d+ on \S+ is at it", said)
+    assert "\x1b" not in said
+    lock.release()
+    for width in (40, 200):
+        words = " ".join(shown(own, width).split())
+        assert "the same hotloop data tokenize goes on with it" in words
+    assert room.is_dir()
+    shown(own, 200, "--yes")
+    assert not room.exists()
 
 
 def test_with_nothing_at_all_it_says_so(tmp_path, monkeypatch):

@@ -66,6 +66,15 @@ def test_a_folder_of_tokens_is_read_as_it_is(model, rows, tmp_path):
     assert _figures(shown(with_rows, "--length", 256)) == _figures(straight)
 
 
+def test_pieces_of_cut_documents_are_not_said_to_stay_whole(model, rows, tmp_path):
+    for tokens, is_whole in ((256, True), (16, False)):
+        make(model, tmp_path / str(tokens), rows, packing=Packing(tokens=tokens))
+        said = _flat(shown(tmp_path / str(tokens), "--length", 256))
+        assert "recommended: packed: " in said
+        assert ("every document stays whole" in said) is is_whole
+        assert ("texts were cut" in said) is not is_whole
+
+
 def _flat(said):
     return " ".join(said.split())
 
@@ -110,6 +119,7 @@ def test_json_and_html_are_written(model, rows, tmp_path, capsys):
         (["--tokenizer", "TOK", "--lengths", "8,x"], "--lengths '8,x'"),
         (["--tokenizer", "TOK", "--lengths", "0"], "--lengths '0'"),
         (["--tokenizer", "TOK", "--batch", "0"], "--batch must be 1 or more, not 0"),
+        (["--tokenizer", "TOK", "--multiple", "0"], "--multiple must be 1 or more, not 0"),
         (["--tokenizer", "TOK", "--samples", "-1"], "--samples must be 0 or more, not -1"),
     ],
 )

@@ -57,6 +57,10 @@ def test_it_makes_a_folder_and_prints_its_name(model, rows, tmp_path, capsys):
         (["--shape", "chat"], "needs messages", 65),
         (["--template", "chatml"], "--template is for chat rows", 78),
         (["--loss", "assistant"], "is for chat rows", 78),
+        (["--ray-address", "auto"], "--ray-address is for --engine ray", 2),
+        (["--engine", "ray", "--processes", "0"], "--processes 1 or more", 78),
+        (["--engine", "ray", "--ray-address", "there"], "expected HOST:PORT or auto", 78),
+        (["--engine", "ray", "--ray-address", "127.0.0.1:1"], "no Ray cluster answers at", 69),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(

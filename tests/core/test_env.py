@@ -94,6 +94,11 @@ def test_a_cache_without_a_home_says_what_to_set():
         Environment.read({"HOTLOOP_CACHE": "~no-such-user-anywhere/x"})
 
 
+def test_the_cluster_is_the_one_of_rays_own_commands():
+    assert Environment.read({"RAY_ADDRESS": "head:6379"}).ray == "head:6379"
+    assert Environment.read({"RAY_ADDRESS": ""}).ray is None
+
+
 @pytest.mark.parametrize("value", ["0", "1", "false"])
 def test_no_color_counts_with_any_value(value):
     assert Environment.read({"NO_COLOR": value}).no_color

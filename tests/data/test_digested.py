@@ -110,12 +110,17 @@ def test_cut_texts_are_said_to_be_pieces(model, asked, tmp_path):
     make(model, tmp_path / "cut", asked, packing=Packing(longest=16))
     (packed,), notes = of_store(open_store(tmp_path / "packed"))
     assert packed.lengths.max() == 16
+    assert not packed.is_whole
     assert len(notes) == 1
     assert f"there are {len(packed.lengths) - 150:,} pieces more than texts" in notes[0]
     (cut,), notes = of_store(open_store(tmp_path / "cut"))
     assert len(notes) == 1
     assert "tokens were cut off before" in notes[0]
     assert cut.unlearned > 0, "the response of a long prompt is gone"
+    assert not cut.is_whole
+    make(model, tmp_path / "whole", asked, packing=Packing(tokens=512))
+    (whole,), _ = of_store(open_store(tmp_path / "whole"))
+    assert whole.is_whole
 
 
 def test_labels_and_bad_rows_are_counted(model, tmp_path):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from tests.golden.tiny_tokenizer import save
+from tokenizers.processors import TemplateProcessing
 
 from hotloop.core.errors import ConfigError, DeviceError
 from hotloop.data import encode
@@ -135,6 +136,27 @@ def fast(made, monkeypatch):
 
 
 SAMPLE = [Text(text="the quick brown fox"), Text(text="dog</s>"), Text(text="a", is_last=False)]
+PIECES = [
+    Text(text="the fox\n", is_last=False),
+    Text(text="jumps\n", is_first=False, is_last=False),
+    Text(text="a dog\n", is_first=False),
+]
+
+
+@pytest.mark.parametrize("backend", ["tokenizers", "gigatoken"])
+@pytest.mark.parametrize("single", ["<s> $A", "<s> $A </s>", "$A <pad>", "$A"])
+def test_a_document_in_pieces_is_begun_and_ended_once(tmp_path, fast, made, single, backend):
+    model = save(tmp_path)
+    special = [(name, model.token_to_id(name)) for name in ("<s>", "</s>", "<pad>")]
+    model.post_processor = TemplateProcessing(single=single, special_tokens=special)
+    model.save(str(tmp_path / "tokenizer.json"))
+    fast()
+    found = encoder(find_tokenizer(str(tmp_path)), backend=backend).encode([*PIECES, *PIECES[:1]])
+    first, *rest = [made.encode(piece.text).ids for piece in PIECES]
+    begin = [0] * single.startswith("<s>")
+    end = {"<s> $A": [1], "<s> $A </s>": [1], "$A <pad>": [2, 1], "$A": [1]}[single]
+    expected = [begin + first, rest[0], rest[1] + end, begin + first]
+    assert parts(found, found.ids) == expected
 
 
 @pytest.mark.parametrize("bos", [False, True])

@@ -45,6 +45,7 @@ def test_a_file_is_one_document_in_pieces_of_whole_lines(folder, lines, size, en
     found, _ = read(folder, b"\xef\xbb\xbf" + data, "file", size=size)
     assert "".join(texts(found)) == "\n".join(["|", *lines, "|", ""])
     assert [value["is_last"] for _, value in found] == [False] * (len(found) - 1) + [True]
+    assert [value["is_first"] for _, value in found] == [True] + [False] * (len(found) - 1)
     assert all(text.endswith("\n") for text in texts(found))
     before = 1
     for place, value in found:
@@ -58,7 +59,7 @@ def test_each_line_that_is_not_blank_is_a_document(folder, lines, size):
     found, _ = read(folder, "\n".join(lines).encode(), "line", size=size)
     expected = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
     assert [(place.line, value["text"]) for place, value in found] == expected
-    assert all(value["is_last"] for _, value in found)
+    assert all(value["is_first"] and value["is_last"] for _, value in found)
 
 
 @given(lines=LINES, size=st.integers(1, 12), end=st.sampled_from(["\n", "\r\n", "\r"]))
@@ -72,7 +73,7 @@ def test_what_stands_between_blank_lines_is_a_document(folder, lines, size, end)
         if first:
             expected.setdefault(first, []).append(line)
     assert {p.line: v["text"] for p, v in found} == {n: "\n".join(v) for n, v in expected.items()}
-    assert all(value["is_last"] for _, value in found)
+    assert all(value["is_first"] and value["is_last"] for _, value in found)
 
 
 @pytest.mark.parametrize("documents", ["file", "line", "blank"])
@@ -89,7 +90,24 @@ def test_a_line_that_is_not_utf8_is_named_and_those_beside_it_are_kept(folder, d
 
 def test_a_document_is_ended_also_where_its_last_line_is_bad(folder):
     found, _ = read(folder, b"a\n\xff\n", "file", size=1)
-    assert [value for _, value in found][-1] == {"text": "", "is_last": True}
+    assert [value for _, value in found][-1] == {"text": "", "is_first": False, "is_last": True}
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n\t\n", "\n" * 8])
+def test_blank_lines_and_bad_ones_around_a_document_leave_it_its_ends(folder, blank):
+    long = b"x" * 99 + b"\n"
+    data = long + blank.encode() + b"a\n" + blank.encode() + b"b\n" + blank.encode() + long
+    found, _ = read(folder, data, "file", size=1, longest=20)
+    assert [value for _, value in found if value["text"].strip()] == [
+        {"text": "a\n", "is_first": True, "is_last": False},
+        {"text": "b\n", "is_first": False, "is_last": True},
+    ]
+
+
+def test_blank_lines_without_end_are_passed_on(folder):
+    given = portions(source(folder, b"a\n" + b"\n" * 1000, "file"), size=1)
+    assert next(given).is_first
+    assert sum(1 for _ in given) == 1000
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -98,8 +116,8 @@ def test_a_line_too_long_leaves_the_rest_one_document(folder, place):
     lines.insert(place, b"x" * 99)
     found, faults = read(folder, b"\n".join(lines) + b"\n", "file", size=1, longest=20)
     assert [value for _, value in found] == [
-        {"text": "a\n", "is_last": False},
-        {"text": "b\n", "is_last": True},
+        {"text": "a\n", "is_first": True, "is_last": False},
+        {"text": "b\n", "is_first": False, "is_last": True},
     ]
     assert faults.kinds == {TOO_LONG: 1}
 

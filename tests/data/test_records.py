@@ -137,6 +137,7 @@ def test_the_first_sound_records_are_the_head(folder):
         ("a.jsonl", b"\xef\xbb\xbf"),
         ("a.jsonl.gz", gzip.compress(b"")),
         ("a.json", b"[ ]"),
+        ("a.json", b"[]"),
         ("a.csv", b"text,label\n"),
         ("a.csv", b"\n\n"),
         ("a.txt", b"\n"),
@@ -227,7 +228,7 @@ def test_any_bytes_are_read_or_refused(folder, data, format, policy, size):
         ("mbpp/mbpp.jsonl", 974, None),
         ("text2cypher/text2cypher_gpt4turbo.csv", 9846, None),
         ("xquad/xquad.en.json", 48, ["paragraphs", "title"]),
-        ("wikitext2/valid.txt", 2, ["is_last", "text"]),
+        ("wikitext2/valid.txt", 2, ["is_first", "is_last", "text"]),
     ],
 )
 def test_real_files_are_read_whole(name, count, keys):

@@ -95,6 +95,30 @@ def test_rows_that_lack_what_is_needed_are_named(row, asked, said):
         layout([row], **asked)
 
 
+@pytest.mark.parametrize("first", [{}, {"label": None}, {"label": float("nan")}])
+def test_the_first_label_that_is_one_tells_what_labels_are(first):
+    rows = [{"text": "a", **first}, {"text": "b", "label": 3}]
+    found = layout(rows)
+    assert (found.fields["label"], found.labels) == ("label", "int64")
+    assert next(found.texts(rows[1])).label == 3
+    with pytest.raises(DataError, match="key 'label'"):
+        list(found.texts(rows[0]))
+
+
+def test_what_the_first_row_lacks_is_not_lost_from_the_others():
+    rows = [{"instruction": "a", "output": "b"}, {"instruction": "a", "input": "c", "output": "b"}]
+    first, second = ([text.text for text in layout(rows).texts(row)] for row in rows)
+    assert (first, second) == (["a\n\nb"], ["a\n\nc\n\nb"])
+
+
+def test_a_first_row_of_no_use_does_not_decide_for_the_others():
+    rows = [{"id": 1}, {"body": "x"}, {"text": "a"}]
+    found = layout(rows)
+    assert found.shape == "text"
+    with pytest.raises(DataError, match="key 'text' is missing; the row has 'id'"):
+        list(found.texts(rows[0]))
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -120,13 +144,23 @@ def test_settings_that_cannot_be_are_refused(asked, said):
         ({"prompt": "a", "response": "b"}, {"prompt": "a", "response": ""}, "'response' is empty"),
         ({"text": "a", "label": 1}, {"text": "a", "label": "x"}, "'x', but the first rows' labels"),
         ({"text": "a", "label": 1}, {"text": "a", "label": float("nan")}, "not a float"),
-        ({"text": "a", "label": 1}, {"text": "a"}, "key 'label' must hold a label"),
+        ({"text": "a", "label": 1}, {"text": "a", "label": 2.0}, "a whole number, not a float"),
+        ({"text": "a", "label": 1}, {"text": "a", "label": None}, r"not nothing \(null\)"),
+        ({"text": "a", "label": 1}, {"text": "a", "label": True}, "not a bool"),
+        ({"text": "a", "label": 1}, {"text": "a", "label": 1 << 63}, "of more than 64 bits"),
+        ({"text": "a", "label": 1}, {"text": "a"}, "key 'label' is missing; the row has 'text'"),
+        ({"text": "a", "label": "b"}, {"text": "a", "label": " "}, "key 'label' is empty"),
         ({"messages": [1]}, {"messages": "hi"}, "must hold a list of messages, not a str"),
         ({"messages": [1]}, {"messages": [{"role": "user"}]}, r"messages\[0\] must hold a role"),
         (
             {"messages": [1]},
             {"messages": [{"role": "user", "content": "a"}]},
             "no message of an assistant",
+        ),
+        (
+            {"messages": [1]},
+            {"messages": [{"role": "assistant", "content": "\n"}]},
+            "only empty messages of an assistant",
         ),
         (
             {"instruction": "a", "instances": [1]},

@@ -15,7 +15,7 @@ from hotloop.data.stats import BINS, POWERS, statistics
 DRAWN = np.random.default_rng(0).integers(5, 300, 400)
 
 
-def digested(lengths, *, split="train", labels=None, learned=None):
+def digested(lengths, *, split="train", labels=None, learned=None, is_whole=True):
     lengths = np.array(lengths, np.int64)
     each = np.arange(len(lengths), dtype=np.uint64)
     return Digested(
@@ -27,6 +27,7 @@ def digested(lengths, *, split="train", labels=None, learned=None):
         bad=0,
         labels=labels or {},
         tokens=lambda index: Tokens(ids=np.full(lengths[index], index)),
+        is_whole=is_whole,
     )
 
 
@@ -35,8 +36,8 @@ def stats(*splits, **wanted):
     return statistics(splits, **wanted)
 
 
-def one(documents, *, labels=None, **wanted):
-    return stats(digested(documents, labels=labels), **wanted).splits[0]
+def one(documents, *, labels=None, is_whole=True, **wanted):
+    return stats(digested(documents, labels=labels, is_whole=is_whole), **wanted).splits[0]
 
 
 def way(split, name):
@@ -128,6 +129,23 @@ def test_texts_for_a_decoder_are_packed_and_stay_whole():
     assert found.recommended == "packed"
     assert "every document stays whole" in found.why
     assert "fewer slots" in found.why
+
+
+def test_pieces_of_texts_that_were_cut_are_not_called_whole():
+    found = one(DRAWN, is_whole=False)
+    assert found.recommended == "packed"
+    assert found.why == one(DRAWN).why.removesuffix(", and every document stays whole")
+    assert "whole" not in found.why
+
+
+def test_widths_are_rounded_up_as_asked():
+    for multiple in (1, 8, 64):
+        found = stats(digested(DRAWN), multiple=multiple)
+        known = strategies(DRAWN, batch=16, longest=found.length, round_to=multiple)
+        ways = {each.name: each.padding for each in found.splits[0].strategies}
+        assert ways == {name: each.share for name, each in known.items()}
+        assert found.to_json()["multiple"] == multiple
+    assert stats(digested(DRAWN)).multiple == 8
 
 
 @pytest.mark.parametrize("wanted", [{"shape": "pair"}, {"labels": {"a": 200, "b": 200}}])

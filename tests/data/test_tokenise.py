@@ -48,7 +48,7 @@ def texts(tmp_path):
     return jsonl(tmp_path / "train.jsonl", [{"text": line} for line in lines(400)])
 
 
-def make(model, out, *sources, **wanted):
+def make(model, out, *sources, tell=lambda at: None, **wanted):
     wanted = {
         "packing": Packing(tokens=64),
         "window": 3000,
@@ -58,7 +58,7 @@ def make(model, out, *sources, **wanted):
         **wanted,
     }
     order = Order(vocabulary=find_tokenizer(str(model)), out=out, **wanted)
-    return tokenise(find_sources([str(source) for source in sources]).files, order)
+    return tokenise(find_sources([str(source) for source in sources]).files, order, tell=tell)
 
 
 def content(folder):

@@ -113,6 +113,60 @@ def test_drop_last_affects_training_only_and_is_counted(store):
     assert met(valid) == [list(range(at, min(at + 5, COUNT))) for at in range(0, COUNT, 5)]
 
 
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Stores of 1 and of 5 rows."""
+    folder = tmp_path_factory.mktemp("few")
+    rows = [([[at, at, at]], None, None, None) for at in range(5)]
+    return {n: save(folder / str(n), {"train": rows[:n]}) for n in (1, 5)}
+
+
+@pytest.mark.parametrize("how", [{"batch": 4}, {"budget": 40}, {"batch": 4, "shuffle": False}])
+def test_some_rows_alone_are_walked_through(store, how):
+    some = np.array([2, 3, 5, 7, 11, 13, 17, 19])
+    how = dict(how)
+    shuffle = how.pop("shuffle", True)
+    rows = TokenRows(store, "train", form=Form(pad=99), seed=3, shuffle=shuffle, rows=some)
+    one = Walk(rows, **how)
+    for epoch in range(2):
+        seen = list(chain.from_iterable(met(one)))
+        assert sorted(seen) == some.tolist(), epoch
+        assert (seen == some.tolist()) is not shuffle
+    assert rows.longest == rows.lengths[some].max()
+    others = TokenRows(store, "train", form=Form(pad=99), seed=3, shuffle=shuffle, rows=some[1:])
+    assert others.fingerprint != rows.fingerprint
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("how", [{"batch": 8}, {"budget": 1000}, {"batch": 8, "shuffle": False}])
+def test_fewer_rows_than_a_batch_are_one_batch(few, count, how):
+    one = walk(few[count], **how)
+    for _ in range(2):
+        (batch,) = met(one)
+        assert sorted(batch) == list(range(count))
+    assert (one.dropped, one.state()["epoch"]) == (0, 2)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_where_dropping_leaves_nothing_it_is_said_with_the_numbers(few, count):
+    one = walk(few[count], batch=8, drop_last=True)
+    said = f"{count} samples fill no batch of 8, and drop_last drops the rest"
+    with pytest.raises(DataError, match=said):
+        met(one)
+    with pytest.raises(DataError, match=said):
+        _ = one.dropped
+    valid = walk(few[count], batch=8, drop_last=True, shuffle=False)
+    assert met(valid) == [list(range(count))], "evaluation reads every row"
+    assert met(walk(few[count], batch=count, drop_last=True))[0] != []
+
+
+def test_a_split_without_rows_is_refused_with_its_name(tmp_path):
+    rows = [([[1, 2]], None, None, None)]
+    store = save(tmp_path / "tokens", {"train": rows, "valid": []})
+    with pytest.raises(DataError, match=r"tokens/valid has no row: make it of a source with rows"):
+        TokenRows(store, "valid", form=Form(pad=0), seed=0, shuffle=False)
+
+
 def test_evaluation_by_many_ranks_reads_each_row_once(store):
     shares = [met(walk(store, shuffle=False, batch=5, rank=rank, ranks=4)) for rank in range(4)]
     assert sorted(chain(*chain(*shares))) == list(range(COUNT))

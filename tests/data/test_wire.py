@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from hotloop.data.wire import receive, send
+from hotloop.data.wire import opened, packed, receive, send
 
 
 def test_heads_and_buffers_come_over_in_order():
@@ -22,3 +22,10 @@ def test_half_a_message_is_none(cut):
     pipe = io.BytesIO()
     send(pipe, {"a": 1}, b"one")
     assert receive(io.BytesIO(pipe.getvalue()[:cut])) is None
+
+
+def test_a_packed_message_is_what_goes_through_a_pipe():
+    pipe = io.BytesIO()
+    send(pipe, {"a": [1, None]}, b"one", b"")
+    assert bytes(packed({"a": [1, None]}, b"one", memoryview(b""))) == pipe.getvalue()
+    assert opened(packed({"a": [1, None]}, b"one", b"")) == ({"a": [1, None]}, [b"one", b""])

@@ -15,8 +15,9 @@ H, K = 2, 8
 quick = settings(max_examples=25, deadline=None)
 
 
-def by_mask(q, k, v, at, *, causal=True, scale=None):
-    return masked(q, k, v, block_mask(at, causal=causal), scale=scale)
+def by_mask(q, k, v, at, *, causal=True, scale=None, window=None, dropout=0.0):
+    mask = block_mask(at, causal=causal, window=window)
+    return masked(q, k, v, mask, scale=scale, dropout=dropout)
 
 
 WAYS = [per_document, by_mask]
@@ -56,18 +57,23 @@ def attended(attend, at, given, where, **options):
     return out, torch.autograd.grad((out * weights).sum(), given)
 
 
+windows = st.none() | st.integers(1, 45)
+
+
 @every_way
 @quick
-@given(at=segmented(), causal=st.booleans(), data=st.data())
-def test_a_document_is_the_same_to_the_last_bit_whatever_stands_in_others(attend, at, causal, data):
+@given(at=segmented(), causal=st.booleans(), window=windows, data=st.data())
+def test_a_document_is_the_same_to_the_last_bit_whatever_stands_in_others(
+    attend, at, causal, window, data
+):
     mine = places(at, data.draw(st.integers(0, len(at.lengths) - 1)))
     given = drawn(at)
     others = [
         torch.where(mine[:, None, :, None], a, 1000 * b).detach().requires_grad_()
         for a, b in zip(given, drawn(at, seed=1), strict=True)
     ]
-    out, grads = attended(attend, at, given, mine, causal=causal)
-    changed, changed_grads = attended(attend, at, others, mine, causal=causal)
+    out, grads = attended(attend, at, given, mine, causal=causal, window=window)
+    changed, changed_grads = attended(attend, at, others, mine, causal=causal, window=window)
     assert torch.equal(out, changed)
     for grad, changed_grad in zip(grads, changed_grads, strict=True):
         assert torch.equal(inside(grad, mine), inside(changed_grad, mine))
@@ -75,24 +81,52 @@ def test_a_document_is_the_same_to_the_last_bit_whatever_stands_in_others(attend
         assert torch.count_nonzero(inside(changed_grad, ~mine)) == 0
 
 
+def seen(length, *, causal, window):
+    """Return where a position may look in a document, a pair at a time."""
+    pairs = [
+        [(q >= k if causal else True) and abs(q - k) < (window or length) for k in range(length)]
+        for q in range(length)
+    ]
+    return torch.tensor(pairs)
+
+
 @every_way
 @quick
-@given(at=segmented(), causal=st.booleans())
-def test_packed_is_equal_to_separate(attend, at, causal):
+@given(at=segmented(), causal=st.booleans(), window=windows)
+def test_packed_is_equal_to_separate(attend, at, causal, window):
     given = drawn(at, dtype=torch.float64)
-    out = attend(*given, at, causal=causal, scale=0.3)
-    for document in range(len(at.lengths)):
+    out = attend(*given, at, causal=causal, scale=0.3, window=window)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape)
+    grads = torch.autograd.grad((out * weights).sum(), given, retain_graph=True)
+    for document, length in enumerate(at.lengths):
         mine = places(at, document)
         q, k, v = (inside(x, mine).transpose(0, 1)[None] for x in given)
-        alone = functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=0.3)
-        torch.testing.assert_close(inside(out, mine), alone[0].transpose(0, 1))
+        scores = (q @ k.mT * 0.3).masked_fill(~seen(length, causal=causal, window=window), -1e30)
+        alone = (scores.softmax(-1) @ v)[0].transpose(0, 1)
+        torch.testing.assert_close(inside(out, mine), alone)
+        whole = torch.autograd.grad((alone * inside(weights, mine)).sum(), given)
+        for grad, expected in zip(grads, whole, strict=True):
+            torch.testing.assert_close(inside(grad, mine), inside(expected, mine))
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_dropout_is_that_of_attention_weights(dropout):
+    at = boundaries([300, 1, 700, 23], [1024])
+    q, k, _ = drawn(at)
+    ones = torch.ones_like(q)
+    for attend in WAYS:  # values of 1: what comes out is the sum of the weights that are kept
+        out = attend(q, k, ones, at, dropout=dropout, causal=False)
+        kept = out[0, :, 301:1001].detach()
+        assert abs(float(kept.mean()) - 1) < 0.02
+        assert (float(kept.std()) > 0.01) == bool(dropout)
+
+
+@pytest.mark.parametrize("window", [None, 64, 512])
 @pytest.mark.parametrize("causal", [True, False])
-def test_both_ways_agree_on_long_rows(causal):
+def test_both_ways_agree_on_long_rows(causal, window):
     at = boundaries([300, 1, 700, 23], [1024])
     given = drawn(at)
-    outs = [attend(*given, at, causal=causal) for attend in WAYS]
+    outs = [attend(*given, at, causal=causal, window=window) for attend in WAYS]
     torch.testing.assert_close(*outs)
     weights = torch.linspace(-1, 1, outs[0].numel()).view(outs[0].shape)
     grads = [torch.autograd.grad(out, given, weights) for out in outs]
@@ -117,11 +151,14 @@ def test_isolation_is_exact_on_long_rows_too(attend):
 
 
 @every_way
-def test_keys_and_values_may_have_fewer_heads(attend):
+@pytest.mark.parametrize("window", [None, 3])
+def test_keys_and_values_may_have_fewer_heads(attend, window):
     at = boundaries([3, 5], [8])
     q, k, v = drawn(at, heads=(4, 2))
     wide = [x.repeat_interleave(2, dim=1) for x in (k, v)]
-    torch.testing.assert_close(attend(q, k, v, at), attend(q, *wide, at))
+    torch.testing.assert_close(
+        attend(q, k, v, at, window=window), attend(q, *wide, at, window=window)
+    )
 
 
 def test_a_nan_stays_in_its_document_when_each_is_attended_by_itself():
@@ -150,6 +187,10 @@ def test_a_mask_is_of_blocks_below_the_diagonal():
     assert block_mask(at)[:, 0].int().tolist() == expected
     whole = [[[1, 0, 0], [0, 1, 1], [0, 1, 1]], [[1, 1, 1]] * 3]
     assert block_mask(at, causal=False)[:, 0].int().tolist() == whole
+    near = [[[1, 0, 0], [0, 1, 0], [0, 1, 1]], [[1, 0, 0], [1, 1, 0], [0, 1, 1]]]
+    assert block_mask(at, window=2)[:, 0].int().tolist() == near
+    around = [[[1, 0, 0], [0, 1, 1], [0, 1, 1]], [[1, 1, 0], [1, 1, 1], [0, 1, 1]]]
+    assert block_mask(at, causal=False, window=2)[:, 0].int().tolist() == around
     assert segments_of(at).tolist() == [[0, 1, 1], [2, 2, 2]]
 
 

@@ -1,5 +1,7 @@
 """Kernels of a card, by fakes that do what they promise, and the reasons why not."""
 
+import inspect
+
 import pytest
 import torch
 from tests.golden.segmented import boundaries
@@ -42,9 +44,11 @@ class Varlen:
         for a, b in zip(cu_seq_q.tolist(), cu_seq_q.tolist()[1:], strict=False):
             assert b - a <= max_q
             q, k, v = (x[a:b].transpose(0, 1)[None] for x in (query, key, value))
-            causal = window_size == (-1, 0)
+            before, after = (b - a if side == -1 else side for side in window_size)
+            back = torch.arange(b - a)[:, None] - torch.arange(b - a)
+            mask = (back <= before) & (back >= -after)
             attend = torch.nn.functional.scaled_dot_product_attention
-            out.append(attend(q, k, v, is_causal=causal, scale=scale, enable_gqa=enable_gqa)[0])
+            out.append(attend(q, k, v, attn_mask=mask, scale=scale, enable_gqa=enable_gqa)[0])
         return torch.cat(out, 1).transpose(0, 1)
 
     def older(self, query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False):
@@ -63,6 +67,14 @@ def test_varlen_is_given_documents_and_a_python_length(causal, heads):
 
 
 @pytest.mark.parametrize("causal", [True, False])
+def test_varlen_is_given_a_window(causal):
+    fake, given = Varlen(), drawn()
+    out = varlen(*given, AT, causal=causal, window=3, kernel=fake.kernel)
+    torch.testing.assert_close(out, per_document(*given, AT, causal=causal, window=3))
+    assert fake.asked[0][2] == (2, 0 if causal else 2)
+
+
+@pytest.mark.parametrize("causal", [True, False])
 def test_an_older_varlen_is_told_otherwise(causal):
     given = drawn()
     out = varlen(*given, AT, causal=causal, kernel=Varlen().older)
@@ -77,18 +89,20 @@ def make(may_look, rows, heads, queries, keys, *, device):
     return may_look(b, torch.zeros_like(b), q, k)[:, None]
 
 
+@pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("causal", [True, False])
-def test_flex_is_given_the_same_blocks(causal):
+def test_flex_is_given_the_same_blocks(causal, window):
     given = drawn((4, 2))
-    blocks = flex_blocks(AT, causal=causal, make=make)
-    assert torch.equal(blocks, block_mask(AT, causal=causal))
+    blocks = flex_blocks(AT, causal=causal, window=window, make=make)
+    assert torch.equal(blocks, block_mask(AT, causal=causal, window=window))
 
     def kernel(q, k, v, *, block_mask, scale, enable_gqa):
         assert enable_gqa
         return masked(q, k, v, block_mask, scale=scale)
 
     out = flex(*given, blocks, scale=0.4, kernel=kernel)
-    torch.testing.assert_close(out, per_document(*given, AT, causal=causal, scale=0.4))
+    alone = per_document(*given, AT, causal=causal, scale=0.4, window=window)
+    torch.testing.assert_close(out, alone)
 
 
 def test_why_not_is_said():
@@ -97,12 +111,18 @@ def test_why_not_is_said():
     assert "takes float16 and bfloat16, not torch.float32" in why_no_varlen(CARD, torch.float32)
     assert (why_no_varlen(CARD, half) is None) == (varlen_kernel() is not None)
     assert why_no_flex(HOST) == "FlexAttention has no backward pass on a cpu device"
+    assert why_no_varlen(CARD, half, dropout=0.1) == "varlen_attn has no dropout"
+    if kernel := varlen_kernel():
+        known = "window_size" in inspect.signature(kernel).parameters
+        assert (why_no_varlen(CARD, half, window=3) is None) == known
     assert why_no_flex(CARD) in (None, "this torch has no torch.nn.attention.flex_attention")
+    assert why_no_flex(CARD, dropout=0.1) == "FlexAttention has no dropout"
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("window", [None, 64])
 @pytest.mark.parametrize("way", ["varlen", "flex"])
-def test_on_a_card_documents_stay_apart_exactly(way):
+def test_on_a_card_documents_stay_apart_exactly(way, window):
     at = boundaries([100, 28, 384], [512]).to(CARD)
     made = torch.Generator("cuda").manual_seed(0)
     dtype = torch.bfloat16 if way == "varlen" else torch.float32
@@ -116,15 +136,15 @@ def test_on_a_card_documents_stay_apart_exactly(way):
             x[1] *= factor
             x.requires_grad_()
         if way == "varlen":
-            out = varlen(q, k, v, at, kernel=varlen_kernel())
+            out = varlen(q, k, v, at, window=window, kernel=varlen_kernel())
         else:
             create, kernel = flex_kernels()
-            out = flex(q, k, v, flex_blocks(at, make=create), kernel=kernel)
+            out = flex(q, k, v, flex_blocks(at, window=window, make=create), kernel=kernel)
         grads = torch.autograd.grad(out[0, :, 128:].float().square().sum(), (q, k, v))
         assert all(torch.count_nonzero(grad[0, :, :128]) == 0 for grad in grads)
         assert all(torch.count_nonzero(grad[1]) == 0 for grad in grads)
         seen.append((out[0, :, 128:], *(grad[0, :, 128:] for grad in grads)))
-        separate = per_document(*(x.float() for x in (q, k, v)), at)
+        separate = per_document(*(x.float() for x in (q, k, v)), at, window=window)
         torch.testing.assert_close(out.float(), separate, rtol=2e-2, atol=2e-2)
     for one, changed in zip(*seen, strict=True):
         assert torch.equal(one, changed)

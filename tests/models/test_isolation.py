@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from tests.golden.segmented import boundaries
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from hotloop.core.errors import DeviceError
 from hotloop.models.isolated import block_mask, masked, per_document
@@ -52,17 +53,24 @@ def test_the_faster_one_is_kept(timings, chosen):
 
 
 def test_a_shape_is_told_in_words():
-    one = Isolation(clock=Clock(*[1] * 24))
+    one = Isolation(clock=Clock(*[1] * 40))
     one.attend(*drawn(), AT)
     one.attend(*drawn(learns=False), AT, causal=False)
     with torch.no_grad():
         one.attend(*drawn(), AT)
+    one.attend(*drawn(), AT, window=5)
+    one.attend(*drawn(), AT, window=8)  # no document is longer
+    one.attend(*drawn(), AT, window=5, dropout=0.1)
     assert list(one.chosen) == [
         "cpu float32, 2 x 8 positions, 4 segments of up to 8, 2 heads of 4 over 2, causal, trained",
         "cpu float32, 2 x 8 positions, 4 segments of up to 8, 2 heads of 4 over 2, both "
         "directions, evaluated",
         "cpu float32, 2 x 8 positions, 4 segments of up to 8, 2 heads of 4 over 2, causal, "
         "evaluated",
+        "cpu float32, 2 x 8 positions, 4 segments of up to 8, 2 heads of 4 over 2, causal, "
+        "trained, window of 5",
+        "cpu float32, 2 x 8 positions, 4 segments of up to 8, 2 heads of 4 over 2, causal, "
+        "trained, window of 5, dropout",
     ]
 
 
@@ -79,20 +87,22 @@ def test_what_was_chosen_before_is_not_measured_again():
 def card(*, has=("varlen", "flex"), why=(None, None)):
     """Return kernels of a card that run here, or are not there."""
 
-    def varlen(q, k, v, at, *, causal, scale, kernel):
+    def varlen(q, k, v, at, *, causal, scale, window, kernel):
         assert kernel == "varlen kernel"
-        return per_document(q, k, v, at, causal=causal, scale=scale)
+        return per_document(q, k, v, at, causal=causal, scale=scale, window=window)
 
     def flex(q, k, v, blocks, *, scale, kernel):
         assert kernel == "flex kernel"
         return masked(q, k, v, blocks, scale=scale)
 
     return SimpleNamespace(
-        why_no_varlen=lambda device, dtype: why[0],
-        why_no_flex=lambda device: why[1],
+        why_no_varlen=lambda device, dtype, **_: why[0],
+        why_no_flex=lambda device, **_: why[1],
         varlen_kernel=lambda: "varlen kernel" if "varlen" in has else None,
         flex_kernels=lambda: ("make", "flex kernel") if "flex" in has else None,
-        flex_blocks=lambda at, *, causal, make: block_mask(at, causal=causal),
+        flex_blocks=lambda at, *, causal, window, make: block_mask(
+            at, causal=causal, window=window
+        ),
         varlen=varlen,
         flex=flex,
     )
@@ -101,8 +111,24 @@ def card(*, has=("varlen", "flex"), why=(None, None)):
 @pytest.mark.parametrize(("why", "way"), [((None, None), "varlen"), (("fp32", None), "flex")])
 def test_a_card_is_not_measured(why, way):
     one = Isolation(clock=Clock(), card=card(why=why))
-    torch.testing.assert_close(one.attend(*drawn(), AT), per_document(*drawn(), AT))
-    assert list(one.chosen.values()) == [way]
+    for window in (None, 3):
+        out = one.attend(*drawn(), AT, window=window)
+        torch.testing.assert_close(out, per_document(*drawn(), AT, window=window))
+    assert list(one.chosen.values()) == [way, way]
+
+
+def test_a_cards_kernel_is_not_asked_for_dropout():
+    asked = []
+    why = SimpleNamespace(
+        **{
+            **vars(card()),
+            "why_no_varlen": lambda *_, window, dropout: asked.append((window, dropout)) or "none",
+            "why_no_flex": lambda *_, dropout: asked.append(dropout) or "none",
+        }
+    )
+    one = Isolation(clock=Clock(*[2, 1] * 4), card=why)
+    one.attend(*drawn(), AT, window=3, dropout=0.25)
+    assert asked == [(3, 0.25), 0.25]
 
 
 @pytest.mark.parametrize("way", ["varlen", "flex"])
@@ -114,11 +140,14 @@ def test_what_is_gone_is_said(way):
         Isolation(clock=Clock(), known=known, card=card(has=())).attend(*drawn(), AT)
 
 
-def test_a_mask_is_made_once_a_batch():
-    one = Isolation(clock=Clock(*[2, 1] * 4))
-    one.attend(*drawn(), AT)
-    first = one._once(AT, ("mask", True, torch.device("cpu")), lambda: pytest.fail("made again"))
-    assert torch.equal(first, block_mask(AT))
+def test_a_mask_is_made_once_a_batch_for_each_window():
+    one = Isolation(clock=Clock(*[2, 1] * 8))
+    for window in (None, 3, None):
+        one.attend(*drawn(), AT, window=window)
+        key = "mask", True, window, torch.device("cpu")
+        first = one._once(AT, key, lambda: pytest.fail("made again"))
+        assert torch.equal(first, block_mask(AT, window=window))
+    assert one._once(AT, ("mask", True, None, torch.device("cpu")), lambda: None) is not None
     other = boundaries([2, 6], [8])
     out = one.attend(*drawn(), other)
     torch.testing.assert_close(out, per_document(*drawn(), other))
@@ -135,6 +164,39 @@ def test_a_mask_that_would_be_too_large_is_not_tried():
 def test_measuring_draws_no_number_and_leaves_no_gradient():
     given = drawn()
     before = torch.get_rng_state()
-    Isolation(clock=Clock(*[1] * 8)).attend(*given, AT)
+    one = Isolation(clock=Clock(*[1] * 16))
+    one.attend(*given, AT)
     assert torch.equal(before, torch.get_rng_state())
     assert all(x.grad is None for x in given)
+    one.attend(*given, AT, dropout=0.5)
+    after = torch.get_rng_state()
+    torch.set_rng_state(before)
+    one.attend(*given, AT, dropout=0.5)  # chosen before
+    assert torch.equal(after, torch.get_rng_state())
+
+
+def test_measuring_is_not_seen_by_what_counts_operators():
+    seen = []
+
+    class Counts(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen[-1] += 1
+            return func(*args, **(kwargs or {}))
+
+    one, given = Isolation(clock=Clock(*[1] * 8)), drawn()
+    for _ in range(2):  # the second has nothing to measure
+        seen.append(0)
+        with Counts():
+            one.attend(*given, AT)
+    assert seen[0] == seen[1] > 0
+
+
+def test_a_forecast_measures_nothing():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    one = Isolation(clock=Clock())
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        given = [torch.empty(2, 2, 8, 4, requires_grad=True) for _ in range(3)]
+        for window in (None, 3):
+            assert one.attend(*given, AT, window=window).shape == (2, 2, 8, 4)
+    assert one.chosen == {}

@@ -78,6 +78,23 @@ def test_an_attention_mask_gives_lengths_and_labels_tell_what_is_ignored(observe
     assert loader.collates
 
 
+RAGGED = """
+rows = [torch.full((2 + i % 7,), 1 + i) for i in range(11)]
+def collate(rows):
+    x = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    return {"input_ids": x, "key_padding_mask": x == 0}
+train(DataLoader(rows, 4, collate_fn=collate))
+"""
+
+
+def test_a_short_last_batch_counts_with_the_others(observed):
+    [batches] = observed(START + RAGGED).batches
+    assert batches.rows == (4, 4, 3)
+    assert batches.lengths == tuple(2 + i % 7 for i in range(11))
+    assert batches.widths == (5, 8, 5)
+    assert batches.padding == 1 - sum(batches.lengths) / (4 * 5 + 4 * 8 + 3 * 5)
+
+
 WINDOWS = """
 text = torch.randint(0, 64, (400,))
 class Windows(Dataset):

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -169,24 +170,59 @@ def test_the_pure_python_parser_agrees_where_libyaml_is_missing() -> None:
 def test_json_values_keep_their_types() -> None:
     layer = parse_json(b'{"a": {"b": 1, "c": "1"}, "d": null, "e": [0.9], "f": {}}', "my.json")
     assert layer.values == {"a.b": 1, "a.c": "1", "d": None, "e": [0.9], "f": {}}
-    assert layer.where("a.b") == "my.json"
+    assert layer.where("a.b") == "my.json:1"
+
+
+def test_json_keys_know_their_line_whatever_stands_in_texts() -> None:
+    text = """{"a {": "}\\n\\"x\\": [{", "b"
+
+    : {"c": [1,
+      2], "d": {},
+    "e": {"f": null, "g": "\\\\"}}, "h": {}, "i": [],
+    "j": -1.5e3}"""
+    layer = parse_json(text.encode(), "my.json")
+    lines = {key: layer.where(key).removeprefix("my.json:") for key in layer.values}
+    keys = ["a {", "b.c", "b.d", "b.e.f", "b.e.g", "h", "i", "j"]
+    assert lines == dict(zip(keys, "13455556", strict=True))
+    assert layer.values["j"] == -1500
+
+
+json_keys = st.text(st.sampled_from('ab"\\{}:,\n'), min_size=1)
+json_maps = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: st.dictionaries(json_keys, inner, max_size=3),
+    max_leaves=8,
+).filter(lambda value: isinstance(value, dict))
+
+
+@given(json_maps)
+@settings(max_examples=100, deadline=None)
+def test_every_json_key_is_found_on_the_line_it_stands_on(root: object) -> None:
+    text = json.dumps(root, indent=1)
+    layer = outcome(lambda: parse_json(text.encode(), "x"))
+    if isinstance(layer, Layer):  # or it is nested too deep, or two keys are alike with dots
+        for key in layer.values:
+            line = text.splitlines()[int(layer.where(key).removeprefix("x:")) - 1]
+            assert line.strip().startswith(json.dumps(key.rpartition(".")[2]) + ":")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": 1, "a": 1}', "my.cfg: a stands twice"),
-        ('{"a": {"b": 1, "b": 2}}', "my.cfg: a.b stands twice"),
-        ('{"a": {"b": 1}, "a.b": 2}', "my.cfg: a.b stands twice"),
-        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": 1, "a": 1}', "my.cfg:1: a stands twice"),
+        ('{"a": {"b": 1, "b": 2}}', "my.cfg:1: a.b stands twice"),
+        ('{"a": {"b": 1}, "a.b": 2}', "my.cfg:1: a.b stands twice"),
+        ('{"a": 1,\n"b": 2, "a": 1}', "my.cfg:2: a stands twice (first: my.cfg:1)"),
+        ('{"a": "NaN",\n"b": NaN}', "my.cfg:2: not valid JSON: NaN is not JSON"),
+        ('{"a": "x",\n"b":\n-Infinity}', "my.cfg:3: not valid JSON: -Infinity is not JSON"),
         ('{"a":\n 1,}', "my.cfg:2: not valid JSON"),
         ("", "my.cfg:1: not valid JSON"),
         ("[]", "expected a map of settings, got a list"),
         ("null", "expected a map of settings, got null"),
-        ('{"a": ' + "9" * 5000 + "}", "not valid JSON"),
-        ("[" * 100_000, "not valid JSON"),
-        ('{"a": ' * 50 + "1" + "}" * 50, "nested too deep"),
-        ('{"a": ' + "[" * 500 + "]" * 500 + "}", "a list may hold single values only"),
+        ('{"a":\n' + "9" * 5000 + "}", "my.cfg:2: not valid JSON: 9999"),
+        ("\n" + "[" * 100_000, "my.cfg:2: not valid JSON: nested too deep"),
+        ('{"a": ' * 50 + "1" + "}" * 50, "my.cfg:1: a.a.a.a.a.a.a.a. is nested too deep"),
+        ('{\n"a": ' + "[" * 500 + "]" * 500 + "}", "my.cfg:2: a: a list may hold single values"),
         (b"\xff\xfe{\0", "my.cfg:1: not UTF-8 (byte 0)"),
     ],
 )

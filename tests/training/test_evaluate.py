@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from hotloop.core.errors import DataError
 from hotloop.core.hardware import Hardware
-from hotloop.session import Batch, Job, Session
-from hotloop.training.evaluate import evaluate
+from hotloop.session import Batch, Job, Judge, Session
+from hotloop.training.evaluate import Evaluation, evaluate, judged
+from hotloop.training.feed import Position
 
 
 class Rows:
@@ -32,6 +35,8 @@ class Rows:
 
 def session(**job):
     def loss(model, tensors):
+        if "counts" in tensors:
+            tensors["counts"].add_(tensors["x"].sum())
         return tensors["x"][tensors["keep"]].sum() / tensors["keep"].sum().clamp(min=1)
 
     made = Job(
@@ -50,8 +55,10 @@ def session(**job):
 
 def test_the_mean_is_over_targets_whatever_the_micro_batches():
     rows = Rows(10, learned=lambda i: i % 3 == 0)
-    assert evaluate(session(), rows, lambda: None, batches=None) == (4.5, 4)  # 0, 3, 6, 9
-    assert evaluate(session(), rows, lambda: None, batches=2) == (3.0, 3)
+    whole = evaluate(session(), rows, lambda: None, batches=None)
+    assert whole == Evaluation(loss=4.5, targets=4)  # 0, 3, 6, 9
+    part = evaluate(session(), rows, lambda: None, batches=2)
+    assert part == Evaluation(loss=3.0, targets=3)
 
 
 def test_rows_are_cut_as_the_job_says():
@@ -61,7 +68,8 @@ def test_rows_are_cut_as_the_job_says():
         cuts.append((first, count, micro_batch))
         return [(0, 7), (7, 3)]
 
-    assert evaluate(session(cut=in_two), Rows(10), lambda: None, batches=1) == (3.0, 7)
+    found = evaluate(session(cut=in_two), Rows(10), lambda: None, batches=1)
+    assert (found.loss, found.targets) == (3.0, 7)
     assert cuts == [(0, 10, 4)]
 
 
@@ -70,3 +78,44 @@ def test_rows_without_any_loss_are_refused_and_the_model_trains_on():
     with pytest.raises(DataError, match="nothing of numbers carries loss"):
         evaluate(one, Rows(3, learned=lambda i: False), lambda: None, batches=None)
     assert one.model.training
+
+
+SUMS = Judge(
+    start=lambda device: torch.zeros((), device=device),
+    figures=lambda counts: {"sum": float(counts)},
+    score="sum",
+)
+
+
+def test_a_judge_sees_what_all_batches_count():
+    found = evaluate(session(judge=SUMS), Rows(10), lambda: None, batches=None)
+    assert found.figures == {"sum": 45.0}
+
+
+def test_without_a_judge_the_lowest_loss_is_the_best():
+    at, best = judged(Position(step=1), Evaluation(loss=2.0, targets=1), None, 0.5)
+    assert (best, at.best_loss, at.best_step, at.reference, at.stale) == (True, 2.0, 1, 2.0, 0)
+    at, best = judged(replace(at, step=2), Evaluation(loss=1.7, targets=1), None, 0.5)
+    assert (best, at.best_loss, at.reference, at.stale) == (True, 1.7, 2.0, 1)  # too small a step
+    at, best = judged(replace(at, step=3), Evaluation(loss=1.8, targets=1), None, 0.5)
+    assert (best, at.best_loss, at.best_step, at.stale, at.evaluated) == (False, 1.7, 2, 2, 3)
+
+
+def test_with_a_judge_the_highest_score_is_the_best_whatever_the_loss():
+    def found(loss, score):
+        return Evaluation(loss=loss, targets=1, figures={"sum": score})
+
+    at, best = judged(Position(step=1), found(2.0, 0.0), SUMS, 0.1)
+    assert (best, at.best_score, at.best_loss) == (True, 0.0, 2.0)
+    at, best = judged(replace(at, step=2), found(1.0, -0.5), SUMS, 0.1)
+    assert (best, at.best_score, at.best_loss, at.stale) == (False, 0.0, 2.0, 1)
+    at, best = judged(replace(at, step=3), found(3.0, 0.4), SUMS, 0.1)
+    assert (best, at.best_score, at.best_loss, at.stale, at.best_step) == (True, 0.4, 3.0, 0, 3)
+
+
+def test_a_score_without_a_value_is_neither_the_best_nor_progress():
+    none = Evaluation(loss=1.0, targets=1, figures={"sum": None})
+    at, best = judged(Position(step=1), none, SUMS, 0.0)
+    assert (best, at.best_step, at.reference, at.stale, at.evaluated) == (False, None, None, 1, 1)
+    at, best = judged(replace(at, step=2), replace(none, figures={"sum": -9.0}), SUMS, 0.0)
+    assert (best, at.best_score, at.stale) == (True, -9.0, 0)

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
+from hotloop.data.tokens import TokenSet
 from hotloop.recipes.sources import COMMAND_LINE
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def repeated_data(case: Case) -> Finding | None:
         f"takes {once:,} step{'s' * (once > 1)}",
         severity="warn" if case.epochs > EPOCHS_WARN else "note",
         evidence={
-            "training text": f"{len(case.parts.data.train):,} characters, {len(feed.samples):,} "
+            "training text": f"{len(_text(case).train):,} characters, {len(feed.samples):,} "
             f"windows of {case.parts.request.config.model.context}",
             "threshold": f"up to {EPOCHS_NOTE} times are as good as new text, by {EPOCHS_WARN} it "
             "teaches nothing more (arXiv 2305.16264)",
@@ -85,7 +86,8 @@ def cut_text(case: Case) -> Finding | None:
     """Tell that a limit nobody typed leaves text out."""
     limit = case.parts.request.config.data.max_chars
     origin = case.parts.request.origins["data.max_chars"]
-    read = len(case.parts.data.train) + len(case.parts.data.valid)
+    text = _text(case)
+    read = len(text.train) + len(text.valid)
     if limit is None or read < limit or origin == COMMAND_LINE:
         return None
     return Finding(
@@ -132,7 +134,7 @@ def batch_beyond_data(case: Case) -> Finding | None:
 
 def unseen_characters(case: Case) -> Finding | None:
     """Tell that validation asks for characters the model cannot know."""
-    data = case.parts.data
+    data = _text(case)
     if not (count := data.about["unseen"]):
         return None
     share = count / len(data.valid)
@@ -171,7 +173,7 @@ def small_validation(case: Case) -> Finding | None:
 
 def repeated_lines(case: Case) -> Finding | None:
     """Tell that much of the training text stands in it more than once."""
-    lines, seen = _long_lines(case, case.parts.data.train), set[str]()
+    lines, seen = _long_lines(case, _text(case).train), set[str]()
     again: list[str] = []
     for line in lines:
         (again.append if line in seen else seen.add)(line)
@@ -190,8 +192,8 @@ def repeated_lines(case: Case) -> Finding | None:
 
 def leaked_lines(case: Case) -> Finding | None:
     """Tell that validation asks what training has shown."""
-    known = set(_long_lines(case, case.parts.data.train))
-    lines = _long_lines(case, case.parts.data.valid)
+    known = set(_long_lines(case, _text(case).train))
+    lines = _long_lines(case, _text(case).valid)
     leaked = [line for line in lines if line in known]
     share = _share(leaked, lines)
     if share < REPEATED_NOTE:
@@ -206,8 +208,14 @@ def leaked_lines(case: Case) -> Finding | None:
     )
 
 
+def _text(case: Case) -> TokenSet:
+    """Return the data of a recipe of characters: the only one whose checks these are."""
+    assert isinstance(case.parts.data, TokenSet), type(case.parts.data)
+    return case.parts.data
+
+
 def _long_lines(case: Case, tokens: NDArray[np.uint16]) -> list[str]:
-    text = case.parts.data.vocabulary.decode(tokens[:READ])
+    text = _text(case).vocabulary.decode(tokens[:READ])
     return [line for line in map(str.strip, text.split("\n")) if len(line) >= LONG_LINE]
 
 
@@ -216,7 +224,7 @@ def _share(some: Sequence[str], lines: Sequence[str]) -> float:
 
 
 def _example(lines: Sequence[str], case: Case) -> dict[str, str]:
-    (most, times), whole = Counter(lines).most_common(1)[0], len(case.parts.data.train)
+    (most, times), whole = Counter(lines).most_common(1)[0], len(_text(case).train)
     return {
         "most often": f"{times}x {most[:60]!r}",
         "looked at": f"the first {min(READ, whole):,} of {whole:,} training characters",

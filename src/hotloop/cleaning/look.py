@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hotloop.cleaning.caches import cache_shelf, others
 from hotloop.cleaning.runs import run_shelf
 from hotloop.cleaning.shelves import Found
+from hotloop.cleaning.tokens import lock_of, token_shelves
 from hotloop.core.errors import HotloopError, WriteError
 from hotloop.core.files import DISK, Disk, remove_folder
 from hotloop.core.rundir import RunDir
@@ -24,9 +25,11 @@ __all__ = ["look", "remove"]
 def look(folder: Path, order: Order, progress: Callable[[str], None] = lambda text: None) -> Found:
     """Return what the runs in `folder` and below, and the caches of this user, take.
 
-    Checkpoints that may go are read whole. Raises UsageError when there is no such folder.
+    What tokenising left unfinished there comes after the runs. Checkpoints that may go are read
+    whole. Raises UsageError when there is no such folder.
     """
     shelves = [run_shelf(path, folder, order, progress) for path in folders(folder)]
+    shelves += token_shelves(folder)
     if order.environment.cache.is_dir():
         shelves.append(cache_shelf(order))
     return Found(shelves=tuple(shelves), caches=tuple(others(order, progress)))
@@ -41,17 +44,20 @@ def remove(
 ) -> tuple[list[Item], list[str]]:
     """Remove what can go of a shelf; return what has gone, and what went wrong.
 
-    A run is locked and judged again before, so that nothing of a run that somebody began to go on
-    with is touched. `disk` is a seam.
+    A run, and what tokenising left, is locked and judged again before, so that nothing of what
+    somebody began to go on with is touched. `disk` is a seam.
     """
     if shelf.state == "cache":
         return _drop(shelf.can_go, progress, disk)
-    lock = RunDir(shelf.path).lock()
+    is_run = shelf.state != "tokens"
+    lock = RunDir(shelf.path).lock() if is_run else lock_of(shelf.path)
     try:
         lock.acquire()
     except HotloopError as error:
         return [], [str(error)]
     try:
+        if not is_run:
+            return _drop([item for item in shelf.can_go if item.path.exists()], progress, disk)
         again = run_shelf(shelf.path, shelf.path, order, progress, alone=True)
         wanted = {item.path for item in shelf.can_go}
         going = [item for item in again.can_go if item.path in wanted]

@@ -55,7 +55,7 @@ class Shelf:
 
     path: Path
     name: str
-    state: str  # of a run as in hotloop status; "cache"
+    state: str  # of a run as in hotloop status; "cache"; "tokens": of an unfinished folder of them
     bytes: int
     items: tuple[Item, ...]
     why: str | None = None  # nothing of it goes
@@ -90,7 +90,7 @@ class Cache:
 class Found:
     """All of it."""
 
-    shelves: tuple[Shelf, ...]  # runs by path, then hotloop's cache
+    shelves: tuple[Shelf, ...]  # runs by path, unfinished tokens by path, then hotloop's cache
     caches: tuple[Cache, ...]
 
     @property

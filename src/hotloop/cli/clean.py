@@ -66,9 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="hotloop clean",
         description="Shows what the runs below a folder and this user's caches take, and what can "
         "go: checkpoints beyond those that a run keeps (never its best, never the newest that "
-        f"verifies, never fewer than {LEAST}), and what crashed processes left. Nothing of a run "
-        "that a process is at, and nothing of Hugging Face's or torch's. Removes nothing without "
-        "--yes.",
+        f"verifies, never fewer than {LEAST}), and what crashed processes left, of hotloop data "
+        "tokenize as well. Nothing of a run or of tokens that a process is at, and nothing of "
+        "Hugging Face's or torch's. Removes nothing without --yes.",
     )
     add = parser.add_argument
     add("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="where the runs are")
@@ -117,25 +117,36 @@ def _remove(
 
 
 def _show(found: Found, out: Console) -> None:
-    runs = [shelf for shelf in found.shelves if shelf.items and shelf.state != "cache"]
-    bare = [shelf for shelf in found.shelves if not shelf.items and shelf.state != "cache"]
+    every = [shelf for shelf in found.shelves if shelf.state not in ("cache", "tokens")]
+    runs, bare = [run for run in every if run.items], [run for run in every if not run.items]
     rows = [(visible(run.name), run.state, bytes_(run.bytes), *_parts(run)) for run in runs]
     _print(out, ("run", "", "takes", "can go", "stays"), rows)
     if bare:
         size = bytes_(sum(shelf.bytes for shelf in bare))
         out.print(f"{len(bare):,} {'more ' if runs else ''}run folders without checkpoints: {size}")
-    own = [
-        (_cached(item), _used(item.last_used), bytes_(item.bytes), *_told(item))
-        for shelf in found.shelves
-        if shelf.state == "cache"
-        for item in shelf.items
-    ]
-    _print(out, ("hotloop's cache", "last use", "takes", "can go", "stays"), own)
+    about = ("last use", "takes", "can go", "stays")
+    _print(out, ("unfinished tokens", *about), _items(found, "tokens"))
+    _print(out, ("hotloop's cache", *about), _items(found, "cache"))
     others = [
         (f"{one.name}: {visible(str(one.path))}", _used(one.last_used), bytes_(one.bytes), one.how)
         for one in found.caches
     ]
     _print(out, ("other caches", "last use", "takes", "never removed by hotloop"), others)
+
+
+def _items(found: Found, state: str) -> list[tuple[str, ...]]:
+    """Return a row for each item of the shelves of one kind."""
+    return [
+        (
+            _cached(item) if state == "cache" else visible(shelf.name),
+            _used(item.last_used),
+            bytes_(item.bytes),
+            *_told(item),
+        )
+        for shelf in found.shelves
+        if shelf.state == state
+        for item in shelf.items
+    ]
 
 
 def _print(out: Console, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

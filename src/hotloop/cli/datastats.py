@@ -39,7 +39,7 @@ _BAR: Final = " ▏▎▍▌▋▊▉█"
 def run(args: Sequence[str], *, console: Console | None = None) -> int:
     """Run the verb; 0 when the data could be read. `console` is a seam."""
     options = _parser().parse_args(args)
-    at_least(options, batch=1, length=1, samples=0, processes=0)
+    at_least(options, batch=1, length=1, multiple=1, samples=0, processes=0)
     line = Line(quiet=options.quiet)
     try:
         found = _found(options, line.tell)
@@ -62,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--tokenizer", metavar="DIR_OR_ID", help="a model folder, or a hub id: for files of rows")
     add("--batch", type=int, default=16, metavar="N", help="rows of a batch (default 16)")
     add("--length", type=int, metavar="N", help="tokens of the longest row a batch takes")
+    add(
+        "--multiple",
+        type=int,
+        default=8,
+        metavar="N",
+        help="widths of padded batches are rounded up to a multiple of N (default 8; 1: not)",
+    )
     add("--lengths", metavar="N,N,...", help="lengths at which truncation is told")
     add("--samples", type=int, default=2, metavar="N", help="documents shown of each split")
     add_options(parser)
@@ -90,7 +97,7 @@ def _of_sources(
     from hotloop.data.tokenise import Order
     from hotloop.data.tokenizer import find_tokenizer
 
-    sources = find_sources(options.sources, documents=options.documents)
+    sources = find_sources(options.sources, format=options.format, documents=options.documents)
     if options.tokenizer is None:
         raise UsageError("files of rows are counted in tokens: --tokenizer DIR_OR_ID says whose")
     vocabulary = find_tokenizer(options.tokenizer)
@@ -104,6 +111,7 @@ def _of_sources(
         shape=setup.layout.shape,
         batch=options.batch,
         length=options.length,
+        multiple=options.multiple,
         lengths=lengths,
         samples=options.samples,
         notes=[*sources.notes, *notes],
@@ -142,6 +150,7 @@ def _of_folder(
         shape=identity["shape"],
         batch=options.batch,
         length=options.length or (identity["length"] if is_packed else None),
+        multiple=options.multiple,
         lengths=lengths,
         samples=options.samples,
         notes=[*store.about["notes"], *notes],
@@ -227,8 +236,8 @@ def _bar(share: float, room: int) -> str:
 
 def _ways(split: Split, found: Stats, out: Console) -> None:
     caption = (
-        f"batches of {found.batch} rows of at most {found.length:,} tokens; slots to compute for "
-        "a token, by those of dynamic"
+        f"batches of {found.batch} rows of at most {found.length:,} tokens, padded to a multiple "
+        f"of {found.multiple}; slots to compute for a token, by those of dynamic"
     )
     _say(out, caption)
     loses = any(way.lost for way in split.strategies)

@@ -36,17 +36,22 @@ def run(args: Sequence[str]) -> int:
     at_least(options, pack=1, max_length=1, processes=0)
     if options.pack and options.max_length:
         raise UsageError("--pack and --max-length do not go together: packed rows have one length")
+    if options.ray_address and options.engine != "ray":
+        raise UsageError("--ray-address is for --engine ray: add that, or leave it out")
     from hotloop.data.records import find_sources
     from hotloop.data.rows import Packing
     from hotloop.data.tokenise import Order, tokenise
     from hotloop.data.tokenizer import find_tokenizer
 
-    sources = find_sources(options.sources, documents=options.documents)
+    sources = find_sources(options.sources, format=options.format, documents=options.documents)
     vocabulary = find_tokenizer(options.tokenizer)
+    address = options.ray_address or ENV.ray
     order = Order(
         vocabulary=vocabulary,
         out=options.out.absolute(),
         packing=Packing(tokens=options.pack, strategy=options.strategy, longest=options.max_length),
+        engine=options.engine,
+        address=None if address == "local" else address,
         **settings(options),
     )
     line = Line(quiet=options.quiet)
@@ -58,7 +63,7 @@ def run(args: Sequence[str]) -> int:
         return 130
     finally:
         line.clear()
-    _show(made, seconds=line.seconds)
+    _show(made, sources.notes, seconds=line.seconds)
     if options.json is not None:
         write_json(options.json, {"folder": str(made.folder), **made.about})
     print(made.folder)
@@ -75,12 +80,23 @@ def _parser() -> argparse.ArgumentParser:
     add("--strategy", choices=("best-fit", "concat"), default="best-fit")
     add("--max-length", type=int, metavar="N", help="without --pack: cut rows off after N tokens")
     add_options(parser)
+    add(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="ray: as a Ray Data job, where one machine is not enough; the result is the same",
+    )
+    add(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="HOST:PORT of a cluster, auto, or local: one started here (default $RAY_ADDRESS)",
+    )
     add("--json", type=Path, metavar="PATH", help="write what was made as JSON")
     add("-q", "--quiet", action="store_true", help="no progress")
     return parser
 
 
-def _show(made: Made, *, seconds: float) -> None:
+def _show(made: Made, left_out: Sequence[str], *, seconds: float) -> None:
     """Say what was made, on stderr: the folder alone is data."""
     width = None if sys.stderr.isatty() else FILE_WIDTH
     out = Console(file=sys.stderr, no_color=ENV.no_color, highlight=False, width=width)
@@ -91,7 +107,7 @@ def _show(made: Made, *, seconds: float) -> None:
         out.print(Text(visible(f"{name}: {', '.join(_facts(split))}")))
         for bad in split["bad"][:3]:
             out.print(Text(visible(f"   {bad}"), style="yellow"))
-    for note in about["notes"]:
+    for note in (*left_out, *about["notes"]):
         out.print(Text(visible(f"note: {note}")))
     if made.is_new:
         size = sum(path.stat().st_size for path in made.folder.rglob("*") if path.is_file())
@@ -100,18 +116,24 @@ def _show(made: Made, *, seconds: float) -> None:
 
 
 _SHOWN: Final = (
-    ("rows_without_loss", "rows without any loss"),
-    ("cut_off_tokens", "tokens cut off"),
-    ("bad_rows", "bad rows left out"),
+    ("rows_without_loss", "row", "without any loss"),
+    ("cut_off_tokens", "token", "cut off"),
+    ("replaced_rows", "row", "kept with U+FFFD"),
 )
 
 
 def _facts(split: Mapping[str, int]) -> list[str]:
     facts = [
-        f"{split['rows']:,} rows of at most {split['longest']:,} tokens",
-        f"{split['documents']:,} texts",
-        f"{split['tokens']:,} tokens",
+        f"{_many(split['rows'], 'row')} of at most {_many(split['longest'], 'token')}",
+        _many(split["documents"], "text"),
+        _many(split["tokens"], "token"),
     ]
     if split["learned_tokens"] != split["tokens"]:
         facts.append(f"{split['learned_tokens'] / max(1, split['tokens']):.0%} carry loss")
-    return facts + [f"{split[key]:,} {words}" for key, words in _SHOWN if split[key]]
+    facts += [f"{_many(split[key], what)} {how}" for key, what, how in _SHOWN if split[key]]
+    left_out = split["bad_rows"] - split["replaced_rows"]
+    return facts + [f"{_many(left_out, 'bad row')} left out"] * (left_out > 0)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

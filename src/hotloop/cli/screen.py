@@ -63,8 +63,12 @@ class Screen:
                 self._prepared(message)
             case Evaluated():
                 best = "  best so far" if message.best else ""
+                figures = "".join(
+                    f"  {name} {'undefined' if value is None else format(value, '.4f')}"
+                    for name, value in message.figures.items()
+                )
                 self._line(
-                    f"step {message.step}  validation {message.loss:.4f} {message.unit}  "
+                    f"step {message.step}  validation {message.loss:.4f} {message.unit}{figures}  "
                     f"({duration(message.seconds)}){best}"
                 )
             case EpochDone() if message.seconds >= 1 or self._verbose:

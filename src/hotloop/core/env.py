@@ -43,6 +43,7 @@ class Environment:
     no_color: bool
     rank: int  # torchrun's RANK; 0 for a single process
     world: int  # torchrun's WORLD_SIZE
+    ray: str | None = None  # RAY_ADDRESS: the cluster that Ray's own commands use
     fault: str | None = None  # HOTLOOP_FAULT, for tests: what is to fail
     parent: Parent | None = None  # HOTLOOP_PARENT: this is a child of an observed script
 
@@ -64,6 +65,7 @@ class Environment:
             no_color=no_color,
             rank=rank,
             world=world,
+            ray=values.get("RAY_ADDRESS") or None,
             fault=values.get("HOTLOOP_FAULT") or None,
             parent=_parent(values.get("HOTLOOP_PARENT")),
         )

@@ -140,7 +140,8 @@ class Batches:
     sampled: int = 0  # batches
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # field -> of the first
     widths: tuple[int, ...] = ()  # sequence length of each sampled batch, padding included
-    lengths: tuple[int, ...] = ()  # real tokens of each sampled row
+    lengths: tuple[int, ...] = ()  # real tokens of each sampled row, batch by batch
+    rows: tuple[int, ...] = ()  # how many of them are in each sampled batch
     pad_id: int | None = None
     padding: float | None = None  # share of positions that are padding, 0..1
     truncated: float | None = None  # share of rows that fill the whole width, where rows vary

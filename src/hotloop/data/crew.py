@@ -10,11 +10,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import inherited
-from hotloop.core.errors import ConfigError, DataError, DeviceError, HotloopError
+from hotloop.core.errors import ConfigError, DataError, DeviceError
 from hotloop.data.encode import fast_backend, is_compared
 from hotloop.data.turn import Setup, Turned, Turner
 from hotloop.data.wire import receive, send
-from hotloop.data.worker import unpack
+from hotloop.data.worker import question, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -118,10 +118,7 @@ class _Worker:
 
     def give(self, portion: Portion, *, only_look: bool) -> None:
         """Hand a portion over; it is not waited for."""
-        values = [None if isinstance(value, bytes) else value for value in portion.plain()]
-        place = next(at for at, value in enumerate(portion.plain()) if isinstance(value, bytes))
-        head = {"portion": values, "data": place, "only_look": only_look}
-        self._send(head, [portion.data])
+        self._send(*question(portion, only_look=only_look))
 
     def _send(self, head: dict[str, Any], buffers: list[bytes]) -> None:
         try:
@@ -134,12 +131,7 @@ class _Worker:
         message = receive(self._from)
         if message is None:
             raise self._gone()
-        head, buffers = message
-        if "error" in head:
-            raise DataError(head["error"])
-        if "failed" in head:
-            raise HotloopError(f"a worker process failed: {head['failed'].splitlines()[-1]}")
-        return unpack(head, buffers)
+        return result(*message)
 
     def _gone(self) -> DataError:
         code = self._process.wait()

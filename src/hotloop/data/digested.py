@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,6 +61,7 @@ class Digested:
     bad: int  # rows that were left out
     labels: Mapping[str, int]  # how often each occurs
     tokens: Callable[[int], Tokens]  # of the document of this index: read again
+    is_whole: bool = True  # False: texts were cut, and these are their pieces
 
 
 def of_store(
@@ -80,16 +81,19 @@ def of_store(
             ids, _ = file.listed(batch, "input_ids")
             mask = None if columns["mask"] is None else file.listed(batch, columns["mask"])[0]
             gathered.add(ids, _lengths(file, batch), mask)
+        cut = about["cut_off_tokens"]
         if (more := about["pieces"] - about["documents"]) > 0:
             notes.append(
                 f"{split}: texts were cut, and there are {more:,} pieces more than texts: lengths "
                 "and copies are those of pieces"
             )
-        if about["cut_off_tokens"]:
-            notes.append(f"{split}: {about['cut_off_tokens']:,} tokens were cut off before")
+        if cut:
+            notes.append(f"{split}: {cut:,} tokens were cut off before")
         reader = _Reader(file=file, begun=gathered.begun, mask=columns["mask"])
         labels = Counter(about["labels"])
-        found.append(gathered.digested(split, reader.tokens, bad=about["bad_rows"], labels=labels))
+        bad = about["bad_rows"] - about.get("replaced_rows", 0)
+        of_split = gathered.digested(split, reader.tokens, bad=bad, labels=labels)
+        found.append(replace(of_split, is_whole=more <= 0 and not cut))
     return found, notes
 
 
@@ -176,7 +180,8 @@ def _turned(
             more=int(found.lengths[index] - encoded.lengths[at]),
         )
 
-    found = gathered.digested(split, tokens, bad=faults.count, labels=labels)
+    bad = faults.count - faults.replaced
+    found = gathered.digested(split, tokens, bad=bad, labels=labels)
     return found
 
 

@@ -52,14 +52,18 @@ class Encoder:
         self._made: Any = None
 
     def encode(self, texts: Sequence[Text]) -> Encoded:
-        """Return the tokens of texts. EOS ends each that has no template and no pair."""
+        """Return the tokens of texts. EOS ends each that has no template and no pair.
+
+        What the tokenizer puts before and after a text stands around a whole document: of its
+        pieces the first has what comes before, the last what comes after.
+        """
         if self._fast is not None and not any(t.pair or t.learned is not None for t in texts):
             return self._quickly(texts)
         given = [(t.text, t.pair) if t.pair is not None else t.text for t in texts]
         is_rendered = bool(texts) and texts[0].is_rendered
         encode = self._tokenizer.encode_batch if self._masks else self._tokenizer.encode_batch_fast
         found = encode(given, add_special_tokens=not is_rendered)
-        ids = [each.ids for each in found]
+        ids = [self._piece(text, each.ids) for text, each in zip(texts, found, strict=True)]
         ends = [self._ends(text, row) for text, row in zip(texts, ids, strict=True)]
         lengths = np.array([len(row) + end for row, end in zip(ids, ends, strict=True)], np.int64)
         flat = np.empty(int(lengths.sum()), np.uint32)
@@ -100,6 +104,12 @@ class Encoder:
         is_whole = text.is_rendered or text.pair is not None or self._pairs or not text.is_last
         return int(self._eos is not None and not is_whole and ids[-1:] != [self._eos])
 
+    def _piece(self, text: Text, ids: Sequence[int]) -> Sequence[int]:
+        """Return the tokens of a text without those that stand around the whole document."""
+        before, after = self._around
+        first = 0 if text.is_first else len(before)
+        return ids[first : len(ids) - (0 if text.is_last else len(after))]
+
     def _quickly(self, texts: Sequence[Text]) -> Encoded:
         """Encode through the fast back end, which adds no special tokens: they are put around."""
         assert self._fast is not None
@@ -112,15 +122,17 @@ class Encoder:
             is_open = np.array([text.is_last for text in texts], bool)
             is_open[counts > 0] &= body[last] != self._eos
             ends = is_open.astype(np.int64)
-        lengths = counts + len(before) + len(after) + ends
+        heads = len(before) * np.array([text.is_first for text in texts], np.int64)
+        tails = len(after) * np.array([text.is_last for text in texts], np.int64)
+        lengths = counts + heads + tails + ends
         flat = np.empty(int(lengths.sum()), np.uint32)
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
         for offset, token in enumerate(before):
-            flat[starts + offset] = token
-        inner = np.repeat(starts + len(before) - (np.cumsum(counts) - counts), counts)
+            flat[starts[heads > 0] + offset] = token
+        inner = np.repeat(starts + heads - (np.cumsum(counts) - counts), counts)
         flat[inner + np.arange(len(body))] = body
         for offset, token in enumerate(after):
-            flat[starts + len(before) + counts + offset] = token
+            flat[(starts + heads + counts)[tails > 0] + offset] = token
         if self._eos is not None:
             flat[(starts + lengths - 1)[ends > 0]] = self._eos
         return Encoded(ids=flat, lengths=lengths, columns=self._columns(len(flat)))

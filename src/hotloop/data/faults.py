@@ -103,14 +103,16 @@ class Faults:
         """Raise DataError under the policy "stop" when there was a bad row: it lists the first."""
         if self.policy != "stop" or not self.count:
             return
-        listed = "".join(f"\n  {fault}" for fault in self.first)
         remedy = "correct them, or leave them out (--bad skip)"
         if self.kinds[NOT_UTF8]:
             remedy += ", or put U+FFFD for what is not UTF-8 (--bad replace)"
-        raise DataError(
-            f"{self}, at file:line:byte{listed}\n"
-            f"({len(self.first)} of {self.count} listed); {remedy}"
-        )
+        raise DataError(f"{self}{self.listed}; {remedy}")
+
+    @property
+    def listed(self) -> str:
+        """Return what follows the count in a message: the first of them, a line each."""
+        lines = "".join(f"\n  {fault}" for fault in self.first)
+        return f", at file:line:byte{lines}\n({len(self.first)} of {self.count} listed)"
 
     def __str__(self) -> str:
         """Return "5 bad rows: 3 not JSON, 2 not UTF-8 (2 kept with U+FFFD)"."""

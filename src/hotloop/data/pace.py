@@ -35,14 +35,18 @@ class Pace:
         self._began = time.perf_counter()
         self._bytes, self._tokens = 0, 0
 
+    def say(self, what: str) -> None:
+        """Tell what is done before anything can be counted."""
+        self._tell(Progress(what=what))
+
     def count(self, portion: Portion, result: Turned) -> None:
         """Count one portion that was turned into tokens."""
-        self._bytes += len(portion.data)
+        self._bytes += result.bytes
         self._tokens += len(result.encoded.ids)
         done = at = 0
         for source in self._sources:
             if str(source.path) == portion.file:
-                at = min(source.bytes, portion.offset + len(portion.data))
+                at = min(source.bytes, portion.offset + result.bytes)
                 break
             done += source.bytes
         self._tell(

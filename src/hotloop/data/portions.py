@@ -49,7 +49,8 @@ class Portion:
     row: int = 0  # index of the first record in the file: json, parquet and arrow
     parts: tuple[int, int] = (0, 0)  # row groups of parquet, batches of arrow: first, one past last
     fields: tuple[str, ...] = ()  # names of the columns: csv and tsv
-    is_last: bool = False  # the file ends with it
+    is_first: bool = False  # txt: the text of the file begins with it
+    is_last: bool = False  # txt: the text of the file ends with it
     fault: tuple[str, str, int] | None = None  # stands for records that cannot be had: kind, why,
     # and byte in `line`
 

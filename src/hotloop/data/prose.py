@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.data.faults import NOT_UTF8, Place, not_utf8
 from hotloop.data.lines import LONGEST, blocks, line_ends
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PIECE_BYTES", "paragraph_ends", "portions", "rows"]
 
 PIECE_BYTES = 1 << 20  # about what a piece of a long document holds
+_HELD = 32  # portions that are blank, or faults: a file of nothing else takes no more memory
 _LONGEST_PARAGRAPH = 16 << 20  # bytes; a longer one is cut at a line
 
 
@@ -30,21 +31,25 @@ def portions(
     A line of more than `longest` bytes is a portion with a fault.
     """
     ends: Ends = paragraph_ends if source.documents == "blank" else line_ends
-    held: list[Portion] = []  # the latest text, and faults after it: it may be the last
+    held: list[Portion] = []  # the latest text, then faults and blank lines: it may be the last
+    is_first = True
     for portion in of_blocks(source, blocks(source.path, size=size, longest=longest, ends=ends)):
-        if portion.fault is None:
+        is_text = portion.fault is None and not portion.data.isspace()
+        if is_text or len(held) > _HELD:
             yield from held
             held = []
-        held.append(portion)
+        held.append(replace(portion, is_first=is_text and is_first))
+        is_first = is_first and not is_text
     if held:
         yield replace(held[0], is_last=True)
         yield from held[1:]
 
 
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
-    """Yield each document or piece of one as {"text": ..., "is_last": whether its document ends}.
+    """Yield each document, or piece of one, as a record: "text", and where its document stands.
 
-    A line that is not UTF-8 is a fault; where it is skipped, the rest of its document stays.
+    "is_first" says whether it begins with this piece, "is_last" whether it ends with it. A line
+    that is not UTF-8 is a fault; where it is skipped, the rest of its document stays.
     """
     name = portion.name
     if portion.documents == "file":
@@ -53,11 +58,12 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
         except UnicodeDecodeError:
             text = "".join(f"{line}\n" for _, line in _lines(portion, faults))
         if text or portion.is_last:
-            yield Place(name, portion.line), {"text": text, "is_last": portion.is_last}
+            ends = {"is_first": portion.is_first, "is_last": portion.is_last}
+            yield Place(name, portion.line), {"text": text, **ends}
     elif portion.documents == "line":
         for number, line in _lines(portion, faults):
             if line.strip():
-                yield Place(name, number), {"text": line, "is_last": True}
+                yield Place(name, number), _whole(line)
     else:
         yield from _paragraphs(portion, faults)
 
@@ -83,10 +89,14 @@ def _paragraphs(portion: Portion, faults: Faults) -> Iterator[Record]:
             first = first if lines else number
             lines.append(line)
         elif lines:
-            yield Place(portion.name, first), {"text": "\n".join(lines), "is_last": True}
+            yield Place(portion.name, first), _whole("\n".join(lines))
             lines = []
     if lines:
-        yield Place(portion.name, first), {"text": "\n".join(lines), "is_last": True}
+        yield Place(portion.name, first), _whole("\n".join(lines))
+
+
+def _whole(text: str) -> dict[str, Any]:
+    return {"text": text, "is_first": True, "is_last": True}
 
 
 def _lines(portion: Portion, faults: Faults) -> Iterator[tuple[int, str]]:

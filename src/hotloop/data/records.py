@@ -16,6 +16,7 @@ from hotloop.data.sources import Sources, find_sources
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from hotloop.data.faults import Policy
     from hotloop.data.portions import Portion, Record, Source
 
 __all__ = ["Sources", "find_sources", "head", "rows", "work"]
@@ -43,7 +44,8 @@ def work(source: Source, *, size: int = PORTION_BYTES, longest: int = LONGEST) -
     found = False
     for portion in _portions(source, size, longest):
         columnar = portion.parts[1] > 0
-        found = found or columnar or portion.fault is not None or not portion.data.isspace()
+        is_blank = not portion.data or portion.data.isspace()
+        found = found or columnar or portion.fault is not None or not is_blank
         yield portion
     if not found:
         raise DataError(f"{source.name} is empty: it holds no record; fill it, or leave it out")
@@ -62,11 +64,20 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     faults.add(place, kind, why)
 
 
-def head(source: Source, count: int) -> list[Record]:
-    """Return the first `count` records that are sound, or all where there are fewer."""
-    faults = Faults("skip")
-    found = (record for part in work(source, size=_HEAD_BYTES) for record in rows(part, faults))
-    return list(islice(found, count))
+def head(source: Source, count: int, *, policy: Policy = "skip") -> list[Record]:
+    """Return the first `count` records that are sound, or all where there are fewer.
+
+    Under "replace" those count that stay with U+FFFD. Raises DataError, with the bad rows, where
+    there is none, and as `work` does.
+    """
+    faults = Faults(policy)
+    read = (record for part in work(source, size=_HEAD_BYTES) for record in rows(part, faults))
+    found = list(islice(read, count))
+    if not found and faults.count:
+        raise DataError(
+            f"no row of {source.name} can be used: {faults}{faults.listed}; correct them"
+        )
+    return found
 
 
 def _portions(source: Source, size: int, longest: int) -> Iterator[Portion]:

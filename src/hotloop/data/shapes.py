@@ -7,7 +7,7 @@ input and output, or with a list of instances), chat (messages), pair (two texts
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
 
 from hotloop.core.errors import ConfigError, DataError, did_you_mean
 
@@ -64,6 +64,7 @@ class Text:
     is_rendered: bool = False  # a template gave it its special tokens: none are added
     label: str | int | None = None
     task: str | None = None
+    is_first: bool = True  # False: the same document began in an earlier text
     is_last: bool = True  # False: the same document goes on in the next text
 
 
@@ -107,12 +108,20 @@ class Layout:
         key = self.fields.get("label")
         if key is None:
             return None
-        value = row.get(key)
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            raise DataError(f"key {key!r} must hold a label, text or a number, not {_kind(value)}")
+        if key not in row:
+            raise DataError(f"key {key!r} is missing; the row has {_keys(row)}")
+        value = row[key]
+        if not _is_label(value):
+            raise DataError(
+                f"key {key!r} must hold a label, text or a whole number, not {_kind(value)}"
+            )
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise DataError(f"key {key!r} holds a number of more than 64 bits, which is no label")
         if isinstance(value, int) != (self.labels == "int64"):
             usual = "numbers" if self.labels == "int64" else "texts"
             raise DataError(f"key {key!r} is {value!r}, but the first rows' labels are {usual}")
+        if isinstance(value, str) and not value.strip():
+            raise DataError(f"key {key!r} is empty: it must hold a label")
         return value
 
 
@@ -146,7 +155,7 @@ def layout(
         raise ConfigError(f"shape {shape!r} is unknown{near}: {', '.join(SHAPES)}")
     if loss is not None and loss not in LOSSES:
         raise ConfigError(f"loss {loss!r} is unknown: {', '.join(LOSSES)}")
-    row = sample[0] if sample else {}
+    row = next(filter(detect, sample), sample[0] if sample else {})
     found = shape or _by_parts(given) or detect(row)
     if found is None:
         raise DataError(
@@ -158,20 +167,23 @@ def layout(
         if part not in parts and part not in _BESIDE:
             near = did_you_mean(part, [*parts, *_BESIDE])
             raise ConfigError(f"a row of shape {found} has no {part!r}{near}: {', '.join(parts)}")
-    keys = {**_keys_of(row, parts), **_keys_of(row, _BESIDE), **given}
+    every = {key: value for each in sample for key, value in each.items()}
+    known = {**parts, **_BESIDE}  # what a row may lack, such as an input, the first one may lack
+    keys = {**_keys_of(every, known), **_keys_of(row, known), **given}
     lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
     if lacking:
         raise DataError(
-            f"a row of shape {found} needs {', '.join(lacking)}, and the first row has "
-            f"{_keys(row)}; name the key: --fields {lacking[0]}=KEY"
+            f"a row of shape {found} needs {', '.join(lacking)}, and the first rows have "
+            f"{_keys(every)}; name the key: --fields {lacking[0]}=KEY"
         )
     chosen = loss or _USUAL[found]  # type: ignore[index]
     if chosen == "assistant" and found != "chat":
         raise ConfigError(f"loss assistant is for chat rows, these are of shape {found}")
     if chosen == "completion" and found in ("text", "pair"):
         raise ConfigError(f"loss completion needs a response, rows of shape {found} have none")
-    label = row.get(keys.get("label", ""))
-    labels: Literal["int64", "string"] = "int64" if type(label) is int else "string"
+    given_labels = (each.get(keys.get("label", "")) for each in sample)
+    is_number = isinstance(next(filter(_is_label, given_labels), None), int)
+    labels: Literal["int64", "string"] = "int64" if is_number else "string"
     return Layout(shape=found, fields=keys, loss=chosen, labels=labels)  # type: ignore[arg-type]
 
 
@@ -184,6 +196,10 @@ def _by_parts(given: Mapping[str, str]) -> str | None:
 def _keys_of(row: Mapping[str, Any], parts: Mapping[str, Sequence[str]]) -> dict[str, str]:
     found = ((part, [name for name in names if name in row]) for part, names in parts.items())
     return {part: names[0] for part, names in found if names}
+
+
+def _is_label(value: object) -> TypeGuard[str | int]:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _keys(row: Mapping[str, Any]) -> str:
@@ -250,8 +266,10 @@ def _chat(self: Layout, row: Mapping[str, Any], template: Template | None) -> It
     if self.loss == "all":
         yield Text(text=template.render(messages), is_rendered=True)
         return
-    if not any(message["role"] == "assistant" for message in messages):
-        raise DataError(f"{key!r} has no message of an assistant: nothing could be learned from it")
+    answers = [message["content"] for message in messages if message["role"] == "assistant"]
+    if not any(map(str.strip, answers)):
+        lacks = "only empty messages" if answers else "no message"
+        raise DataError(f"{key!r} has {lacks} of an assistant: nothing could be learned from it")
     text, spans = template.answers(messages)
     yield Text(text=text, learned=spans, is_rendered=True)
 

@@ -25,7 +25,8 @@ _NO_FAULTS: Final = {"first": [], "kinds": {}, "replaced": 0}
 class State:
     """Everything that a process needs to go on where another one was killed."""
 
-    portions: int = 0  # of the data that were turned into tokens
+    source: int = 0  # of the files of the split: the one that is read
+    portions: int = 0  # of it that were turned into tokens
     length: int = 0  # bytes of the file that are right
     read: int = 0  # rows of the data, the bad ones included
     documents: int = 0  # texts
@@ -49,6 +50,11 @@ class State:
             for line in stream:
                 last = line
         return cls() if last is None else cls(**json.loads(last))
+
+    def reach(self, source: int) -> None:
+        """Note that another portion of the data was turned into tokens, of this file."""
+        self.portions = self.portions + 1 if source == self.source else 1
+        self.source = source
 
     def note(self, rows: Rows, lost: int, *, mask: str | None) -> None:
         """Count rows that are in the file now, and tokens that were cut off of them."""
@@ -88,6 +94,7 @@ class State:
             "rows_without_loss": self.unlearned,
             "rows_read": self.read,
             "bad_rows": faults.count,
+            "replaced_rows": faults.replaced,  # of the bad ones: they are there, with U+FFFD
             "bad": [str(fault) for fault in faults.first],
             "labels": self.labels,
         }

@@ -12,6 +12,7 @@ from hotloop.data.decoded import decoder, spans
 from hotloop.data.duplicates import Copies, copies
 from hotloop.data.packing import best_fit, pieces, waste
 from hotloop.data.padding import Padding, strategies
+from hotloop.data.widths import MULTIPLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -132,6 +133,7 @@ class Stats:
     shape: str
     batch: int  # rows
     length: int  # tokens of the longest row that a batch takes
+    multiple: int  # that widths of padded batches are rounded up to
     splits: tuple[Split, ...]
     copies: tuple[Example, ...]
     notes: tuple[str, ...]
@@ -150,6 +152,7 @@ def statistics(
     shape: str,
     batch: int = BATCH,
     length: int | None = None,
+    multiple: int = MULTIPLE,
     lengths: Sequence[int] = (),
     samples: int = 2,
     notes: Sequence[str] = (),
@@ -158,7 +161,8 @@ def statistics(
 
     `source` is the text of tokenizer.json; without it samples are ids. `length` is in tokens, by
     default the longest document rounded up to 64; `lengths` are those at which truncation is told,
-    by default powers of two. Raises DataError when there is no document.
+    by default powers of two. Batches are as wide as their longest row, rounded up to `multiple`.
+    Raises DataError when there is no document.
     """
     if not splits:
         raise DataError("there is no split: name files of rows, or a folder of tokens")
@@ -177,12 +181,14 @@ def statistics(
         shape=shape,
         batch=batch,
         length=length,
+        multiple=multiple,
         splits=tuple(
             _split(
                 each,
                 shape=shape,
                 batch=batch,
                 length=length,
+                multiple=multiple,
                 lengths=lengths,
                 samples=tuple(
                     text(each.split, at) for at in range(min(samples, len(each.lengths)))
@@ -204,12 +210,20 @@ def _split(
     shape: str,
     batch: int,
     length: int,
+    multiple: int,
     lengths: Sequence[int],
     samples: tuple[tuple[Span, ...], ...],
 ) -> Split:
-    ways = _strategies(of.lengths, batch=batch, length=length)
+    ways = _strategies(of.lengths, batch=batch, length=length, multiple=multiple)
     is_encoder = shape == "pair" or bool(of.labels)
-    chosen, why = recommended(ways, of.lengths, batch=batch, length=length, is_encoder=is_encoder)
+    chosen, why = recommended(
+        ways,
+        of.lengths,
+        batch=batch,
+        length=length,
+        is_encoder=is_encoder,
+        is_whole=of.is_whole,
+    )
     labels = _labels(of.labels)
     return Split(
         name=of.split,
@@ -269,9 +283,11 @@ def _cut(lengths: NDArray[np.int64], at: int) -> Cut:
     )
 
 
-def _strategies(lengths: NDArray[np.int64], *, batch: int, length: int) -> tuple[Strategy, ...]:
+def _strategies(
+    lengths: NDArray[np.int64], *, batch: int, length: int, multiple: int
+) -> tuple[Strategy, ...]:
     """Return each way; packing cuts long documents into pieces, and the others cut them off."""
-    found = strategies(lengths, batch=batch, longest=length)
+    found = strategies(lengths, batch=batch, longest=length, round_to=multiple)
     lost = _cut(lengths, length).tokens
     if lost:
         parts = pieces(lengths, length).count
@@ -297,11 +313,12 @@ def recommended(
     batch: int,
     length: int,
     is_encoder: bool,
+    is_whole: bool,
 ) -> tuple[str, str]:
     """Return the strategy to take, and why.
 
     Packing is for texts that a decoder goes on with; an encoder reads one pair or one labelled
-    text a row, and takes batches by a budget of tokens.
+    text a row, and takes batches by a budget of tokens. Not `is_whole`: the documents are pieces.
     """
     by_name = {way.name: way for way in ways}
     usual, kept = by_name["dynamic"], lengths.clip(max=length)
@@ -332,13 +349,13 @@ def recommended(
         )
     return best.name, (
         f"{best.padding:.1%} padding where dynamic has {usual.padding:.1%}: {best.saves:.0%} fewer "
-        f"slots to compute{_aside(best.name, is_encoder)}"
+        f"slots to compute{_aside(best.name, is_encoder=is_encoder, is_whole=is_whole)}"
     )
 
 
-def _aside(name: str, is_encoder: bool) -> str:
+def _aside(name: str, *, is_encoder: bool, is_whole: bool) -> str:
     if name == "packed":
-        return ", and every document stays whole"
+        return ", and every document stays whole" * is_whole
     return "" if is_encoder else "; packed rows of this length would hold more padding"
 
 

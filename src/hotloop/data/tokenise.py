@@ -11,7 +11,7 @@ import json
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.core.files import (
@@ -24,6 +24,7 @@ from hotloop.core.files import (
     write_json,
 )
 from hotloop.core.lock import Lock
+from hotloop.data.clustered import Cluster, must_be_usable
 from hotloop.data.crew import looked, turned
 from hotloop.data.pace import Pace, Progress
 from hotloop.data.portions import PORTION_BYTES
@@ -45,15 +46,18 @@ from hotloop.data.tokenfile import END, Columns, features, head, message
 from hotloop.data.turn import Setup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.data.faults import Faults, Policy
-    from hotloop.data.portions import Source
+    from hotloop.data.portions import Portion, Source
     from hotloop.data.shapes import Text
     from hotloop.data.tokenizer import Vocabulary
+    from hotloop.data.turn import Turned
 
-__all__ = ["Made", "Order", "prepared", "tokenise"]
+__all__ = ["Engine", "Made", "Order", "prepared", "tokenise"]
+
+Engine = Literal["local", "ray"]  # where portions are turned into tokens
 
 _SAMPLE: Final = 200  # rows that say what shape they have and whether a fast back end is right
 _COMPARED: Final = 1 << 20  # characters of them
@@ -75,6 +79,8 @@ class Order:
     backend: str = "auto"
     processes: int | None = None  # workers; None: as many as cores, or none where that is faster
     cores: int = 1
+    engine: Engine = "local"  # it decides nothing about the result
+    address: str | None = None  # of a Ray cluster; None: one of its own
     window: int = WINDOW  # tokens that are packed together, at least
     portion: int = PORTION_BYTES  # of the data that a process turns at a time
 
@@ -83,7 +89,7 @@ class Order:
         if self.processes is not None:
             return self.processes
         # gigatoken has threads of its own, and each process would take 100 MB more.
-        return 0 if backend == "gigatoken" else self.cores
+        return 0 if backend == "gigatoken" and self.engine == "local" else self.cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +111,11 @@ def tokenise(
     """Make the folder of tokens that the order names, or go on with an unfinished one.
 
     Raises DataError where rows cannot be used (under the policy "stop" it lists them), where the
-    folder is there with other contents, and WriteError; UsageError when another process is at it.
+    folder is there with other contents, and WriteError; UsageError when another process is at it,
+    DeviceError when a package or the Ray cluster that the order names is missing.
     """
+    if order.engine == "ray":
+        must_be_usable(address=order.address, processes=order.processes)
     make_folder(order.out.parent)
     tell(Progress(what="checksums of the data"))
     data = described(sources)
@@ -122,7 +131,14 @@ def tokenise(
                 remove_folder(room)
             return Made(folder=order.out, about=store.about, is_new=False)
         pace = Pace(sources, tell)
-        return _Work(order, setup, columns, identity, room, pace).do(sources, notes)
+        made = _Work(order, setup, columns, identity, room, pace)
+        try:
+            with closing(made):
+                return made.do(sources, notes)
+        except DataError:
+            if made.is_refused:
+                remove_folder(room)
+            raise
     finally:
         lock.release()
 
@@ -133,7 +149,7 @@ def prepared(sources: Sequence[Source], order: Order) -> tuple[Setup, Columns, l
     Raises ConfigError or DataError for what the order asks and the rows or this machine have not.
     """
     vocabulary, notes = order.vocabulary, []
-    sample = [row for _, row in first_rows(sources[0], _SAMPLE)]
+    sample = [row for _, row in first_rows(sources[0], _SAMPLE, policy=order.policy)]
     found = layout(sample, shape=order.shape, fields=order.fields, loss=order.loss)
     template = vocabulary.chat(order.template) if found.shape == "chat" else None
     if order.template is not None and template is None:
@@ -213,6 +229,13 @@ class _Work:
         self._identity, self._room, self._pace = identity, room, pace
         self._out = room / "out"
         self._resumed = 0
+        self.is_refused = False  # other data or another order are needed: nothing goes on from here
+        workers = order.processes if order.address else order.workers(setup.backend)
+        self._cluster = Cluster(address=order.address, workers=workers)
+
+    def close(self) -> None:
+        """End the workers, where there are any left."""
+        self._cluster.close()
 
     def do(self, sources: Sequence[Source], notes: list[str]) -> Made:
         """Make the splits one after the other, and give the folder its name at the end."""
@@ -261,15 +284,15 @@ class _Work:
                 self._write(folder, sources, journal, state)
         finally:
             journal.close()
+        names = ", ".join(source.name for source in sources[:5])
+        self.is_refused = not (state.rows and state.learned)
         if not state.rows:
-            raise DataError(
-                f"no row of {', '.join(source.name for source in sources[:5])} can be used: "
-                f"{state.faults(self._order.policy)}"
-            )
+            faults = state.faults(self._order.policy)
+            raise DataError(f"no row of {names} can be used: {faults}{faults.listed}")
         if not state.learned:
             raise DataError(
-                f"no token of {', '.join(source.name for source in sources[:5])} carries loss: "
-                "what is learned was cut off (--max-length) or is not what --loss means"
+                f"no token of {names} carries loss: what is learned was cut off (--max-length) or "
+                "is not what --loss means"
             )
         for name, value in as_datasets_has_it(features(self._columns)).items():
             write_json(folder / name, value)
@@ -289,17 +312,12 @@ class _Work:
         window = Window(columns=self._columns, packing=self._order.packing)
         window.restore(state.carry)
         faults = state.faults(self._order.policy)
-        every = (each for source in sources for each in work(source, size=self._order.portion))
-        portions = islice(every, state.portions, None)
-        results = turned(
-            portions,
-            self._setup,
-            processes=self._order.workers(self._setup.backend),
-            only_look=lambda: faults.policy == "stop" and faults.count > 0,
-        )
+        results, at = self._turned(sources, state, faults), state.source
         with closing(results):
             for portion, result in results:
-                state.portions += 1
+                while str(sources[at].path) != portion.file:
+                    at += 1
+                state.reach(at)
                 state.read += result.rows
                 state.documents += len(result.encoded.lengths)
                 faults.merge(result.faults)
@@ -307,9 +325,26 @@ class _Work:
                 self._pace.count(portion, result)
                 if window.tokens >= self._order.window:
                     self._flush(window, file, journal, state, faults, is_last=False)
+        self.is_refused = faults.policy == "stop" and faults.count > 0
         faults.raise_if_any()
         state.is_done = True
         self._flush(window, file, journal, state, faults, is_last=True)
+
+    def _turned(
+        self, sources: Sequence[Source], state: State, faults: Faults
+    ) -> Generator[tuple[Portion, Turned]]:
+        """Return what becomes of the portions that are left, with each of them, in order."""
+        order, left = self._order, sources[state.source :]
+        if order.engine == "ray":
+            self._pace.say(f"Ray at {order.address}" if order.address else "starting Ray")
+            return self._cluster.turned(left, self._setup, skip=state.portions, size=order.portion)
+        every = (each for source in left for each in work(source, size=order.portion))
+        return turned(
+            islice(every, state.portions, None),
+            self._setup,
+            processes=order.workers(self._setup.backend),
+            only_look=lambda: faults.policy == "stop" and faults.count > 0,
+        )
 
     def _flush(
         self,

@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from hotloop.core.boundaries import Boundaries, bucket
 from hotloop.core.errors import DataError, did_you_mean
-from hotloop.core.manifest import read_manifest
+from hotloop.core.manifest import digest, read_manifest
 from hotloop.data.batching import bucketed
 from hotloop.data.buffers import Buffers, pinned
 from hotloop.data.order import permutation
@@ -89,8 +89,12 @@ class TokenRows:
         seed: int,
         shuffle: bool,
         like: int | None = None,
+        rows: NDArray[np.int64] | None = None,
     ) -> None:
-        """Map a split. Raises DataError for one that is not there or has no row."""
+        """Map a split, or some `rows` of it, which keep their order where nothing is shuffled.
+
+        Raises DataError for a split that is not there or has no row.
+        """
         if split not in store.splits:
             raise DataError(
                 f"{store.folder} has no split {split!r}, but {', '.join(sorted(store.splits))}"
@@ -100,12 +104,16 @@ class TokenRows:
         self._map = RowMap(store.folder / split / FILE)
         if not self._map.rows:
             raise DataError(f"{store.folder / split} has no row: make it of a source with rows")
+        # Of the file, [len(self)]: which rows an epoch has.
+        self.chosen = np.arange(self._map.rows) if rows is None else rows
         names = self._map.names
         self.is_packed = "seq_lengths" in names
         self._mask = next((name for name in _MASKS if name in names), None)
         self._has_types = "token_type_ids" in names
         self.label_names, self._labels = _labels(store, split)
         self.fingerprint = _fingerprint(store, split, self)
+        if rows is not None:
+            self.fingerprint += f", {len(rows)} of its rows {digest(rows.tobytes())}"
         self._buffers = Buffers(pinned if form.pin else None)
         self._numbers = np.arange(1 << 12, dtype=np.int32)
         self._windows = lru_cache(maxsize=64)(self._windows_of)
@@ -113,20 +121,25 @@ class TokenRows:
 
     def __len__(self) -> int:
         """Return the number of rows of one epoch."""
-        return self._map.rows
+        return len(self.chosen)
 
     @cached_property
     def lengths(self) -> NDArray[np.int32]:
         """Return the tokens of each row of the file, [rows]."""
         return self._map.counts("input_ids")
 
+    @cached_property
+    def longest(self) -> int:
+        """Return the tokens of the longest row of an epoch."""
+        return int(self.lengths[self.chosen].max())
+
     def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
         """Return which rows samples first..first+count-1 of the epoch are, [count]."""
-        n = self._map.rows
+        n = len(self.chosen)
         if not 0 <= first <= first + count <= n:
             raise IndexError(f"samples {first}..{first + count - 1} asked for, an epoch has {n}")
         if not self.shuffle:
-            return np.arange(first, first + count, dtype=np.int64)
+            return self.chosen[first : first + count]
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, self._shuffled(epoch)
         return self._order[1][first : first + count]
@@ -173,10 +186,12 @@ class TokenRows:
 
     def _shuffled(self, epoch: int) -> NDArray[np.int64]:
         if self.like is None:
-            return permutation(self.seed, epoch, self._map.rows)
-        return bucketed(
-            self.lengths, self.like, seed=self.seed, epoch=epoch, round_to=self.form.round_to
+            return self.chosen[permutation(self.seed, epoch, len(self.chosen))]
+        lengths = self.lengths[self.chosen]
+        order = bucketed(
+            lengths, self.like, seed=self.seed, epoch=epoch, round_to=self.form.round_to
         ).order
+        return self.chosen[order]
 
     def _places(self, rows: NDArray[np.int64], width: int | None) -> _Places:
         is_flat = self.form.layout == "flat"

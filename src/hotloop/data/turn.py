@@ -69,6 +69,7 @@ class Turned:
     words: Mapping[str, list[Any]]  # label, task: [texts]
     faults: Mapping[str, Any]  # Faults.plain()
     rows: int = 0  # that were read, the bad ones included
+    bytes: int = 0  # of the portion, unpacked
 
 
 class Turner:
@@ -96,7 +97,13 @@ class Turner:
         for name in ("label", "task"):
             if name in fields and not only_look:
                 words[name] = [getattr(text, name) for text in texts]
-        return Turned(encoded=encoded, words=words, faults=faults.plain(), rows=read[0])
+        return Turned(
+            encoded=encoded,
+            words=words,
+            faults=faults.plain(),
+            rows=read[0],
+            bytes=len(portion.data),
+        )
 
     def _texts(self, portion: Portion, faults: Faults, read: list[int]) -> Iterator[Text]:
         layout, template = self._setup.layout, self._setup.template
@@ -110,6 +117,7 @@ class Turner:
                 faults.add(place, UNUSABLE, str(error))
                 continue
             if portion.format == "txt":
-                texts = [replace(text, is_last=row["is_last"]) for text in texts]
+                ends = {name: row[name] for name in ("is_first", "is_last")}
+                texts = [replace(text, **ends) for text in texts]
             yield from texts
         read[0] += faults.count - faults.kinds[UNUSABLE] - faults.replaced

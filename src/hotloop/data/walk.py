@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import ConfigError, DataError
@@ -118,13 +119,14 @@ class Walk:
     def _cut(self) -> Batches:
         rows, round_to = self._rows, self._rows.form.round_to
         if self._budget is not None:
-            return by_budget(
-                rows.lengths,
+            made = by_budget(
+                rows.lengths[rows.chosen],
                 self._budget,
                 seed=rows.seed,
                 epoch=self._epoch,
                 round_to=round_to,
             )
+            return replace(made, order=rows.chosen[made.order])
         assert self._batch is not None
         return by_count(
             rows.lengths,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import IO
 
-__all__ = ["receive", "send"]
+__all__ = ["opened", "packed", "receive", "send"]
 
 _SIZE = struct.Struct("<Q")
 
@@ -38,3 +39,17 @@ def receive(stream: IO[bytes]) -> tuple[dict[str, Any], list[bytes]] | None:
     buffers = [stream.read(size) for size in told["sizes"]]
     is_whole = all(len(data) == size for data, size in zip(buffers, told["sizes"], strict=True))
     return (told["head"], buffers) if is_whole else None
+
+
+def packed(head: Mapping[str, Any], *buffers: bytes | memoryview) -> memoryview:
+    """Return the bytes that `send` writes."""
+    stream = io.BytesIO()
+    send(stream, head, *buffers)
+    return stream.getbuffer()
+
+
+def opened(message: bytes | memoryview) -> tuple[dict[str, Any], list[bytes]]:
+    """Return the message whose bytes these are."""
+    found = receive(io.BytesIO(message))
+    assert found is not None, "a message is kept whole"
+    return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotloop.core.errors import HotloopError
+from hotloop.core.errors import DataError, HotloopError
 from hotloop.data.encode import Encoded, fast_backend
 from hotloop.data.portions import Portion
 from hotloop.data.shapes import Text
@@ -23,11 +23,12 @@ from hotloop.data.turn import Setup, Turned, Turner
 from hotloop.data.wire import receive, send
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import IO
 
     from numpy.typing import NDArray
 
-__all__ = ["look", "main", "pack", "unpack"]
+__all__ = ["Answers", "look", "main", "pack", "question", "result", "unpack"]
 
 _AHEAD = 2  # portions that wait while one is turned
 
@@ -40,6 +41,7 @@ def pack(turned: Turned) -> tuple[dict[str, Any], list[memoryview]]:
         "words": turned.words,
         "faults": turned.faults,
         "rows": turned.rows,
+        "bytes": turned.bytes,
     }
     arrays: list[NDArray[Any]] = [encoded.ids, encoded.lengths, *encoded.columns.values()]
     return head, [array.data.cast("B") if array.size else memoryview(b"") for array in arrays]
@@ -57,7 +59,49 @@ def unpack(head: dict[str, Any], buffers: list[bytes]) -> Turned:
         words=head["words"],
         faults=head["faults"],
         rows=head["rows"],
+        bytes=head["bytes"],
     )
+
+
+def question(portion: Portion, *, only_look: bool = False) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a message that asks what becomes of a portion."""
+    values = [None if isinstance(value, bytes) else value for value in portion.plain()]
+    place = next(at for at, value in enumerate(portion.plain()) if isinstance(value, bytes))
+    return {"portion": values, "data": place, "only_look": only_look}, [portion.data]
+
+
+def result(head: dict[str, Any], buffers: list[bytes]) -> Turned:
+    """Return what an answer says became of a portion; raise DataError or HotloopError if none."""
+    if "error" in head:
+        raise DataError(head["error"])
+    if "failed" in head:
+        raise HotloopError(f"a worker process failed: {head['failed'].splitlines()[-1]}")
+    return unpack(head, buffers)
+
+
+class Answers:
+    """Answers questions, each with a message; what it needs for that is made at the first one."""
+
+    def __init__(self, setup: Mapping[str, Any]) -> None:
+        self._setup = setup
+        self._turner: Turner | None = None
+
+    def to(
+        self, head: Mapping[str, Any], buffers: list[bytes]
+    ) -> tuple[dict[str, Any], list[memoryview]]:
+        """Return the answer; an error is one, too."""
+        try:
+            self._turner = self._turner or Turner(Setup.from_plain(self._setup))
+            values = [_tuple(value) for value in head["portion"]]
+            (values[head["data"]],) = buffers
+            portion = Portion.from_plain(tuple(values))
+            return pack(self._turner.turn(portion, only_look=head["only_look"]))
+        except HotloopError as error:
+            return {"error": str(error)}, []
+        except Exception:  # noqa: BLE001 - told to the parent, which ends
+            failed = traceback.format_exc()
+            print(failed, file=sys.stderr)
+            return {"failed": failed}, []
 
 
 def main(source: IO[bytes], target: IO[bytes]) -> None:
@@ -73,20 +117,9 @@ def main(source: IO[bytes], target: IO[bytes]) -> None:
     if began is None:
         return
     threading.Thread(target=listen, daemon=True).start()
-    turner = None
+    answers = Answers(began[0])
     while (message := waiting.get()) is not None:
-        head, (data,) = message
-        try:
-            turner = turner or Turner(Setup.from_plain(began[0]))
-            values = [_tuple(value) for value in head["portion"]]
-            values[head["data"]] = data
-            portion = Portion.from_plain(tuple(values))
-            reply, buffers = pack(turner.turn(portion, only_look=head["only_look"]))
-        except HotloopError as error:
-            reply, buffers = {"error": str(error)}, []
-        except Exception:  # noqa: BLE001 - told to the parent, which ends
-            reply, buffers = {"failed": traceback.format_exc()}, []
-            print(reply["failed"], file=sys.stderr)
+        reply, buffers = answers.to(*message)
         send(target, reply, *buffers)
 
 

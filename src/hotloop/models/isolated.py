@@ -6,21 +6,25 @@ the same to the last bit whatever finite numbers stand in the other documents, a
 its loss with respect to them is exactly 0. In `masked`, a value of another document is multiplied
 by 0: an infinite or NaN one spreads over its row, in `per_document` it does not.
 FlexAttention has no backward on CPU, and varlen_attn is CUDA only (torch 2.13): `isolated_card`.
+With a `window` of W a position sees itself and W - 1 before it (and after it, in both directions).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
 from torch.nn import functional
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from hotloop.core.boundaries import Boundaries
 
-__all__ = ["block_mask", "flat", "masked", "per_document", "rows_again", "segments_of"]
+__all__ = ["block_mask", "flat", "masked", "near", "per_document", "rows_again", "segments_of"]
 
 
 def per_document(
@@ -31,22 +35,52 @@ def per_document(
     *,
     causal: bool = True,
     scale: float | None = None,
+    window: int | None = None,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Attend in each segment by itself, [B, H, T, K]; keys and values may have fewer heads.
 
-    The work grows with the sum of squared lengths, and with one call for each segment.
+    The work grows with the sum of squared lengths (where a window is shorter, of lengths times
+    windows), and with one call for each segment or window.
     """
     parts = [
         torch.split(flat(x), list(boundaries.lengths), dim=1) for x in (q_BHTK, k_BHTK, v_BHTK)
     ]
-    shares = q_BHTK.shape[1] != k_BHTK.shape[1]
+    attend = partial(
+        functional.scaled_dot_product_attention,
+        scale=scale,
+        dropout_p=dropout,
+        enable_gqa=q_BHTK.shape[1] != k_BHTK.shape[1],
+    )
     out = [
-        functional.scaled_dot_product_attention(
-            q[None], k[None], v[None], is_causal=causal, scale=scale, enable_gqa=shares
-        )[0]
+        attend(q[None], k[None], v[None], is_causal=causal)[0]
+        if window is None or q.shape[1] <= window
+        else _windowed(q[None], k[None], v[None], window, causal=causal, attend=attend)[0]
         for q, k, v in zip(*parts, strict=True)
     ]
     return rows_again(torch.cat(out, dim=1), boundaries)
+
+
+def _windowed(
+    q_1HTK: Tensor,
+    k_1HTK: Tensor,
+    v_1HTK: Tensor,
+    window: int,
+    *,
+    causal: bool,
+    attend: Callable[..., Tensor],
+) -> Tensor:
+    """Attend a window's length of queries at a time to the keys that one of them may see."""
+    T, out = q_1HTK.shape[2], []
+    for first in range(0, T, window):
+        last = min(first + window, T)
+        begin, end = max(0, first - window + 1), last if causal else min(T, last + window - 1)
+        queries = torch.arange(first, last, device=q_1HTK.device)
+        keys = torch.arange(begin, end, device=q_1HTK.device)
+        mask = near(queries[:, None] - keys, window, causal=causal)
+        q, k, v = q_1HTK[:, :, first:last], k_1HTK[:, :, begin:end], v_1HTK[:, :, begin:end]
+        out.append(attend(q, k, v, attn_mask=mask))
+    return torch.cat(out, dim=2)
 
 
 def masked(
@@ -56,6 +90,7 @@ def masked(
     mask_B1TT: Tensor,
     *,
     scale: float | None = None,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Attend where the mask is true, [B, H, T, K]: one call, and all T x T products of each row."""
     return functional.scaled_dot_product_attention(
@@ -64,17 +99,30 @@ def masked(
         v_BHTK,
         attn_mask=mask_B1TT,
         scale=scale,
+        dropout_p=dropout,
         enable_gqa=q_BHTK.shape[1] != k_BHTK.shape[1],
     )
 
 
 def block_mask(
-    boundaries: Boundaries, *, causal: bool = True, device: torch.device | None = None
+    boundaries: Boundaries,
+    *,
+    causal: bool = True,
+    window: int | None = None,
+    device: torch.device | None = None,
 ) -> Tensor:
     """Return where a position (dim 2) may look (dim 3): [B, 1, T, T] bool, once a batch."""
     of_BT = segments_of(boundaries, device=device)
     mask_BTT = of_BT[:, :, None] == of_BT[:, None, :]
-    return (mask_BTT.tril_() if causal else mask_BTT)[:, None]
+    if window is None:
+        return (mask_BTT.tril_() if causal else mask_BTT)[:, None]
+    at_T = torch.arange(boundaries.width, device=of_BT.device)
+    return mask_BTT.logical_and_(near(at_T[:, None] - at_T, window, causal=causal))[:, None]
+
+
+def near(back: Tensor, window: int, *, causal: bool) -> Tensor:
+    """Return whether a position may see the one so many places before it, bool of that shape."""
+    return (back >= 0 if causal else back > -window) & (back < window)
 
 
 def segments_of(boundaries: Boundaries, *, device: torch.device | None = None) -> Tensor:

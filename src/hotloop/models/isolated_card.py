@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hotloop.models.isolated import flat, rows_again, segments_of
+from hotloop.models.isolated import flat, near, rows_again, segments_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,19 +37,30 @@ __all__ = [
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def why_no_varlen(device: torch.device, dtype: torch.dtype) -> str | None:
+def why_no_varlen(
+    device: torch.device, dtype: torch.dtype, *, window: int | None = None, dropout: float = 0.0
+) -> str | None:
     """Return why varlen_attn cannot be used, or None."""
     if device.type != "cuda":
         return f"varlen_attn is for CUDA, and this is a {device.type} device"
     if dtype not in _HALF:
         return f"varlen_attn takes float16 and bfloat16, not {dtype}"
-    return None if varlen_kernel() else "this torch has no torch.nn.attention.varlen"
+    if dropout:
+        return "varlen_attn has no dropout"
+    kernel = varlen_kernel()
+    if kernel is None:
+        return "this torch has no torch.nn.attention.varlen"
+    if window is not None and "window_size" not in inspect.signature(kernel).parameters:
+        return "varlen_attn of this torch has no window"
+    return None
 
 
-def why_no_flex(device: torch.device) -> str | None:
+def why_no_flex(device: torch.device, *, dropout: float = 0.0) -> str | None:
     """Return why FlexAttention cannot be used to train, or None."""
     if device.type != "cuda":
         return f"FlexAttention has no backward pass on a {device.type} device"
+    if dropout:
+        return "FlexAttention has no dropout"
     found = importlib.util.find_spec("torch.nn.attention.flex_attention")
     return None if found else "this torch has no torch.nn.attention.flex_attention"
 
@@ -84,12 +95,15 @@ def varlen(
     *,
     causal: bool = True,
     scale: float | None = None,
+    window: int | None = None,
     kernel: Callable[..., Any],
 ) -> Tensor:
     """Attend in each segment with `varlen_kernel()`, [B, H, T, K]; boundaries on the device."""
     known = inspect.signature(kernel).parameters
     options: dict[str, Any] = {} if scale is None else {"scale": scale}
-    if causal:  # torch 2.10 says is_causal, later ones a window
+    if window is not None:
+        options["window_size"] = (window - 1, 0 if causal else window - 1)
+    elif causal:  # torch 2.10 says is_causal, later ones a window
         options |= {"is_causal": True} if "is_causal" in known else {"window_size": (-1, 0)}
     if q_BHTK.shape[1] != k_BHTK.shape[1]:
         options["enable_gqa"] = True
@@ -116,7 +130,13 @@ def flex(
     return out
 
 
-def flex_blocks(boundaries: Boundaries, *, causal: bool = True, make: Callable[..., Any]) -> Any:
+def flex_blocks(
+    boundaries: Boundaries,
+    *,
+    causal: bool = True,
+    window: int | None = None,
+    make: Callable[..., Any],
+) -> Any:
     """Return the block mask of a batch from create_block_mask: once a batch, for every layer."""
     device = boundaries.cu_seqlens.device
     of_BT = segments_of(boundaries, device=device)
@@ -124,6 +144,8 @@ def flex_blocks(boundaries: Boundaries, *, causal: bool = True, make: Callable[.
     def may_look(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         del h
         same = of_BT[b, q] == of_BT[b, k]
+        if window is not None:
+            return same & near(q - k, window, causal=causal)
         return same & (q >= k) if causal else same
 
     rows, width = boundaries.rows, boundaries.width

@@ -12,6 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import _disable_current_modes
 
 from hotloop.core.boundaries import bucket
 from hotloop.core.errors import DeviceError
@@ -44,7 +47,7 @@ class Isolation:
     ) -> None:
         """Take the clock, in seconds, and what was chosen before (`chosen`); `card` is a seam."""
         self._clock, self._card, self.chosen = clock, card, dict(known or {})
-        self._made: tuple[Boundaries, object, Any] | None = None
+        self._made: tuple[Boundaries, dict[object, Any]] | None = None
 
     def attend(
         self,
@@ -55,30 +58,45 @@ class Isolation:
         *,
         causal: bool = True,
         scale: float | None = None,
+        window: int | None = None,
+        dropout: float = 0.0,
     ) -> Tensor:
-        """Return softmax(QK^T * scale) V in each segment, [B, H, T, K]."""
+        """Return dropout(softmax(QK^T * scale)) V in each segment, [B, H, T, K].
+
+        With a `window` of W a position sees itself and W - 1 before it (and after it, where not
+        causal). No kernel of a card has dropout: with it, `documents` is what runs there.
+        """
         given = q_BHTK, k_BHTK, v_BHTK
-        key = _key(q_BHTK, k_BHTK, boundaries, causal=causal)
+        if window is not None and window >= max(boundaries.lengths):
+            window = None
+        run = partial(self._run, boundaries=boundaries, causal=causal, window=window, scale=scale)
+        if isinstance(q_BHTK, FakeTensor):  # a forecast: nothing can be measured
+            return run("documents", given, dropout=dropout)
+        key = _key(q_BHTK, k_BHTK, boundaries, causal=causal, window=window, dropout=dropout)
         if key not in self.chosen:
-            self.chosen[key] = self._choose(given, boundaries, causal=causal)
-        return self._run(self.chosen[key], given, boundaries, causal=causal, scale=scale)
+            self.chosen[key] = self._choose(given, boundaries, run, window, dropout)
+        return run(self.chosen[key], given, dropout=dropout)
 
     def _choose(
-        self, given: tuple[Tensor, Tensor, Tensor], boundaries: Boundaries, *, causal: bool
+        self,
+        given: tuple[Tensor, Tensor, Tensor],
+        boundaries: Boundaries,
+        run: Callable[..., Tensor],
+        window: int | None,
+        dropout: float,
     ) -> Way:
         device, dtype = given[0].device, given[0].dtype
-        if self._card.why_no_varlen(device, dtype) is None:
+        if self._card.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
             return "varlen"
-        if self._card.why_no_flex(device) is None:
+        if self._card.why_no_flex(device, dropout=dropout) is None:
             return "flex"
-        if boundaries.rows * boundaries.width**2 > _MOST:
-            return "documents"
+        if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
+            return "documents"  # a card's time would not be seen without waiting for it
         ways: tuple[Way, ...] = ("documents", "mask")
         best = dict.fromkeys(ways, float("inf"))
         for number in range(_ROUNDS + 1):
             for way in ways:
-                attend = partial(self._run, way, boundaries=boundaries, causal=causal)
-                seconds = self._timed(attend, given)
+                seconds = self._timed(partial(run, way), given)
                 if number:  # the first one warms up, and makes the mask
                     best[way] = min(best[way], seconds)
         return min(ways, key=best.__getitem__)
@@ -88,13 +106,18 @@ class Isolation:
         attend: Callable[[tuple[Tensor, Tensor, Tensor]], Tensor],
         given: tuple[Tensor, Tensor, Tensor],
     ) -> float:
+        """Return the seconds of a way. What counts or keeps operators, as recomputing does, is off.
+
+        In the second run of a recomputed block nothing is timed any more.
+        """
         learns = torch.is_grad_enabled() and any(x.requires_grad for x in given)
-        q, k, v = (x.detach().clone().requires_grad_(learns) for x in given)
-        began = self._clock()
-        out = attend((q, k, v))
-        if learns:
-            torch.autograd.grad(out, (q, k, v), out.detach())
-        return self._clock() - began
+        with _disable_current_modes(), saved_tensors_hooks(_as_it_is, _as_it_is):
+            q, k, v = (x.detach().clone().requires_grad_(learns) for x in given)
+            began = self._clock()
+            out = attend((q, k, v))
+            if learns:
+                torch.autograd.grad(out, (q, k, v), out.detach())
+            return self._clock() - began
 
     def _run(
         self,
@@ -103,43 +126,59 @@ class Isolation:
         boundaries: Boundaries,
         *,
         causal: bool,
-        scale: float | None = None,
+        window: int | None,
+        scale: float | None,
+        dropout: float = 0.0,
     ) -> Tensor:
         device = given[0].device
+        looks: dict[str, Any] = {"causal": causal, "window": window}
         if way == "documents":
-            return isolated.per_document(*given, boundaries, causal=causal, scale=scale)
+            return isolated.per_document(
+                *given, boundaries, causal=causal, window=window, scale=scale, dropout=dropout
+            )
         if way == "mask":
-            make = partial(isolated.block_mask, boundaries, causal=causal, device=device)
-            mask_B1TT = self._once(boundaries, (way, causal, device), make)
-            return isolated.masked(*given, mask_B1TT, scale=scale)
+            make = partial(isolated.block_mask, boundaries, **looks, device=device)
+            mask_B1TT = self._once(boundaries, (way, causal, window, device), make)
+            return isolated.masked(*given, mask_B1TT, scale=scale, dropout=dropout)
         if way == "varlen":
             kernel = self._card.varlen_kernel()
             if kernel is None:
                 raise DeviceError(_GONE.format(way))
-            out: Tensor = self._card.varlen(
-                *given, boundaries, causal=causal, scale=scale, kernel=kernel
-            )
+            out: Tensor = self._card.varlen(*given, boundaries, **looks, scale=scale, kernel=kernel)
             return out
         kernels = self._card.flex_kernels()
         if kernels is None:
             raise DeviceError(_GONE.format(way))
         blocks = self._once(
             boundaries,
-            (way, causal, device),
-            partial(self._card.flex_blocks, boundaries, causal=causal, make=kernels[0]),
+            (way, causal, window, device),
+            partial(self._card.flex_blocks, boundaries, **looks, make=kernels[0]),
         )
         found: Tensor = self._card.flex(*given, blocks, scale=scale, kernel=kernels[1])
         return found
 
     def _once(self, boundaries: Boundaries, key: object, make: Callable[[], Any]) -> Any:
         """Return what the newest batch needs in all its layers."""
-        if self._made is None or self._made[0] is not boundaries or self._made[1] != key:
-            self._made = None  # its memory first
-            self._made = boundaries, key, make()
-        return self._made[2]
+        if self._made is None or self._made[0] is not boundaries:
+            self._made = boundaries, {}
+        if key not in self._made[1]:
+            self._made[1][key] = make()
+        return self._made[1][key]
 
 
-def _key(q_BHTK: Tensor, k_BHTK: Tensor, boundaries: Boundaries, *, causal: bool) -> str:
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
+
+
+def _key(
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    boundaries: Boundaries,
+    *,
+    causal: bool,
+    window: int | None,
+    dropout: float,
+) -> str:
     """Return the shape's bucket in words, as it is kept in a file."""
     B, H, T, K = q_BHTK.shape
     learns = torch.is_grad_enabled() and (q_BHTK.requires_grad or k_BHTK.requires_grad)
@@ -148,4 +187,5 @@ def _key(q_BHTK: Tensor, k_BHTK: Tensor, boundaries: Boundaries, *, causal: bool
         f"{bucket(B)} x {bucket(T)} positions, {bucket(len(boundaries.lengths))} segments of up to "
         f"{boundaries.max_seqlen}, {H} heads of {K} over {k_BHTK.shape[1]}, "
         f"{'causal' if causal else 'both directions'}, {'trained' if learns else 'evaluated'}"
+        f"{'' if window is None else f', window of {window}'}{', dropout' if dropout else ''}"
     )

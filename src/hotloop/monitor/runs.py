@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hotloop.monitor.run import Run
 
-__all__ = ["Row", "folders", "row", "rows"]
+__all__ = ["PASSED", "Row", "folders", "row", "rows"]
 
 BYTES, OVER = 16 * 1024, 4 * 1024  # of the end of the events: some 50 steps, 10 where nobody is
 PASSED = frozenset({"__pycache__", "node_modules", "site-packages"})  # no run lies in there

@@ -56,7 +56,7 @@ class Kept:
     label: str | None = None
     varieties: set[tuple[int, ...]] = field(default_factory=set)
     tokens: list[Any] = field(default_factory=list)  # [B, T] integers of each batch
-    masks: list[Any] = field(default_factory=list)  # real tokens of each row, by attention_mask
+    masks: list[Any] = field(default_factory=list)  # real tokens of each row, by a mask
     labels: list[Any] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  # rows of each batch
     hashes: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # by epoch
@@ -147,9 +147,8 @@ class Batches:
         some = main.detach()[: max(1, _LARGEST // max(1, main.shape[1]))]
         kept.tokens.append(some.clone())
         kept.numbers += some.numel()
-        mask = next((t for n, t in tensors.items() if rows.is_mask(n, t, main)), None)
-        if mask is not None:
-            kept.masks.append(mask.detach()[: len(some)].sum(1))
+        if (real := rows.unpadded(tensors, some)) is not None:
+            kept.masks.append(real)
         if kept.decoded is None:
             kept.decoded = decode(some[0].tolist())
 
@@ -260,6 +259,7 @@ def _facts(kept: Kept, loader: Loader | None, trained: set[int], covered: float 
         shapes=kept.shapes,
         widths=tuple(widths),
         lengths=tuple(lengths),
+        rows=tuple(map(len, kept.tokens)),
         pad_id=pad,
         padding=found,
         truncated=rows.truncated(widths, lengths) if found else None,

@@ -14,13 +14,13 @@ __all__ = [
     "came_again",
     "duplicated",
     "hashes",
-    "is_mask",
     "is_tokens",
     "label_values",
     "lengths",
     "shared",
     "shift",
     "truncated",
+    "unpadded",
 ]
 
 NARROWEST = 8  # numbers of a row: shorter ones are equal by chance
@@ -46,14 +46,26 @@ def is_tokens(tensor: Any) -> bool:
     return tensor.dtype in kinds and tensor.dim() == 2 and tensor.shape[1] > 1
 
 
-def is_mask(name: str, tensor: Any, tokens: Any) -> bool:
-    """Whether a field says which tokens are real."""
-    return (
-        "mask" in name
-        and tensor.shape == tokens.shape
-        and int(tensor.min()) >= 0
-        and int(tensor.max()) <= 1
-    )
+def unpadded(tensors: Mapping[str, Any], tokens: Any) -> Any | None:
+    """Return how many tokens of each row are no padding, [B], by a mask; None: there is none.
+
+    An attention_mask is taken at its word. Another mask may be 1 at the padding, as torch's
+    key_padding_mask is, or say what carries loss: what it leaves out has to be one value.
+    """
+    masks = [
+        (name, tensor[: len(tokens)].detach())
+        for name, tensor in tensors.items()
+        if "mask" in name and tensor.dim() == 2
+    ]
+    for name, mask in sorted(masks, key=lambda pair: "attention" not in pair[0]):
+        if mask.shape != tokens.shape or int(mask.min()) < 0 or int(mask.max()) > 1:
+            continue
+        ones = mask.bool()
+        for kept in (ones, ~ones):
+            left_out = tokens[~kept]
+            if "attention" in name or bool((left_out == left_out[:1]).all()):
+                return kept.sum(1)
+    return None
 
 
 def hashes(tensor: Any) -> list[int]:
@@ -89,20 +101,18 @@ def lengths(
     widths = [int(batch.shape[1]) for batch in tokens]
     if not tokens:
         return [], [], None, None
-    sizes = Counter(len(batch) for batch in tokens)
-    usual = sizes.most_common(1)[0][0]  # a ragged last batch would shift rows against batches
-    kept = [n for n, batch in enumerate(tokens) if len(batch) == usual]
     pad = _pad_of(tokens)
-    if masks and len(masks) == len(tokens):
-        real = [int(length) for n in kept for length in masks[n].tolist()]
+    if len(masks) == len(tokens):
+        real = [int(length) for mask in masks for length in mask.tolist()]
     elif pad is not None:
         real = [
-            int(length) for n in kept for length in (widths[n] - _tail(tokens[n], pad)).tolist()
+            int(length)
+            for width, batch in zip(widths, tokens, strict=True)
+            for length in (width - _tail(batch, pad)).tolist()
         ]
     else:
-        real = [widths[n] for n in kept for _ in range(usual)]
-    room = sum(widths[n] * usual for n in kept)
-    return widths, real, pad, 1 - sum(real) / room
+        real = [width for width, batch in zip(widths, tokens, strict=True) for _ in batch]
+    return widths, real, pad, 1 - sum(real) / sum(batch.numel() for batch in tokens)
 
 
 def _tail(batch: Any, value: int) -> Any:

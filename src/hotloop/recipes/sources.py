@@ -1,10 +1,11 @@
 """Reads settings from the command line, YAML and JSON as dotted keys; text stays text."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml  # type: ignore[import-untyped]  # only its event parser, which builds no objects
 
@@ -16,6 +17,11 @@ __all__ = ["COMMAND_LINE", "Layer", "parse_assignments", "parse_json", "parse_ya
 COMMAND_LINE = "command line"
 _MAX_BYTES = 256 * 1024  # a configuration is a few KiB
 _MAX_DEPTH = 8  # section, key, map, and room
+# Of JSON as far as it is valid: texts (and whether they are keys), brackets, words, numbers.
+_TOKEN = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<key>\s*:)?|[][{}]|-?(?:NaN|Infinity)|-?\d[\d.eE+-]*'
+)
+_LONGEST_NUMBER = 400  # digits: float's largest has 309
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in every build of PyYAML
 
 
@@ -81,21 +87,62 @@ def parse_yaml(data: bytes, name: str) -> Layer:
 
 
 def parse_json(data: bytes, name: str) -> Layer:
-    """Return the settings of a JSON object."""
-
-    def refuse(word: str) -> object:
-        raise ValueError(f"{word} is not JSON")
+    """Return the settings of a JSON object. Raises ConfigError with the line at fault."""
+    text = _decode(data, name)
+    lines = _key_lines(text)
 
     def pairs(items: list[tuple[str, object]]) -> _Map:
-        return _Map([(key, name, value) for key, value in items])
+        at = zip(items, next(lines), strict=True)
+        return _Map([(key, f"{name}:{line}", value) for (key, value), line in at])
+
+    def refuse(word: str) -> NoReturn:
+        line = next(line for line, token in _tokens(text) if token[0] == word)
+        raise ConfigError(f"{name}:{line}: not valid JSON: {show(Plain(word))} is not JSON")
+
+    def integer(digits: str) -> int:
+        return int(digits) if len(digits) <= _LONGEST_NUMBER else refuse(digits)
 
     try:
-        root = json.loads(_decode(data, name), object_pairs_hook=pairs, parse_constant=refuse)
+        root = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse, parse_int=integer)
     except json.JSONDecodeError as error:
         raise ConfigError(f"{name}:{error.lineno}: not valid JSON: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{name}: not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{name}:{_deep(text)}: not valid JSON: nested too deep") from error
     return _flatten(_top(root, name), name)
+
+
+def _tokens(text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    line, at = 1, 0
+    for token in _TOKEN.finditer(text):
+        line += text.count("\n", at, token.start())
+        at = token.start()
+        yield line, token
+
+
+def _key_lines(text: str) -> Iterator[list[int]]:
+    """Yield the lines of an object's keys, object by object as they close.
+
+    It reads no further than the parser, which asks for an object's lines when that is whole: what
+    it reads is valid.
+    """
+    opened: list[list[int]] = []
+    for line, token in _tokens(text):
+        if token["key"]:
+            opened[-1].append(line)
+        elif token[0] == "{":
+            opened.append([])
+        elif token[0] == "}":
+            yield opened.pop()
+
+
+def _deep(text: str) -> int:
+    """Return the line where nesting leaves what a configuration may have."""
+    depth = 0
+    for line, token in _tokens(text):
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if depth > _MAX_DEPTH:
+            return line
+    return 1
 
 
 def _decode(data: bytes, name: str) -> str:

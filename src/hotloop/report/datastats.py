@@ -154,8 +154,9 @@ def _ways(split: Split, found: Stats) -> Html:
     ]
     titles = ("batches", "padding", "steps per epoch", "slots for a token", "tokens cut off")
     caption = (
-        f"Batches of {found.batch} rows of at most {found.length:,} tokens; the budget is as many "
-        "slots. Slots for a token: those of dynamic are 1."
+        f"Batches of {found.batch} rows of at most {found.length:,} tokens, padded to a multiple "
+        f"of {found.multiple}; the budget is as many slots. Slots for a token: those of dynamic "
+        "are 1."
     )
     return table(titles, lines, caption=caption, kind="numbers")
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import re
 import statistics
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Remedy
@@ -72,8 +73,10 @@ def judge(case: Case) -> Finding | None:
 
 def _above(batch: Batches) -> float:
     """Return the share of the width that lies above the longest row, mean over batches."""
-    rows = max(1, len(batch.lengths) // max(1, batch.sampled))
-    longest = [max(batch.lengths[at : at + rows]) for at in range(0, len(batch.lengths), rows)]
+    number = len(batch.lengths)
+    rows = batch.rows or [max(1, number // max(1, batch.sampled))] * number
+    parts = (batch.lengths[first:end] for first, end in pairwise([0, *accumulate(rows)]))
+    longest = [max(part) for part in parts if part]
     return 1 - statistics.fmean(longest) / batch.widths[0] if longest else 0.0
 
 

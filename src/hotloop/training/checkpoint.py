@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 SCHEMA = 1
+NEWER = {"best_score"}  # fields of a position that older checkpoints of this schema lack
 _NAMES = {  # safetensors' names: https://github.com/huggingface/safetensors#format (2026-11)
     torch.float64: "F64",
     torch.float32: "F32",
@@ -255,8 +256,10 @@ def _state(folder: Path) -> dict[str, Any]:
     if missing:
         raise CheckpointError(f"{folder / STATE} lacks {', '.join(sorted(missing))}")
     names = {field.name for field in fields(Position)}
-    if state["position"].keys() != names:
-        raise CheckpointError(f"{folder} has a position with other fields than {sorted(names)}")
+    if (have := state["position"].keys() | NEWER) != names:
+        raise CheckpointError(
+            f"{folder} has a position of {sorted(have)}, expected {sorted(names)}"
+        )
     return state
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,21 +11,33 @@ from hotloop.core.errors import DataError
 from hotloop.training.step import to_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from hotloop.session import Samples, Session
+    from hotloop.session import Judge, Samples, Session
+    from hotloop.training.feed import Position
 
-__all__ = ["evaluate"]
+__all__ = ["Evaluation", "evaluate", "judged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What a validation found."""
+
+    loss: float  # mean over targets
+    targets: int
+    figures: Mapping[str, float | None] = field(default_factory=dict)  # of the job's judge
 
 
 def evaluate(
     session: Session, samples: Samples, poll: Callable[[], None], *, batches: int | None
-) -> tuple[float, int]:
-    """Return (mean loss per target, number of targets) of the first `batches` micro batches.
+) -> Evaluation:
+    """Return what the first `batches` micro batches give, or all of them when that is None.
 
-    All of them when `batches` is None. Sums stay on the device and are read once at the end.
-    The random state is forked: evaluating more often changes no weight by a bit.
+    Sums stay on the device and are read once at the end. The random state is forked: evaluating
+    more often changes no weight by a bit. Raises DataError when nothing of them carries loss.
     """
+    judge = session.job.judge
+    counts = {} if judge is None else {"counts": judge.start(session.device)}
     spans = session.job.cut(samples, 0, 0, len(samples), session.micro_batch)[:batches]
     devices = [session.device] if session.device.type == "cuda" else []
     total = torch.zeros((), dtype=torch.float64, device=session.device)
@@ -36,10 +49,42 @@ def evaluate(
             for first, count in spans:
                 poll()
                 batch = samples.batch(0, first, count)
-                total += session.forward(to_device(batch, session.device)).double() * batch.targets
+                tensors = {**to_device(batch, session.device), **counts}
+                total += session.forward(tensors).double() * batch.targets
                 targets += batch.targets
     finally:
         session.model.train(training)
     if not targets:
         raise DataError(f"nothing of {samples.fingerprint} carries loss: there is none to report")
-    return total.item() / targets, targets
+    return Evaluation(
+        loss=total.item() / targets,
+        targets=targets,
+        figures={} if judge is None else judge.figures(counts["counts"].cpu()),
+    )
+
+
+def judged(
+    at: Position, found: Evaluation, judge: Judge | None, min_delta: float
+) -> tuple[Position, bool]:
+    """Return the position after a validation, and whether it is the best one so far.
+
+    The best has the lowest loss, or where the job has a judge the highest score.
+    """
+    score = None if judge is None else found.figures[judge.score]
+    cost: float | None = found.loss
+    before = at.best_loss
+    if judge is not None:  # a score without a value, of no such rows, is no progress
+        cost = None if score is None else -score
+        before = None if at.best_score is None else -at.best_score
+    best = cost is not None and (before is None or cost < before)
+    progress = cost is not None and (at.reference is None or cost < at.reference - min_delta)
+    after = replace(
+        at,
+        evaluated=at.step,
+        best_loss=found.loss if best else at.best_loss,
+        best_score=score if best else at.best_score,
+        best_step=at.step if best else at.best_step,
+        reference=cost if progress else at.reference,
+        stale=0 if progress else at.stale + 1,
+    )
+    return after, best

@@ -21,9 +21,10 @@ class Position:
     epoch: int = 0
     sample: int = 0  # samples of this epoch that were used
     evaluated: int = 0  # step of the newest completed validation
-    best_loss: float | None = None  # lowest validation loss
+    best_loss: float | None = None  # validation loss of the best model
+    best_score: float | None = None  # what the job's judge says of it
     best_step: int | None = None
-    reference: float | None = None  # the loss that early stopping must see beaten
+    reference: float | None = None  # the loss, or minus the score, to be beaten
     stale: int = 0  # validations since it was beaten by min_delta
 
 
@@ -76,6 +77,7 @@ class Feed:
             sample=0 if whole else first + count,
             evaluated=at.evaluated,
             best_loss=at.best_loss,
+            best_score=at.best_score,
             best_step=at.best_step,
             reference=at.reference,
             stale=at.stale,

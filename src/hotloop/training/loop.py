@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DivergedError, HotloopError
 from hotloop.training import checkpoint
-from hotloop.training.evaluate import evaluate
+from hotloop.training.evaluate import evaluate, judged
 from hotloop.training.messages import Evaluated, Note
 from hotloop.training.prepare import within
 from hotloop.training.signals import Dropped
@@ -163,29 +163,36 @@ class Loop:
         batches = self.rules.evaluate_batches
         try:
             with self.signals.droppable(at_once=True):
-                loss, targets = evaluate(
+                found = evaluate(
                     self.session, self.session.job.valid, self.signals.poll, batches=batches
                 )
         except Dropped:
             self.ledger.mark("evaluate")
             return at
         seconds = self.ledger.mark("evaluate")
-        if not math.isfinite(loss):
-            raise DivergedError(f"the validation loss after step {at.step} is {loss}")
-        best = at.best_loss is None or loss < at.best_loss
-        progress = at.reference is None or loss < at.reference - self.rules.min_delta
-        at = replace(
-            at,
-            evaluated=at.step,
-            best_loss=loss if best else at.best_loss,
-            best_step=at.step if best else at.best_step,
-            reference=loss if progress else at.reference,
-            stale=0 if progress else at.stale + 1,
+        if not math.isfinite(found.loss):
+            raise DivergedError(f"the validation loss after step {at.step} is {found.loss}")
+        at, best = judged(at, found, self.session.job.judge, self.rules.min_delta)
+        self.recorder.event(
+            "eval",
+            at.step,
+            wall=round(seconds, 4),
+            loss=found.loss,
+            targets=found.targets,
+            best=best,
+            **({"figures": dict(found.figures)} if found.figures else {}),
         )
-        wall = round(seconds, 4)
-        self.recorder.event("eval", at.step, wall=wall, loss=loss, targets=targets, best=best)
-        unit = self.session.job.loss_unit
-        self.tell(Evaluated(step=at.step, loss=loss, unit=unit, best=best, seconds=seconds))
+        unit, figures = self.session.job.loss_unit, found.figures
+        self.tell(
+            Evaluated(
+                step=at.step,
+                loss=found.loss,
+                unit=unit,
+                best=best,
+                seconds=seconds,
+                figures=figures,
+            )
+        )
         return at
 
     def _ending(self, at: Position) -> Ending | None:

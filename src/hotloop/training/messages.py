@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Evaluated:
     unit: str
     best: bool
     seconds: float
+    figures: Mapping[str, float | None] = field(default_factory=dict)  # of the job's judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

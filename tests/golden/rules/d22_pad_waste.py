@@ -1,5 +1,7 @@
 """Golden cases of D22 pad_waste."""
 
+from dataclasses import replace
+
 from tests.golden.cases import healthy, wall
 
 from hotloop.core.observed import Batches
@@ -12,4 +14,37 @@ NEGATIVE = [
     healthy(batches=(Batches(padding=0.1),)),
     healthy(batches=(Batches(padding=0.45, role="evaluate"),)),
     healthy(batches=(Batches(padding=0.45),), wall=wall(data_wait=900.0)),
+]
+
+LOADER = healthy().loaders[0]
+MASKED = Batches(
+    loader=1,
+    padding=0.45,
+    shapes={"input_ids": (32, 128), "attention_mask": (32, 128), "labels": (32,)},
+    widths=(128, 128),
+    label="labels",
+)
+DYNAMIC = Batches(loader=1, padding=0.45, shapes={"0": (32, 90)}, widths=(90, 128))
+TOKENS = replace(DYNAMIC, shapes={"0": (32, 90), "1": (32, 90)}, label="1")
+
+
+def _case(given, *, techniques=(), **loader):
+    loaders = (replace(LOADER, **loader),)
+    return healthy(batches=(given,), loaders=loaders, techniques=dict.fromkeys(techniques, ""))
+
+
+NAMED = [
+    (_case(MASKED), ["length-bucketing"]),
+    (_case(DYNAMIC), ["length-bucketing", "token-budget"]),
+    (_case(TOKENS), ["length-bucketing", "token-budget"]),
+    (_case(TOKENS, drop_last=True), ["length-bucketing"]),
+    (_case(replace(MASKED, shapes={"0": (32, 128)})), []),  # one width, and no mask to cut it by
+    (_case(TOKENS, sampler="LengthGroupedSampler"), []),
+    (_case(TOKENS, sampler="SequentialSampler"), []),
+    (_case(TOKENS, iterable=True), []),
+    (_case(TOKENS, batch_size=1), []),
+    (_case(TOKENS, batches=1), []),
+    (_case(TOKENS, techniques=["token-budget"]), []),
+    (_case(TOKENS, techniques=["vectorised-reads"]), []),
+    (_case(replace(TOKENS, loader=None)), []),  # made by hand
 ]

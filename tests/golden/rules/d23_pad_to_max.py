@@ -10,6 +10,10 @@ SHORT = Batches(sampled=2, widths=(384, 384), lengths=(20, 50, 90, 30), padding=
 BY_HAND = "def encode(ids):\n    return ids + [0] * (LIMIT - len(ids))\n"
 TOKENIZER = "rows = tokenizer(texts, padding='max_length', truncation=True)\n"
 TENSORS = "x = F.pad(x, (0, LIMIT - x.shape[1]))\n"
+RAGGED = Batches(
+    sampled=2, widths=(384, 384), lengths=(20, 50, 90, 384, 384), rows=(4, 1), padding=0.52
+)
+MASKED = replace(SHORT, shapes={"input_ids": (2, 384), "attention_mask": (2, 384)})
 POSITIVE = [
     healthy(batches=(SHORT,)),
     healthy(batches=(SHORT,), sources={SCRIPT: BY_HAND}),
@@ -21,4 +25,9 @@ NEGATIVE = [
     healthy(batches=(replace(SHORT, lengths=(384, 384, 200, 384)),)),
     healthy(batches=(replace(SHORT, lengths=(20, 384, 384, 30)),)),  # buckets would help: D22
     healthy(batches=(replace(SHORT, role="evaluate"),)),
+    healthy(batches=(RAGGED,)),  # both batches have a row that fills them
+]
+NAMED = [
+    (healthy(batches=(MASKED,)), ["dynamic-padding"]),
+    (healthy(batches=(SHORT,)), []),
 ]

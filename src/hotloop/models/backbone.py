@@ -1,0 +1,266 @@
+"""Builds a pretrained model, with or without its language-model head, and runs it on a batch.
+
+Dims: B rows, T positions, D width.
+Inside is transformers' own module, with our attention. Without the head, the vocabulary-sized
+matrix is never made, and what the files hold of it is never read.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+from hotloop.core.errors import ConfigError, DataError, DeviceError
+from hotloop.models import attending
+from hotloop.models.filling import fill
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hotloop.core.boundaries import Boundaries
+    from hotloop.models.find import FoundModel
+    from hotloop.models.isolation import Isolation
+
+__all__ = ["Backbone", "load_backbone"]
+
+# Keys of config.json that hotloop decides on, or that do nothing here.
+_DROPPED: Final = frozenset({
+    "attn_implementation", "experts_implementation", "dtype", "torch_dtype", "use_bfloat16",
+    "output_attentions", "output_hidden_states", "return_dict", "use_return_dict", "torchscript",
+    "gradient_checkpointing", "name_or_path", "transformers_version", "architectures", "id2label",
+    "label2id", "num_labels", "problem_type", "finetuning_task", "task_specific_params",
+    "pruned_heads",
+})  # fmt: skip
+_DROPOUTS: Final = ("attention_dropout", "attention_probs_dropout_prob", "attn_pdrop")
+
+
+class Backbone(nn.Module):
+    """Batches -> hidden states [B, T, D]. `model` is transformers' module, with a head or without.
+
+    A batch holds input_ids [B, T], and what `data.tokenrows` gives beside them: attention_mask
+    (bool, padding at the end), or boundaries (core.boundaries) and position_ids where documents
+    share a row; token_type_ids where the model knows them.
+    """
+
+    def __init__(self, model: Any, *, isolation: Isolation, positions: int | None = None) -> None:
+        """Take a model that attends by `attending.attend`, and its longest sequence, if any."""
+        super().__init__()
+        self.model, self.isolation = model, isolation
+        self.looks = attending.looks_of(model)
+        self.width = int(model.config.hidden_size)
+        self.vocabulary = int(model.config.vocab_size)
+        self._takes = frozenset(inspect.signature(self.body.forward).parameters)
+        learned = any(
+            isinstance(each, nn.Embedding) and ("position" in name or "wpe" in name)
+            for name, each in self.body.named_modules()
+        )
+        self.longest = positions if learned else None  # other positions have no end
+        begins = (m for m in model.modules() if hasattr(m, "create_position_ids_from_input_ids"))
+        padding = next((m.padding_idx for m in begins), None)
+        self._first = 0 if padding is None else int(padding) + 1  # RoBERTa's first position
+
+    @property
+    def body(self) -> Any:
+        """Return the model without its head."""
+        return self.model.base_model
+
+    @property
+    def head(self) -> nn.Module | None:
+        """Return the language-model head, hidden states -> logits; None where there is none."""
+        if self.model is self.body:
+            return None
+        return self.model.get_output_embeddings()  # type: ignore[no-any-return]
+
+    def forward(self, batch: Mapping[str, Any]) -> Tensor:
+        """Return the hidden states after the last layer's norm; padding's mean nothing.
+
+        Raises DataError for rows or documents that are longer than the model's positions,
+        ConfigError where documents share a row and the model cannot be told so.
+        """
+        ids_BT, more = batch["input_ids"], {}
+        layout = attending.layout_of(batch, isolation=self.isolation, looks=self.looks)
+        if layout.boundaries is not None or self._first:
+            more["position_ids"] = self._positions(batch, layout.boundaries)
+        elif self.longest is not None and ids_BT.shape[1] > self.longest:
+            raise DataError(self._too_long(ids_BT.shape[1]))
+        if "token_type_ids" in batch and getattr(self.model.config, "type_vocab_size", 0) > 1:
+            more["token_type_ids"] = batch["token_type_ids"]
+        out = self.body(input_ids=ids_BT, use_cache=False, hotloop=layout, **more)
+        return out.last_hidden_state  # type: ignore[no-any-return]
+
+    @contextmanager
+    def as_transformers(self) -> Iterator[Any]:
+        """Give transformers' module with its own attention: to generate text, with a cache."""
+        self.model.set_attn_implementation("sdpa")
+        try:
+            yield self.model
+        finally:
+            self.model.set_attn_implementation(attending.NAME)
+
+    def _positions(self, batch: Mapping[str, Any], boundaries: Boundaries | None) -> Tensor:
+        ids_BT = batch["input_ids"]
+        if "position_ids" not in self._takes:
+            raise ConfigError(
+                f"{self.model.config.model_type} takes no positions, so documents cannot share a "
+                "row: use padded batches (data.layout=padded)"
+            )
+        if boundaries is None:
+            width = ids_BT.shape[1]
+            if self.longest is not None and width > self.longest:
+                raise DataError(self._too_long(width))
+            return torch.arange(self._first, self._first + width, device=ids_BT.device)[None]
+        at_BT: Tensor = batch["position_ids"]
+        if self.longest is not None and max(boundaries.lengths) > self.longest:
+            if long := _longer_inside(boundaries, self.longest):
+                raise DataError(self._too_long(long))
+            at_BT = at_BT.clamp(max=self.longest - 1)  # padding: what it gets matters to nobody
+        return at_BT + self._first if self._first else at_BT
+
+    def _too_long(self, length: int) -> str:
+        return (
+            f"{length} tokens in one sequence, but {self.model.config.model_type} has "
+            f"{self.longest} positions: cut them with data.max_length={self.longest}"
+        )
+
+
+def _longer_inside(boundaries: Boundaries, longest: int) -> int:
+    """Return the length of a document that is too long, or 0; a row's last segment may be padding.
+
+    Too long documents are refused before step 1, of all rows: this is for what came past that.
+    """
+    end = 0
+    for length in boundaries.lengths:
+        end += length
+        if length > longest and end % boundaries.width:
+            return length
+    return 0
+
+
+def load_backbone(
+    found: FoundModel,
+    *,
+    head: bool,
+    isolation: Isolation,
+    dtype: torch.dtype = torch.float32,
+    weights: bool = True,
+    bidirectional: bool = False,
+    attention_dropout: float | None = None,
+    seed: int = 0,
+) -> Backbone:
+    """Return the model on the CPU in training mode, with its language-model `head` or without.
+
+    Without `weights` they are drawn from `seed`, and no file is read. Where tensors hold no numbers
+    (FakeTensorMode, the meta device) they are neither drawn nor read. `bidirectional` lets a
+    decoder's tokens see later ones, in sliding windows as well, and writes so into its config: the
+    model saved by transformers is bidirectional when it is loaded. `attention_dropout` replaces the
+    config's; any but 0 keeps packed batches from the fast kernels of a card.
+
+    Raises ConfigError for a model that cannot be trained here, DataError where config and weights
+    do not fit, DeviceError without transformers.
+    """
+    if bidirectional and head:
+        raise ConfigError(
+            f"{found.name}: a language model that sees the token it is to predict learns nothing: "
+            "leave model.bidirectional off"
+        )
+    opened = bidirectional and found.is_decoder
+    config, kind = _configured(found, head=head, opened=opened)
+    for name in _DROPOUTS:
+        if attention_dropout is not None and hasattr(config, name):
+            setattr(config, name, attention_dropout)
+    drawn = not weights and not _virtual()
+    model = _built(found, kind, config, dtype, seed=seed if drawn else None)
+    if opened:
+        for module in model.modules():
+            if getattr(module, "is_causal", None) is True:
+                module.is_causal = False
+    backbone = Backbone(model, isolation=isolation, positions=found.positions)
+    if weights and not _virtual():
+        fill(model, found)
+    return backbone
+
+
+def _virtual() -> bool:
+    """Whether new tensors have sizes only."""
+    new = torch.empty(0)
+    return isinstance(new, FakeTensor) or new.is_meta
+
+
+@contextmanager
+def _drawing(seed: int) -> Iterator[None]:
+    """Draw on the CPU from a seed; the stream of others goes on where it was."""
+    before = torch.default_generator.get_state()
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.default_generator.set_state(before)
+
+
+def _configured(found: FoundModel, *, head: bool, opened: bool) -> tuple[Any, Any]:
+    """Return transformers' config and class of the model; nothing of the folder is run."""
+    try:
+        from transformers.models.auto import modeling_auto
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    except ImportError as error:
+        raise DeviceError(
+            "the package transformers is missing: pip install 'hotloop[hf]'"
+        ) from error
+    if found.model_type not in CONFIG_MAPPING:
+        raise ConfigError(
+            f"{found.name}: this transformers has no architecture {found.model_type!r}: take a "
+            "newer one, or another model"
+        )
+    made = CONFIG_MAPPING[found.model_type]
+    keys = copy.deepcopy(dict(found.config))  # transformers writes into what is nested
+    keys = {k: v for k, v in keys.items() if k not in _DROPPED and not k.startswith("_")}
+    if odd := [key for key in keys if callable(getattr(made, key, None))]:
+        raise ConfigError(f"{found.name}: {odd[0]!r} is no key for a config.json: remove it")
+    if opened:  # Gemma 3 has a switch of its own, which is kept in the folder that is saved
+        own = hasattr(made, "use_bidirectional_attention")
+        keys |= {"use_bidirectional_attention": True} if own else {"is_causal": False}
+    try:
+        config = made.from_dict(keys)
+    except Exception as error:  # each of its 400 classes has its own
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{found.name}: transformers does not accept its config.json: {first}"
+        ) from error
+    mapping = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING if head else modeling_auto.MODEL_MAPPING
+    kind = mapping.get(type(config), None)
+    if kind is None or not getattr(kind, "_supports_attention_backend", False):
+        what = "language model" if head else "text model"
+        raise ConfigError(
+            f"{found.name}: transformers has no {what} of {found.model_type} that takes another "
+            "attention: take another architecture"
+        )
+    return config, kind
+
+
+def _built(
+    found: FoundModel, kind: Any, config: Any, dtype: torch.dtype, *, seed: int | None
+) -> Any:
+    """Return the module: its weights drawn from a seed, or not set at all."""
+    from transformers.initialization import no_init_weights
+
+    attending.register()
+    takes = inspect.signature(kind.__init__).parameters
+    more = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}
+    try:
+        with no_init_weights() if seed is None else _drawing(seed):
+            model = kind._from_config(
+                config, dtype=dtype, attn_implementation=attending.NAME, **more
+            )
+    except Exception as error:  # each of its 400 classes has its own
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{found.name}: transformers cannot build a model of its config.json: {first}"
+        ) from error
+    model.tie_weights()  # done with the drawing of weights, or not at all
+    return model

@@ -1,0 +1,209 @@
+"""What a classifier is worth, from a confusion matrix: F1, precision, recall, accuracy, Matthews.
+
+Counts add up over batches, devices and folds; ratios do not, so they are made of the sums alone.
+
+A ratio of 0/0 is None: there were no such rows. Precision is undefined for a class that was never
+predicted, recall for one without a row, F1 = 2 TP / (2 TP + FP + FN) for one that has neither.
+`macro_f1` is the mean over the classes whose F1 is defined, which are those that occur among labels
+or predictions: scikit-learn's f1_score(average="macro") and torchmetrics' say the same.
+`macro_f1_zero_division_0` counts the others as 0, as scikit-learn does where all classes are named
+(labels=..., zero_division=0). The two differ only where a class is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.core.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["METRICS", "ClassScore", "Report", "Scores", "positive_class", "report", "scores"]
+
+SCHEMA: Final = 1  # of Report.to_json; history: 1 (2026-11) first
+# What a run may be judged by. Higher is better for each; f1, precision, recall: two classes only.
+METRICS: Final = (
+    "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "macro_f1",
+    "macro_f1_zero_division_0",
+    "matthews",
+    "precision",
+    "recall",
+    "weighted_f1",
+)
+_OF_THE_POSITIVE: Final = ("f1", "precision", "recall")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassScore:
+    """How well one class is found; 0 to 1, None where there were no such rows."""
+
+    name: str
+    precision: float | None  # of the rows predicted to be of it, those that are
+    recall: float | None  # of its rows, those that were predicted to be
+    f1: float | None
+    support: int  # rows that are of it
+    predicted: int  # rows predicted to be of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """What was found on some rows; None where there were no such rows."""
+
+    rows: int
+    accuracy: float | None
+    balanced_accuracy: float | None  # mean recall of the classes that have rows
+    macro_f1: float | None  # mean of the F1 that are defined
+    macro_f1_zero_division_0: float | None  # the others count as 0
+    weighted_f1: float | None  # by rows
+    matthews: float | None  # -1 to 1; None where all rows, or all predictions, are of one class
+    positive: str | None  # which of two classes `f1` is of; None: there are not two
+    classes: tuple[ClassScore, ...]
+    confusion: tuple[tuple[int, ...], ...]  # [class, predicted class] rows
+
+    def value(self, metric: str) -> float | None:
+        """Return one of METRICS; f1, precision and recall are those of the positive class.
+
+        Raises ConfigError for one that there is not, or not without two classes.
+        """
+        if metric not in METRICS:
+            near = did_you_mean(metric, METRICS)
+            raise ConfigError(f"metric {metric!r} is unknown{near}: {', '.join(METRICS)}")
+        if metric not in _OF_THE_POSITIVE:
+            found = getattr(self, metric)
+        elif self.positive is None:
+            raise ConfigError(
+                f"metric {metric} is of the positive one of two classes, and there are "
+                f"{len(self.classes)}; take macro_f1 or weighted_f1"
+            )
+        else:
+            found = getattr(next(c for c in self.classes if c.name == self.positive), metric)
+        assert found is None or isinstance(found, float)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The scores of all rows, and of each group of rows."""
+
+    whole: Scores
+    groups: Mapping[str, Scores]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values; null where there were no such rows."""
+        groups = {name: asdict(each) for name, each in self.groups.items()}
+        return {"schema": SCHEMA, "whole": asdict(self.whole), "groups": groups}
+
+
+def report(
+    confusion: NDArray[np.integer[Any]],
+    *,
+    names: Sequence[str],
+    groups: Sequence[str] = (),
+    positive: str | None = None,
+) -> Report:
+    """Return the scores of counts [groups, classes, classes], rows of it are the true classes.
+
+    `names` are those of the classes, `groups` of the groups: none where there is only one of them.
+    Raises ConfigError as `positive_class` does.
+    """
+    assert confusion.ndim == 3, confusion.shape
+    assert len(confusion) == (len(groups) or 1), (confusion.shape, len(groups))
+    whole = scores(confusion.sum(0), names=names, positive=positive)
+    parts = zip(groups, confusion[: len(groups)], strict=True)
+    return Report(
+        whole=whole,
+        groups={name: scores(part, names=names, positive=positive) for name, part in parts},
+    )
+
+
+def scores(
+    confusion: NDArray[np.integer[Any]], *, names: Sequence[str], positive: str | None = None
+) -> Scores:
+    """Return the scores of counts [classes, classes] whose rows are the true classes.
+
+    Raises ConfigError as `positive_class` does.
+    """
+    assert confusion.shape == (len(names), len(names)), (confusion.shape, len(names))
+    counts: list[list[int]] = confusion.tolist()  # Python's integers: their products stay exact
+    support = [sum(row) for row in counts]
+    predicted = [sum(column) for column in zip(*counts, strict=True)]
+    right = [row[at] for at, row in enumerate(counts)]
+    classes = tuple(
+        ClassScore(
+            name=name,
+            precision=_ratio(right[at], predicted[at]),
+            recall=_ratio(right[at], support[at]),
+            f1=_ratio(2 * right[at], support[at] + predicted[at]),
+            support=support[at],
+            predicted=predicted[at],
+        )
+        for at, name in enumerate(names)
+    )
+    rows = sum(support)
+    weighted = math.fsum(each.support * each.f1 for each in classes if each.f1 is not None)
+    return Scores(
+        rows=rows,
+        accuracy=_ratio(sum(right), rows),
+        balanced_accuracy=_mean(each.recall for each in classes),
+        macro_f1=_mean(each.f1 for each in classes),
+        macro_f1_zero_division_0=_mean(each.f1 or 0.0 for each in classes) if rows else None,
+        weighted_f1=_ratio(weighted, rows),
+        matthews=_matthews(right, support, predicted),
+        positive=positive_class(names, positive),
+        classes=classes,
+        confusion=tuple(map(tuple, counts)),
+    )
+
+
+def positive_class(names: Sequence[str], asked: str | None = None) -> str | None:
+    """Return the class that F1 is of: the one asked for, or of two the last one.
+
+    The last of 0 and 1, false and true, no and yes, negative and positive is the usual one.
+    Raises ConfigError where one is asked for that there is not, or that is not one of two.
+    """
+    if asked is None:
+        return names[1] if len(names) == 2 else None
+    if asked not in names:
+        near = did_you_mean(asked, names)
+        known = ", ".join(map(repr, names))
+        raise ConfigError(f"positive class: expected one of {known}, got {asked!r}{near}")
+    if len(names) != 2:
+        raise ConfigError(
+            f"positive class {asked!r}: only of two classes one is positive, and there are "
+            f"{len(names)}; leave it out"
+        )
+    return asked
+
+
+def _matthews(
+    right: Sequence[int], support: Sequence[int], predicted: Sequence[int]
+) -> float | None:
+    """Return Matthews' correlation of any number of classes (Gorodkin 2004, R_K).
+
+    doi:10.1016/j.compbiolchem.2004.09.006. scikit-learn gives 0 for what is None here.
+    """
+    rows = sum(support)
+    both = sum(t * p for t, p in zip(support, predicted, strict=True))
+    of_labels = rows * rows - sum(t * t for t in support)
+    of_predictions = rows * rows - sum(p * p for p in predicted)
+    if not of_labels or not of_predictions:
+        return None
+    return (sum(right) * rows - both) / math.sqrt(of_labels * of_predictions)
+
+
+def _ratio(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
