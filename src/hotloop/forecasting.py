@@ -73,7 +73,8 @@ def forecast_of(
         "device": hardware.device,
         "accumulation": plan.accumulation,
     }
-    sample = {k: [*v.shape, str(v.dtype)] for k, v in job.train.batch(0, 0, 1).tensors.items()}
+    one = job.train.batch(0, 0, 1) if job.widest is None else job.widest(1)
+    sample = {k: [*v.shape, str(v.dtype)] for k, v in one.tensors.items()}
     key = {
         **step,
         "settings": settings,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy as np
     import torch
@@ -42,6 +44,19 @@ class Batch:
     tokens: int  # positions the model computes, padding included
     targets: int  # positions that carry loss; micro batches are weighed by this
     boundaries: Boundaries | None = None  # of its documents; None: each row is one
+
+    def beside(self, device: torch.device) -> dict[str, Any]:
+        """Return what a model of texts is given beside the tensors; nothing where it needs none.
+
+        "boundaries" with their tensor on the device; of token labels "targets", how many of them
+        carry loss, so that nobody has to ask a device for it.
+        """
+        more: dict[str, Any] = {}
+        if self.boundaries is not None:
+            more["boundaries"] = self.boundaries.to(device)
+        if "labels" in self.tensors:
+            more["targets"] = self.targets
+        return more
 
 
 class MicroStep(Protocol):
@@ -140,6 +155,10 @@ class Job:
     cut: Cut = evenly
     judge: Judge | None = None  # None: the loss alone tells the best model
     objective: str = ""  # what is learned: a resumed run must learn the same
+    # A batch of that many of the longest samples, for forecasts; None: any samples will do.
+    widest: Callable[[int], Batch] | None = None
+    # Around micro batches between which no weight changes: what hangs on weights is made once.
+    steady: Callable[[nn.Module], AbstractContextManager[None]] | None = None
     skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
     vocabulary: int = 0  # tokens; shapes depend on it
     # Name -> text of what a run folder keeps beside the weights, so that it can be moved.
@@ -186,6 +205,7 @@ class Session(Subject):
     prefetch: bool = False  # copy the next window to the card while this one is computed
     graphs: bool = False  # record forward and backward at the first call
     replay: MicroStep | None = None  # the recording
+    steady: Callable[[], AbstractContextManager[None]] = nullcontext  # as the job's, of the model
 
 
 class Feed(Protocol):

@@ -287,3 +287,13 @@ def test_pinned_batches_reach_the_card_as_they_are(folder):
         sent = batch.tensors["input_ids"].to("cuda", non_blocking=True)
         del batch
         assert torch.equal(sent.cpu(), plain.batch(0, at, 2).tensors["input_ids"])
+
+
+def test_the_widest_batch_is_of_the_longest_rows_there_are(folder):
+    lengths = [3, 9, 1, 7, 5]
+    rows = [([[8] * n], None, None, None) for n in lengths]
+    one = fed(save(folder(), {"train": rows}, batch=2), shuffle=True)
+    assert one.widest(2).tensors["attention_mask"].sum(1).tolist() == [9, 7]
+    assert one.widest(7).tensors["attention_mask"].sum(1).tolist() == [9, 7, 5, 3, 1, 9, 7]
+    flat = fed(save(folder(), {"train": rows}, batch=2), layout="flat")
+    assert flat.widest(3).boundaries.lengths == (9, 7, 5)

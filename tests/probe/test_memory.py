@@ -377,3 +377,14 @@ def test_the_ceiling_holds(ceiling, expected):
 
 def test_nothing_fits():
     assert largest_micro_batch(job(), budget_bytes=1000, precision="fp32", ceiling=8) is None
+
+
+def test_the_batch_of_a_forecast_is_the_jobs_widest_where_it_has_one():
+    def long(count: int) -> Batch:
+        ids = torch.zeros(count, 2 * LENGTH + 1, dtype=torch.int64)
+        tensors = {"x": ids[:, :-1].contiguous(), "y": ids[:, 1:].contiguous()}
+        return Batch(tensors=tensors, samples=count, tokens=ids.numel(), targets=ids.numel())
+
+    plain, wide = forecast(job(), micro_batch=4), forecast(job(widest=long), micro_batch=4)
+    assert wide.parameters_bytes == plain.parameters_bytes
+    assert wide.activations_bytes > 1.9 * plain.activations_bytes

@@ -98,3 +98,9 @@ def test_cuda_records_and_replays():
             torch.testing.assert_close(a, b)
         drop_gradients(one)
         drop_gradients(other)
+
+
+def test_what_is_no_tensor_is_refused_by_its_name():
+    one = session()
+    with pytest.raises(RuntimeError, match="targets of a batch cannot be recorded"):
+        MicroStep(one, {**batch(0, 4).tensors, "targets": 4}, called_again)

@@ -1,5 +1,7 @@
 import itertools
 import math
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -151,5 +153,21 @@ def test_where_documents_begin_comes_along_to_the_device():
     one = Batch(tensors=ids, samples=2, tokens=3, targets=1, boundaries=bounds)
     assert to_device(one, torch.device("meta"))["boundaries"].cu_seqlens.device.type == "meta"
     assert to_device(one, torch.device("cpu"))["boundaries"].lengths == (2, 1)
+    labelled = replace(one, tensors={**ids, "labels": ids["input_ids"]})
+    assert to_device(labelled, torch.device("cpu"))["targets"] == 1
     plain = Batch(tensors=ids, samples=1, tokens=3, targets=1)
     assert to_device(plain, torch.device("cpu")).keys() == {"input_ids"}
+
+
+def test_what_hangs_on_the_weights_is_kept_for_a_window_and_no_longer():
+    one, seen = session(), []
+
+    @contextmanager
+    def steady():
+        seen.append("in")
+        yield
+        seen.append("out")
+
+    one.steady = steady
+    accumulate(one, [batch(0, 5), batch(5, 9)], seen.append, lambda: None)
+    assert seen == ["in", "forward", "backward", "forward", "backward", "out"]

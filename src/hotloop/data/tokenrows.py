@@ -184,6 +184,11 @@ class TokenRows:
             boundaries=boundaries,
         )
 
+    def widest(self, count: int) -> Batch:
+        """Return a batch of `count` of the longest rows, of which some may stand in it twice."""
+        longest = self.chosen[np.argsort(-self.lengths[self.chosen], kind="stable")[:count]]
+        return self.gather(np.resize(longest, count))
+
     def _shuffled(self, epoch: int) -> NDArray[np.int64]:
         if self.like is None:
             return self.chosen[permutation(self.seed, epoch, len(self.chosen))]

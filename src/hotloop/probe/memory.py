@@ -127,10 +127,11 @@ def forecast(
 ) -> Forecast:
     """Return what one step of `job` with `micro_batch` samples will need on `device`.
 
-    The batch has the shapes of the first samples of epoch 0. `precision` is fp32, tf32, bf16 or
-    fp16; the last two run the loss under the CPU's autocast, whose lists of operators are close to
-    CUDA's but not the same. With `accumulation` above 1 the gradients of earlier micro batches are
-    there from the start. Random streams and global settings stay as they are.
+    The batch has the shapes of the first samples of epoch 0, or is the job's widest. `precision` is
+    fp32, tf32, bf16 or fp16; the last two run the loss under the CPU's autocast, whose lists of
+    operators are close to CUDA's but not the same. With `accumulation` above 1 the gradients of
+    earlier micro batches are there from the start. Random streams and global settings stay as they
+    are.
 
     The first call of a process also loads torch._dynamo, which takes as long as torch itself:
     `probe.remembered` keeps forecasts. Raises ConfigError for an unknown precision, DeviceError
@@ -251,14 +252,14 @@ def _step(
 def _forward_backward(
     job: Job,
     model: nn.Module,
-    shapes: Mapping[str, Tensor],
+    shapes: Mapping[str, Any],
     precision: str,
     accumulation: int,
     tracker: Tracker,
 ) -> tuple[int, int]:
     """Run one micro batch; return its FLOPs and the peak in bytes."""
     tracker.peak = tracker.current
-    batch = {name: tensor.clone() for name, tensor in shapes.items()}
+    batch = {name: v.clone() if torch.is_tensor(v) else v for name, v in shapes.items()}
     if accumulation > 1:
         for parameter in model.parameters():
             if parameter.requires_grad:
@@ -271,8 +272,11 @@ def _forward_backward(
     return tracker.flops, tracker.peak
 
 
-def _batch(job: Job, micro_batch: int) -> dict[str, Tensor]:
-    """Return host tensors of `micro_batch` samples; rows beyond the data set repeat its first."""
+def _batch(job: Job, micro_batch: int) -> dict[str, Any]:
+    """Return a host batch of `micro_batch` samples; rows beyond the data set repeat its first."""
+    if job.widest is not None:
+        widest = job.widest(micro_batch)
+        return {**widest.tensors, **widest.beside(torch.device("cpu"))}
     batch = job.train.batch(0, 0, min(micro_batch, len(job.train)))
     missing = micro_batch - batch.samples
     if missing <= 0:

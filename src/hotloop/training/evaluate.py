@@ -45,7 +45,7 @@ def evaluate(
     training = session.model.training
     session.model.eval()
     try:
-        with torch.random.fork_rng(devices), torch.no_grad():
+        with torch.random.fork_rng(devices), torch.no_grad(), session.steady():
             for first, count in spans:
                 poll()
                 batch = samples.batch(0, first, count)

@@ -48,6 +48,8 @@ class MicroStep:
         tensors: Mapping[str, Tensor],
         record: Recording = record_cuda,
     ) -> None:
+        if odd := [name for name, value in tensors.items() if not isinstance(value, Tensor)]:
+            raise RuntimeError(f"{' and '.join(odd)} of a batch cannot be recorded in a graph")
         self._fixed = {name: tensor.clone() for name, tensor in tensors.items()}
         self._weight = torch.ones((), device=session.device)
         for parameter in session.model.parameters():

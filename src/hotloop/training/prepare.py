@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -100,6 +101,7 @@ def _start(job: Job, plan: Plan, hardware: Hardware) -> Session:
         micro_batch=plan.micro_batch,
         accumulation=plan.accumulation,
         forward=lambda tensors: job.loss(model, tensors),
+        steady=nullcontext if job.steady is None else partial(job.steady, model),
     )
 
 

@@ -35,12 +35,10 @@ SMALLEST_SCALE = 1.0  # an fp16 loss scale below this has lost what it is there 
 def to_device(batch: Batch, device: torch.device) -> dict[str, Any]:
     """Return the batch's tensors on the device, from pinned memory and without a wait on CUDA.
 
-    Where documents share a row, their Boundaries stand under "boundaries".
+    What `Batch.beside` says stands with them.
     """
-    bounds = batch.boundaries
-    more = {} if bounds is None else {"boundaries": bounds.to(device)}
     if device.type == "cpu":
-        return {**batch.tensors, **more}
+        return {**batch.tensors, **batch.beside(device)}
     pins = device.type == "cuda"
     tensors = {
         name: tensor
@@ -50,7 +48,7 @@ def to_device(batch: Batch, device: torch.device) -> dict[str, Any]:
         )
         for name, tensor in batch.tensors.items()
     }
-    return {**tensors, **more}
+    return {**tensors, **batch.beside(device)}
 
 
 def drop_gradients(session: Session) -> None:
@@ -72,20 +70,21 @@ def accumulate(
     """
     targets = sum(batch.targets for batch in window) or 1  # a window may carry no loss at all
     losses = []
-    for batch in window:
-        poll()
-        tensors = to_device(batch, session.device)
-        if session.replay is not None and session.replay.fits(tensors):
-            losses.append(session.replay(tensors, batch.targets / targets))
+    with session.steady():
+        for batch in window:
+            poll()
+            tensors = to_device(batch, session.device)
+            if session.replay is not None and session.replay.fits(tensors):
+                losses.append(session.replay(tensors, batch.targets / targets))
+                mark("forward")
+                continue
+            loss = session.forward(tensors)
+            if len(window) > 1:
+                loss = loss * (batch.targets / targets)
             mark("forward")
-            continue
-        loss = session.forward(tensors)
-        if len(window) > 1:
-            loss = loss * (batch.targets / targets)
-        mark("forward")
-        (session.scaler.scale(loss) if session.scaler else loss).backward()  # type: ignore[no-untyped-call]
-        losses.append(loss.detach())
-        mark("backward")
+            (session.scaler.scale(loss) if session.scaler else loss).backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detach())
+            mark("backward")
     return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
 
