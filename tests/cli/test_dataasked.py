@@ -71,6 +71,15 @@ def test_a_terminal_gets_one_line_that_goes(monkeypatch):
     assert line.seconds >= 0
 
 
+def test_each_step_before_the_first_count_is_shown(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    line = Line(quiet=False)
+    for step in ("checksums of the data", "starting Ray"):
+        line.tell(Progress(what=step))
+    assert terminal.text == "\r\033[Kchecksums of the data\r\033[Kstarting Ray"
+
+
 def test_quiet_says_nothing(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -30,20 +30,19 @@ from hotloop.data.turn import Setup
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = """
-import logging, sys, tempfile, ray
-with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-    ray.init(address="local", num_cpus=2, include_dashboard=False, _temp_dir=folder,
-             object_store_memory=256 << 20, log_to_driver=False, logging_level=logging.ERROR)
-    print(ray.get_runtime_context().gcs_address, flush=True)
+import sys
+from contextlib import ExitStack
+from hotloop.data.rayjob import begin
+with ExitStack() as stack:
+    print(begin(None, 2, stack).get_runtime_context().gcs_address, flush=True)
     sys.stdin.read()
-    ray.shutdown()
 """
 DRIVER = """
 import sys
 from pathlib import Path
 from tests.data.test_tokenise import make
 model, out, *sources = sys.argv[1:]
-make(Path(model), Path(out), *sources, window=500, portion=512, policy="skip", engine="ray",
+make(Path(model), Path(out), *sources, window=500, portion=1024, policy="skip", engine="ray",
      processes=1)
 """
 
@@ -149,7 +148,7 @@ def test_either_engine_goes_on_where_the_other_was_stopped(model, files, cluster
 def test_killed_with_a_cluster_of_its_own_nothing_stays_and_the_local_engine_goes_on(
     model, files, tmp_path, monkeypatch
 ):
-    small = {"window": 500, "portion": 512, "policy": "skip"}
+    small = {"window": 500, "portion": 1024, "policy": "skip"}
     make(model, tmp_path / "expected" / "out", *files, **small)
     out, temporary = tmp_path / "killed" / "out", tempfile.mkdtemp()  # a socket's path is short
     monkeypatch.setenv("TMPDIR", temporary)

@@ -1,8 +1,9 @@
 """What readers and workers of the Ray job do, each by itself, without a cluster."""
 
 import json
-import os
 import re
+import subprocess
+import sys
 from importlib.metadata import version
 
 import pytest
@@ -87,19 +88,21 @@ def test_a_file_that_is_not_where_a_worker_runs_is_an_error_and_no_bad_row(setup
     path = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.Table.from_pylist([{"text": "fox"}]), path)
     (source,) = find_sources([str(path)]).files
-    asked = portions(source)
-    os.remove(path)
-    for head, _ in (answers(setup, asked)[0], portions(source)[0]):
-        assert re.search(r"a\.parquet cannot be read on .*, where a worker of Ray", head["error"])
-        assert "put the data where every node sees them" in head["error"]
-        assert head["at"] == [3, 0]
+    asked, size = portions(source), path.stat().st_size
+    for why in (f"it has {size + 1} bytes there, not {size}", "No such file or directory"):
+        if "bytes" in why:
+            path.write_bytes(path.read_bytes() + b"x")  # another file of this name
+        else:
+            path.unlink()
+        for head, _ in (answers(setup, asked)[0], portions(source)[0]):
+            assert re.search(rf"a\.parquet cannot be read on .* \({why}\): put", head["error"])
+            assert head["at"] == [3, 0]
 
 
 def test_what_a_file_lacks_is_an_error_of_its_place(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text("{}")
-    (source,) = find_sources([str(path)]).files
     path.write_text("\n\n")
+    (source,) = find_sources([str(path)]).files
     assert "is empty: it holds no record" in portions(source)[-1][0]["error"]
 
 
@@ -126,3 +129,31 @@ def test_a_node_that_might_make_other_tokens_is_refused(source, versions, said):
     ((head, _),) = portions(source, versions=versions)
     assert re.search(said, head["error"])
     assert head["error"].endswith("install the same on every node")
+
+
+STARTS = """
+import sys
+from contextlib import ExitStack
+from types import SimpleNamespace
+from hotloop.data.rayjob import begin
+done, fails = [], int(sys.argv[1])
+def init(**how):
+    done.append((how["address"], how["num_cpus"]))
+    if len(done) <= fails:
+        raise Exception("The current node timed out during startup.")
+sys.modules["ray"] = SimpleNamespace(init=init, shutdown=lambda: done.append("ended"))
+try:
+    with ExitStack() as stack:
+        begin(None, 2, stack)
+finally:
+    print(done)
+"""
+
+
+@pytest.mark.parametrize(("fails", "code"), [(2, 0), (3, 1)])
+def test_a_cluster_that_a_busy_machine_does_not_start_in_time_is_started_again(fails, code):
+    command = [sys.executable, "-c", STARTS, str(fails)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{[*[('local', 2)] * 3, 'ended']}\n"
+    assert done.returncode == code
+    assert ("timed out during startup" in done.stderr) == bool(code)

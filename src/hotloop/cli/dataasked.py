@@ -115,7 +115,8 @@ class Line:
         now = time.monotonic()
         if not self._shows or now < self._next:
             return
-        self._next = now + (TERMINAL_EVERY if self._live else FILE_EVERY)
+        if at.seconds:  # what is done before anything is counted is said at once
+            self._next = now + (TERMINAL_EVERY if self._live else FILE_EVERY)
         line = visible(_said(at))[: self._console.width - 1]
         print(
             f"\r\033[K{line}" if self._live else line,

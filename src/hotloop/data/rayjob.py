@@ -20,11 +20,13 @@ import tempfile
 import threading
 import time
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import psutil
 
 from hotloop import __version__
 from hotloop.core.errors import DataError, HotloopError
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import IO
 
-__all__ = ["Worker", "main", "read"]
+__all__ = ["Worker", "begin", "main", "read"]
 
 _TASKS: Final = 1000  # that read files, at most: of many small files each reads several
 _TRIES: Final = 2  # more for a portion whose worker is gone, before it is given up
@@ -46,7 +48,8 @@ _STORE: Final = 256 << 20  # bytes of memory for portions under way,
 _EACH: Final = 64 << 20  # and for each worker
 # Portions that go on together: a block costs 20 ms of CPU, 12 of them in this process, and to turn
 # a portion takes 90 (627 blocks, Ray 2.60, 2 busy cores of an Intel Xeon, 2026-11).
-_TOGETHER: Final = 4
+_TOGETHER: Final = 2
+_STARTS: Final = 3  # of a cluster, before it is given up
 _RESTARTS: Final = 20  # of one worker
 _PATIENCE: Final = 15  # seconds from the end of what is asked to the end of this process
 _BINARY: Final = ("parquet", "arrow")  # files that are opened again to turn a portion
@@ -64,11 +67,11 @@ def _portions(item: Mapping[str, Any]) -> Iterator[memoryview]:
     try:
         _must_be_alike(item["versions"])
         source = Source(**{**item["source"], "path": Path(item["source"]["path"])})
-        _must_be_there(source.path)
+        _must_be_there(source.path, source.bytes)
         for portion in islice(work(source, size=item["size"]), item["skip"], None):
             head, buffers = question(portion)
             kept = {"at": [number, at], "offset": portion.offset}
-            again = portion.file if portion.format in _BINARY else None
+            again = [portion.file, source.bytes] if portion.format in _BINARY else None
             yield packed({**head, **kept, "again": again}, *buffers)
             at += 1
         yield packed({"at": [number, at], "ended": True})
@@ -97,7 +100,8 @@ class Worker:
         kept = {"at": head["at"], "offset": head["offset"]}
         try:
             if head["again"] is not None:  # else it would be taken for a damaged file
-                _must_be_there(Path(head["again"]))
+                path, size = head["again"]
+                _must_be_there(Path(path), size)
         except DataError as error:
             return packed({**kept, "error": str(error)})
         reply, found = self._answers.to(head, buffers)
@@ -109,15 +113,19 @@ def _table(message: memoryview) -> Any:
     return arrow.table({"message": arrow.array([message], arrow.large_binary())})
 
 
-def _must_be_there(path: Path) -> None:
+def _must_be_there(path: Path, size: int) -> None:
+    """Raise DataError where a node has not the file that was named, of `size` bytes."""
     try:
-        path.open("rb").close()
+        with path.open("rb") as stream:
+            found = os.fstat(stream.fileno()).st_size
+        why = f"it has {found} bytes there, not {size}" if found != size else None
     except OSError as error:
+        why = error.strerror or str(error)
+    if why is not None:
         raise DataError(
-            f"{path} cannot be read on {platform.node()}, where a worker of Ray runs "
-            f"({error.strerror}): put the data where every node sees them under the same path, or "
-            "leave --engine ray out"
-        ) from error
+            f"{path} cannot be read on {platform.node()}, where a worker of Ray runs ({why}): put "
+            "the data where every node sees them under the same path, or leave --engine ray out"
+        )
 
 
 def _must_be_alike(versions: Mapping[str, str]) -> None:
@@ -160,7 +168,7 @@ def _serve(asked: queue.Queue[dict[str, Any]], target: IO[bytes], stack: ExitSta
     while True:
         job = asked.get()
         try:
-            ray = ray or _begin(job["address"], job["workers"], stack)
+            ray = ray or begin(job["address"], job["workers"], stack)
         except Exception as error:  # noqa: BLE001 - of many kinds; it is told, and printed
             traceback.print_exc()
             send(target, {"absent": _no_cluster(job["address"], error)})
@@ -194,28 +202,64 @@ def _first(error: Exception) -> str:
     return f"{type(error).__name__}: {line}"
 
 
-def _begin(address: str | None, workers: int | None, stack: ExitStack) -> Any:
-    """Return Ray, connected; the end of `stack` ends what was begun."""
+def begin(address: str | None, workers: int | None, stack: ExitStack) -> Any:
+    """Return Ray, connected; the end of `stack` ends what was begun. Raises what Ray raises."""
     ray = importlib.import_module("ray")
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if address:
+        stack.callback(_end, ray)
         ray.init(address=address, runtime_env={"env_vars": dict(THREADS)}, **quiet)
-    else:
-        assert workers is not None, "a cluster is started for a number of workers"
-        folder = tempfile.TemporaryDirectory(prefix="hotloop-ray-", ignore_cleanup_errors=True)
-        stack.enter_context(folder)
-        ray.init(
-            address="local",
-            num_cpus=workers,
-            num_gpus=0,
-            object_store_memory=_STORE + workers * _EACH,
-            include_dashboard=False,
-            _temp_dir=folder.name,
-            **quiet,
-        )
-    stack.callback(ray.shutdown)
-    stack.callback(signal.signal, signal.SIGINT, signal.SIG_IGN)  # this is the end already
+        return ray
+    assert workers is not None, "a cluster is started for a number of workers"
+    folder = tempfile.TemporaryDirectory(prefix="hotloop-ray-", ignore_cleanup_errors=True)
+    how = {
+        "address": "local",
+        "num_cpus": workers,
+        "num_gpus": 0,
+        "object_store_memory": _STORE + workers * _EACH,
+        "include_dashboard": False,
+        "_temp_dir": stack.enter_context(folder),
+    }
+    stack.callback(_end, ray)
+    _start(ray, {**how, **quiet})
     return ray
+
+
+def _start(ray: Any, how: Mapping[str, Any]) -> None:
+    """Start a cluster: again where a busy machine took longer than the 30 s that Ray waits."""
+    for left in reversed(range(_STARTS)):
+        try:
+            ray.init(**how)
+            return
+        except Exception:
+            if not left:
+                raise
+            _kill(psutil.Process().children(recursive=True))
+
+
+def _end(ray: Any) -> None:
+    """End what this process started, wherever the start of it was interrupted."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    started = psutil.Process().children(recursive=True)
+    ray.shutdown()
+    _kill(started)
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    """Kill what is left of these, and wait until it writes no more."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    until = time.monotonic() + _PATIENCE / 3
+    while any(map(_lives, processes)) and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _answers(ray: Any, asked: Mapping[str, Any]) -> Iterator[memoryview]:
