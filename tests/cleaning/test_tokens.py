@@ -10,7 +10,6 @@ from tests.golden.tiny_tokenizer import save
 from hotloop.cleaning.look import look, remove
 from hotloop.cleaning.shelves import Order
 from hotloop.cleaning.tokens import lock_of, token_shelves
-from hotloop.core.errors import DataError
 from hotloop.core.lock import Holder
 
 
@@ -22,12 +21,16 @@ def order(tmp_path, monkeypatch):
 
 @pytest.fixture
 def room(tmp_path):
-    """What a refusal of bad rows leaves of `data/tokens`."""
+    """What Ctrl-C leaves of `data/tokens` once some of it is written."""
     save(tmp_path / "model")
-    rows = [{"text": line} for line in lines(200)]
-    source = jsonl(tmp_path / "rows.jsonl", [*rows, {"text": None}])
-    with pytest.raises(DataError):
-        tokenised(tmp_path / "model", tmp_path / "data" / "tokens", source)
+    source = jsonl(tmp_path / "rows.jsonl", [{"text": line} for line in lines(400)])
+
+    def interrupt(at):
+        if at.tokens > 6000:  # two windows
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tokenised(tmp_path / "model", tmp_path / "data" / "tokens", source, tell=interrupt)
     (room,) = (tmp_path / "data").glob(".*.unfinished")
     return room
 

@@ -1,6 +1,6 @@
 import pytest
 
-from hotloop.core.units import ago, bytes_, count, duration, moment
+from hotloop.core.units import ago, bytes_, count, duration, many, moment
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,12 @@ def test_what_is_almost_the_next_unit_has_no_exponent():
 )
 def test_moments_are_short(seconds, text):
     assert moment(seconds) == text
+
+
+def test_things_are_counted_with_their_plural():
+    assert [many(n, "bad row") for n in (0, 1, 2, 2500)] == [
+        "0 bad rows",
+        "1 bad row",
+        "2 bad rows",
+        "2,500 bad rows",
+    ]

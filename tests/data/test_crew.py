@@ -7,27 +7,18 @@ import signal
 import numpy as np
 import psutil
 import pytest
-from tests.golden.tiny_tokenizer import save
+from tests.golden.setups import of_texts
 
 from hotloop.core.errors import ConfigError, DataError, HotloopError
 from hotloop.data.crew import looked, turned
 from hotloop.data.portions import Portion
-from hotloop.data.shapes import Text, layout
-from hotloop.data.tokenizer import find_tokenizer
+from hotloop.data.shapes import Text
 from hotloop.data.turn import Setup
 
 
 @pytest.fixture(scope="module")
 def setup(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    save(folder)
-    return Setup(
-        vocabulary=find_tokenizer(str(folder)),
-        layout=layout([{"text": "a"}]),
-        template=None,
-        backend="tokenizers",
-        policy="skip",
-    )
+    return of_texts(tmp_path_factory.mktemp("model"))
 
 
 def portions(count):

@@ -8,15 +8,12 @@ from importlib.metadata import version
 
 import pytest
 from tests.data.test_tokenise import jsonl, lines
-from tests.golden.tiny_tokenizer import save
+from tests.golden.setups import of_texts
 
 from hotloop import __version__
 from hotloop.data.crew import turned
 from hotloop.data.rayjob import Worker, read
 from hotloop.data.records import find_sources, work
-from hotloop.data.shapes import layout
-from hotloop.data.tokenizer import find_tokenizer
-from hotloop.data.turn import Setup
 from hotloop.data.wire import opened, packed
 from hotloop.data.worker import result
 
@@ -26,15 +23,7 @@ VERSIONS = {"hotloop": __version__, "tokenizers": version("tokenizers")}
 
 @pytest.fixture(scope="module")
 def setup(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    save(folder)
-    return Setup(
-        vocabulary=find_tokenizer(str(folder)),
-        layout=layout([{"text": "a"}]),
-        template=None,
-        backend="tokenizers",
-        policy="skip",
-    )
+    return of_texts(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture

@@ -176,6 +176,23 @@ def test_of_a_model_with_frozen_parts_only_the_learned_ones_are_kept(tmp_path):
         restore(path, session(), IDENTITY)  # which learns all of it
 
 
+def test_what_training_changes_without_a_gradient_is_kept_too(tmp_path):
+    def normed():
+        one = frozen_below()
+        one.model.insert(1, nn.BatchNorm1d(8))
+        one.model[1].requires_grad_(False)
+        return one
+
+    one, other = normed(), normed()
+    one.forward({"x": torch.randn(4, 4)})
+    path = save(tmp_path, one, AT, IDENTITY, validation_loss=None).path
+    names = {"3.weight", "3.bias", "1.running_mean", "1.running_var", "1.num_batches_tracked"}
+    assert load_file(path / "model.safetensors").keys() == names
+    restore(path, other, IDENTITY)
+    assert other.model[1].num_batches_tracked == 1
+    assert torch.equal(other.model[1].running_mean, one.model[1].running_mean)
+
+
 def test_no_byte_of_it_is_a_pickle(tmp_path):
     path = save(tmp_path, trained(), AT, IDENTITY, validation_loss=None).path
     names = {p.name for p in path.iterdir()}

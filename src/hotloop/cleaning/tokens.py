@@ -5,9 +5,7 @@ The same command goes on from there, so it stays as long as a process holds its 
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from hotloop.cleaning.shelves import Item, Shelf, last_used, taken
@@ -15,10 +13,11 @@ from hotloop.core.errors import DataError
 from hotloop.core.files import read_json
 from hotloop.core.lock import Holder, Lock
 from hotloop.core.rundir import RunDir
-from hotloop.monitor.runs import PASSED
+from hotloop.monitor.runs import subfolders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["lock_of", "token_shelves"]
 
@@ -52,15 +51,10 @@ def lock_of(room: Path) -> Lock:
 
 
 def _found(folder: Path) -> Iterator[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            below = [Path(e.path) for e in entries if e.is_dir(follow_symlinks=False)]
-    except OSError:  # closed to us, or gone since
-        return
-    for path in below:
+    for path in subfolders(folder):
         if _is_ours(path):
             yield path
-        elif path.name not in PASSED and not path.name.startswith(".") and not RunDir(path).exists:
+        elif not path.name.startswith(".") and not RunDir(path).exists:
             yield from _found(path)
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from hotloop.cli.line import facts, telling
 from hotloop.core.env import ENV
 from hotloop.core.files import write_json
-from hotloop.core.units import ago, bytes_
+from hotloop.core.units import ago, bytes_, many
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _list(found: Found, out: Console) -> None:
 
 def _sum(found: Found, out: Console) -> None:
     total = sum(one.bytes for one in found.data_sets)
-    out.print(f"{_many(len(found.data_sets), 'data set')}, {bytes_(total)}")
+    out.print(f"{many(len(found.data_sets), 'data set')}, {bytes_(total)}")
 
 
 def _missing(found: Found, out: Console) -> None:
@@ -174,7 +174,3 @@ def _places(where: Sequence[Reference]) -> list[str]:
 def _cut(lines: list[str]) -> list[str]:
     more = len(lines) - SHOWN
     return lines if more <= 1 else [*lines[:SHOWN], f"and {more} more"]
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

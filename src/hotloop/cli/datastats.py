@@ -20,6 +20,7 @@ from hotloop.cli.dataasked import FILE_WIDTH, Line, add_options, at_least, setti
 from hotloop.core.env import ENV
 from hotloop.core.errors import DataError, UsageError
 from hotloop.core.files import write_file, write_json
+from hotloop.core.units import many
 from hotloop.report.datastats import page, percent
 from hotloop.report.excerpt import visible
 
@@ -201,20 +202,16 @@ def _split(split: Split, found: Stats, out: Console) -> None:
 
 
 def _sum(split: Split) -> str:
-    facts = [_many(split.documents, "document"), f"{split.tokens:,} tokens"]
+    facts = [many(split.documents, "document"), f"{split.tokens:,} tokens"]
     if split.learned == split.tokens:
         facts.append("all carry loss")
     else:
         facts.append(f"{split.learned:,} carry loss ({split.learned / split.tokens:.0%})")
     if split.unlearned:
-        facts.append(f"{_many(split.unlearned, 'document')} without any loss")
+        facts.append(f"{many(split.unlearned, 'document')} without any loss")
     if split.bad:
-        facts.append(f"{_many(split.bad, 'bad row')} left out")
+        facts.append(f"{many(split.bad, 'bad row')} left out")
     return ", ".join(facts)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _histogram(split: Split, out: Console) -> None:

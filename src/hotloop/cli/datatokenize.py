@@ -19,7 +19,7 @@ from hotloop.cli.dataasked import FILE_WIDTH, Line, add_options, at_least, setti
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
-from hotloop.core.units import bytes_, count, duration
+from hotloop.core.units import bytes_, count, duration, many
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
@@ -124,16 +124,12 @@ _SHOWN: Final = (
 
 def _facts(split: Mapping[str, int]) -> list[str]:
     facts = [
-        f"{_many(split['rows'], 'row')} of at most {_many(split['longest'], 'token')}",
-        _many(split["documents"], "text"),
-        _many(split["tokens"], "token"),
+        f"{many(split['rows'], 'row')} of at most {many(split['longest'], 'token')}",
+        many(split["documents"], "text"),
+        many(split["tokens"], "token"),
     ]
     if split["learned_tokens"] != split["tokens"]:
         facts.append(f"{split['learned_tokens'] / max(1, split['tokens']):.0%} carry loss")
-    facts += [f"{_many(split[key], what)} {how}" for key, what, how in _SHOWN if split[key]]
+    facts += [f"{many(split[key], what)} {how}" for key, what, how in _SHOWN if split[key]]
     left_out = split["bad_rows"] - split["replaced_rows"]
-    return facts + [f"{_many(left_out, 'bad row')} left out"] * (left_out > 0)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return facts + [f"{many(left_out, 'bad row')} left out"] * (left_out > 0)

@@ -3,7 +3,7 @@
 run.json      what was asked, what is in effect, where, with which versions; schema numbered
 plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, lock.json (while a process is at it)
-vocabulary.json, or tokenizer.json and the like: KEPT, what the model needs beside its weights
+vocabulary.json  what the model needs beside its weights: KEPT
 report.html    the page of hotloop report or doctor
 case.json, findings.json  of a script: what was seen, what was found
 trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OBSERVED", "SCHEMA", "RunDir"]
 
-# What a run may keep beside its weights, for those who use it elsewhere.
-KEPT = frozenset({"vocabulary.json", "tokenizer.json", "tokenizer_config.json", "labels.json"})
+KEPT = frozenset({"vocabulary.json"})  # what a run may keep beside its weights, to be moved too
 SCHEMA = 1  # history: 1 (2026-11) first
 OBSERVED = ".hotloop"  # in the working directory: runs of scripts
 
@@ -266,7 +265,7 @@ class RunDir:
             raise PlanError(f"{self._plan}: {error}") from error
 
     def keep(self, texts: Mapping[str, str]) -> None:
-        """Keep what the model needs beside its weights, by name: vocabulary, tokenizer, labels."""
+        """Keep texts that the model needs beside its weights, by name."""
         make_folder(self.path)
         for name, text in texts.items():
             assert name in KEPT, name

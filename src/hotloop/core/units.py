@@ -1,6 +1,6 @@
 """Sizes, durations and rates as people read them."""
 
-__all__ = ["ago", "bytes_", "count", "duration", "moment"]
+__all__ = ["ago", "bytes_", "count", "duration", "many", "moment"]
 
 
 def bytes_(number: float) -> str:
@@ -26,6 +26,11 @@ def ago(seconds: float) -> str:
     """Return a time that has passed as 9.4 s ago, 3:05 ago or 12 days ago."""
     days = int(seconds // 86400)
     return f"{days:,} day{'s' * (days > 1)} ago" if days else f"{duration(seconds)} ago"
+
+
+def many(number: int, noun: str) -> str:
+    """Return 1 row, or 2,500 rows."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def moment(seconds: float) -> str:

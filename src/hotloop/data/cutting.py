@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hotloop.data.widths import rounded_up
+
 if TYPE_CHECKING:
     from hotloop.data.tokenrows import TokenRows
 
@@ -21,19 +23,15 @@ def by_tokens(
     """
     is_flat = samples.form.layout == "flat"
     multiple = 1 if is_flat else samples.form.round_to
-    budget = micro_batch * _up(samples.longest, multiple)
+    budget = micro_batch * rounded_up(samples.longest, multiple)
     spans: list[tuple[int, int]] = []
     begin, taken, widest = first, 0, 0
     lengths = samples.lengths[samples.ids(epoch, first, count)].tolist()
     for at, length in enumerate(lengths, first):
-        wider = max(widest, _up(length, multiple))
+        wider = max(widest, rounded_up(length, multiple))
         slots = taken + length if is_flat else wider * (at + 1 - begin)
         if slots > budget:
             spans.append((begin, at - begin))
-            begin, taken, wider = at, 0, _up(length, multiple)
+            begin, taken, wider = at, 0, rounded_up(length, multiple)
         taken, widest = taken + length, wider
     return [*spans, (begin, first + count - begin)]
-
-
-def _up(length: int, multiple: int) -> int:
-    return -(-length // multiple) * multiple

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.units import many
 from hotloop.data.order import permutation
 
 if TYPE_CHECKING:
@@ -136,11 +137,11 @@ def _numbered(groups: Sequence[Hashable] | NDArray[Any]) -> NDArray[np.int64]:
 def _check_rows(held: NDArray[np.int64], request: _Request, names: Sequence[str]) -> None:
     parts, rows = len(request.shares), int(held.sum())
     if rows < parts:
-        raise DataError(f"{_count(rows, 'row')} cannot be divided into {request.what}; add rows")
+        raise DataError(f"{many(int(rows), 'row')} cannot be divided into {request.what}; add rows")
     present = np.flatnonzero(held).tolist()
     if len(present) == 1:
         raise DataError(
-            f"all {_count(rows, 'row')} are of class {names[present[0]]!r}: there is nothing to "
+            f"all {many(int(rows), 'row')} are of class {names[present[0]]!r}: there is nothing to "
             "tell apart; check the label's key, or add rows of another class"
         )
     few = [f"{names[at]!r} has {held[at]}" for at in present if held[at] < parts]
@@ -155,7 +156,7 @@ def _check_groups(
     groups: NDArray[np.int64], held: NDArray[np.int64], request: _Request, names: Sequence[str]
 ) -> None:
     few = [
-        f"{_count(held[at], 'row')} of {names[at]!r} in {_count(groups[at], 'group')}"
+        f"{many(int(held[at]), 'row')} of {names[at]!r} in {many(int(groups[at]), 'group')}"
         for at in np.flatnonzero(held).tolist()
         if groups[at] < len(request.shares)
     ]
@@ -164,10 +165,6 @@ def _check_groups(
             f"{request.what}: each needs groups with every class, and there are {_listed(few)}; "
             f"{request.fewer}, add groups, or divide the rows without them"
         )
-
-
-def _count(number: np.integer[Any] | int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _listed(few: list[str]) -> str:

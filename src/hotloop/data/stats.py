@@ -12,7 +12,7 @@ from hotloop.data.decoded import decoder, spans
 from hotloop.data.duplicates import Copies, copies
 from hotloop.data.packing import best_fit, pieces, waste
 from hotloop.data.padding import Padding, strategies
-from hotloop.data.widths import MULTIPLE
+from hotloop.data.widths import MULTIPLE, rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -167,7 +167,7 @@ def statistics(
     if not splits:
         raise DataError("there is no split: name files of rows, or a folder of tokens")
     longest = max(int(each.lengths.max()) for each in splits)
-    length = length or -(-longest // 64) * 64
+    length = length or rounded_up(longest, 64)
     decode = decoder(source)
     by_name = {each.split: each for each in splits}
 

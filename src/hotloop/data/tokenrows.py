@@ -24,7 +24,7 @@ from hotloop.data.buffers import Buffers, pinned
 from hotloop.data.order import permutation
 from hotloop.data.rowmap import Located, RowMap
 from hotloop.data.store import FILE
-from hotloop.data.widths import MULTIPLE
+from hotloop.data.widths import MULTIPLE, rounded_up
 from hotloop.session import Batch
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class TokenRows:
             shape = 1, int(counts.sum())
         else:
             longest = max(int(counts.max()), width or 1)
-            shape = len(rows), -(-longest // self.form.round_to) * self.form.round_to
+            shape = len(rows), rounded_up(longest, self.form.round_to)
             short = [(row, n) for row, n in enumerate(counts.tolist()) if n < shape[1]]
         documents = counts
         segments = counts if is_flat else None

@@ -11,10 +11,15 @@ from hotloop.core.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MULTIPLE", "padded", "widths"]
+__all__ = ["MULTIPLE", "padded", "rounded_up", "widths"]
 
 MULTIPLE = 8  # columns; matrix units like such widths (techniques/dynamic_padding.py)
 _NEVER = 1 << 62  # slots; no data set has as many
+
+
+def rounded_up(length: int, multiple: int) -> int:
+    """Return the least multiple that is no less than a length."""
+    return -(-length // multiple) * multiple
 
 
 def padded(

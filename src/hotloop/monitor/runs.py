@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hotloop.monitor.run import Run
 
-__all__ = ["PASSED", "Row", "folders", "row", "rows"]
+__all__ = ["Row", "folders", "row", "rows", "subfolders"]
 
 BYTES, OVER = 16 * 1024, 4 * 1024  # of the end of the events: some 50 steps, 10 where nobody is
 PASSED = frozenset({"__pycache__", "node_modules", "site-packages"})  # no run lies in there
@@ -63,14 +63,22 @@ def _found(folder: Path) -> Iterator[Path]:
     if RunDir(folder).exists:
         yield folder
         return
+    for path in subfolders(folder):
+        if path.name == OBSERVED or not path.name.startswith("."):
+            yield from _found(path)
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Return the folders in a folder where something of ours may lie; none where we may not look.
+
+    Links are not followed.
+    """
     try:
         with os.scandir(folder) as entries:
             below = [Path(e.path) for e in entries if e.is_dir(follow_symlinks=False)]
     except OSError:  # closed to us, or gone since
-        return
-    for path in below:
-        if path.name not in PASSED and (path.name == OBSERVED or not path.name.startswith(".")):
-            yield from _found(path)
+        return []
+    return [path for path in below if path.name not in PASSED]
 
 
 def row(path: Path, folder: Path) -> Row:

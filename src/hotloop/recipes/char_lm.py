@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from hotloop.models.sedd import Sedd
     from hotloop.recipes.char_lm_config import CharLmConfig
 
-EXAMPLE = 60  # characters of the first sample that are shown
 __all__ = ["AdamW", "build", "build_model", "prepare_data", "sample"]
+
+EXAMPLE = 60  # characters of the first sample that are shown
 
 
 def prepare_data(
@@ -91,7 +92,7 @@ class AdamW:
         return adamw.AdamW(used, lr=self.learning_rate, betas=self.betas)
 
 
-def _said(data: TokenSet) -> str:
+def _counted(data: TokenSet) -> str:
     unseen = data.about["unseen"]
     return (
         f"{len(data.train):,} training and {len(data.valid):,} validation characters, "
@@ -101,7 +102,7 @@ def _said(data: TokenSet) -> str:
     )
 
 
-def _read(data: TokenSet, start: int) -> str:
+def _excerpt(data: TokenSet, start: int) -> str:
     return data.vocabulary.decode(data.train[start : start + EXAMPLE])
 
 
@@ -135,10 +136,10 @@ def build(config: CharLmConfig, data: TokenSet) -> Job:
         objective=config.objective,
         vocabulary=size,
         kept={"vocabulary.json": json.dumps(data.vocabulary.to_json(), ensure_ascii=False)},
-        example=lambda: _read(data, int(train.ids(0, 0, 1)[0])),
+        example=lambda: _excerpt(data, int(train.ids(0, 0, 1)[0])),
         facts={
             "objective": "the next character, given those before it",
-            "data": _said(data),
+            "data": _counted(data),
         },
     )
     if config.objective == "diffusion":

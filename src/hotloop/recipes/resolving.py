@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hotloop.recipes.schema import flatten
 from hotloop.recipes.sections import give_way
 from hotloop.recipes.settings import Resolved, resolve
 from hotloop.recipes.sources import Layer, parse_assignments, read_config
@@ -63,9 +62,8 @@ class Resolver:
         self, assignments: Sequence[str], config_file: Path | None = None
     ) -> dict[str, object]:
         """Return only what the user asked for, as `flatten` gives it: on resume it must agree."""
-        given = resolve(self.schema, _user_layers(assignments, config_file), self.aliases)
-        values = flatten(given.config)
-        return {key: value for key, value in values.items() if key in given.asked}
+        user = _user_layers(assignments, config_file)
+        return resolve(self.schema, user, self.aliases).given()
 
 
 def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[Layer]:

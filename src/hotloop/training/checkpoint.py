@@ -125,15 +125,17 @@ def _optimizer_state(session: Session) -> tuple[dict[str, Tensor], dict[str, obj
 
 
 def _learned(model: nn.Module) -> dict[str, Tensor]:
-    """Return what training changes: all of a model's state, or where some of it is frozen the rest.
+    """Return what training changes: all of a model's state but the parameters that are frozen.
 
-    What is frozen can be read where it came from; it may be a hundred times as large.
+    Those can be read where they came from; they may be a hundred times as large.
     """
     state: dict[str, Tensor] = model.state_dict()
-    learns = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    if len(learns) == sum(1 for _ in model.parameters()):
+    parameters = dict(model.named_parameters())
+    if all(parameter.requires_grad for parameter in parameters.values()):
         return state
-    return {name: tensor for name, tensor in state.items() if name in learns}
+    changes = {name for name, parameter in parameters.items() if parameter.requires_grad}
+    changes.update(name for name, _ in model.named_buffers())  # running means, say
+    return {name: tensor for name, tensor in state.items() if name in changes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
