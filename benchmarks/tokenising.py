@@ -114,19 +114,19 @@ def reading(name: str, file: Path, folder: Path, sums: dict[Path, set[str]]) -> 
     out = folder / "out"
     began = time.perf_counter()
     command = [sys.executable, "-m", "benchmarks.tokenising", "--row", name, str(file), str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     most = 0.0
-    while process.poll() is None:
-        try:
-            me = psutil.Process(process.pid)
-            each = [one.memory_info().rss for one in (me, *me.children(recursive=True))]
-            most = max(most, sum(each) / 1e6)
-        except psutil.Error:
-            pass
-        time.sleep(0.01)
-    seconds = time.perf_counter() - began
-    assert process.stdout is not None
-    said = process.stdout.read().split()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            try:
+                me = psutil.Process(process.pid)
+                each = [one.memory_info().rss for one in (me, *me.children(recursive=True))]
+                most = max(most, sum(each) / 1e6)
+            except psutil.Error:
+                pass
+            time.sleep(0.01)
+        seconds = time.perf_counter() - began
+        assert process.stdout is not None
+        said = process.stdout.read().split()
     if process.returncode:
         raise RuntimeError(f"{name} ended with {process.returncode}")
     if name in (HOT, PLAIN, DIRECT):
