@@ -9,11 +9,11 @@ from tests.golden.tiny_tokenizer import save, tokenizer
 
 from hotloop.core.errors import DataError
 from hotloop.data.digested import of_sources, of_store
+from hotloop.data.preparing import Order
 from hotloop.data.prose import PIECE_BYTES
 from hotloop.data.records import find_sources
 from hotloop.data.rows import Packing
 from hotloop.data.store import open_store
-from hotloop.data.tokenise import Order
 from hotloop.data.tokenizer import find_tokenizer
 
 

@@ -17,11 +17,12 @@ from tests.golden.tiny_tokenizer import TEXT, save
 from hotloop.core.errors import DataError, UsageError
 from hotloop.core.lock import Lock
 from hotloop.core.manifest import check_folder
+from hotloop.data.preparing import Order
 from hotloop.data.records import find_sources
 from hotloop.data.rows import Packing
 from hotloop.data.store import open_store
 from hotloop.data.tokenfile import TokenFile
-from hotloop.data.tokenise import Order, tokenise
+from hotloop.data.tokenise import tokenise
 from hotloop.data.tokenizer import find_tokenizer
 
 

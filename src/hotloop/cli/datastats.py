@@ -93,9 +93,9 @@ def _of_sources(
     options: argparse.Namespace, lengths: Sequence[int], tell: Callable[[Progress], None]
 ) -> Stats:
     from hotloop.data.digested import of_sources
+    from hotloop.data.preparing import Order
     from hotloop.data.records import find_sources
     from hotloop.data.stats import statistics
-    from hotloop.data.tokenise import Order
     from hotloop.data.tokenizer import find_tokenizer
 
     sources = find_sources(options.sources, format=options.format, documents=options.documents)

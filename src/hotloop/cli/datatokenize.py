@@ -38,9 +38,10 @@ def run(args: Sequence[str]) -> int:
         raise UsageError("--pack and --max-length do not go together: packed rows have one length")
     if options.ray_address and options.engine != "ray":
         raise UsageError("--ray-address is for --engine ray: add that, or leave it out")
+    from hotloop.data.preparing import Order
     from hotloop.data.records import find_sources
     from hotloop.data.rows import Packing
-    from hotloop.data.tokenise import Order, tokenise
+    from hotloop.data.tokenise import tokenise
     from hotloop.data.tokenizer import find_tokenizer
 
     sources = find_sources(options.sources, format=options.format, documents=options.documents)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import inherited
 from hotloop.core.errors import ConfigError, DataError, DeviceError
-from hotloop.data.encode import fast_backend, is_compared
+from hotloop.data.encode import fast_backend, import_fast, is_compared
 from hotloop.data.turn import Setup, Turned, Turner
 from hotloop.data.wire import receive, send
 from hotloop.data.worker import question, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from hotloop.data.portions import Portion
     from hotloop.data.shapes import Text
@@ -41,9 +43,7 @@ def turned(
     are all that is wanted. Raises DataError when a worker is gone.
     """
     if processes < 1:
-        turner = Turner(setup)
-        for portion in portions:
-            yield portion, turner.turn(portion, only_look=only_look())
+        yield from _beside(portions, Turner(setup), only_look)
         return
     crew = [_Worker(setup) for _ in range(processes)]
     try:
@@ -51,6 +51,22 @@ def turned(
     finally:
         for worker in crew:
             worker.close()
+
+
+def _beside(
+    portions: Iterable[Portion], turner: Turner, only_look: Callable[[], bool]
+) -> Iterator[tuple[Portion, Turned]]:
+    """Encode each portion while the next is read: the back ends are foreign code, without lock."""
+    with ThreadPoolExecutor(1, "encode") as encoding:
+        under_way: tuple[Portion, Future[Turned]] | None = None
+        for portion in portions:
+            read = turner.read(portion)
+            begun = encoding.submit(turner.encode, read, only_look=only_look())
+            if under_way is not None:
+                yield under_way[0], under_way[1].result()
+            under_way = portion, begun
+        if under_way is not None:
+            yield under_way[0], under_way[1].result()
 
 
 def _by_turns(
@@ -74,29 +90,36 @@ def looked(vocabulary: Vocabulary, sample: Sequence[Text], wanted: str) -> tuple
 
     Two back ends take 150 MB, which would not be given back.
     """
-    if not is_compared(wanted):
+    if not is_compared(wanted, sample):
         return fast_backend(wanted, vocabulary, sample)
     process = subprocess.Popen(
         [sys.executable, "-m", "hotloop.data.worker", "--look"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=inherited(TOKENIZERS_PARALLELISM="false"),
+        env=inherited(),
     )
     assert process.stdin is not None
     assert process.stdout is not None
     with process, suppress(BrokenPipeError):
         asked = {"texts": [asdict(text) for text in sample], "wanted": wanted}
         send(process.stdin, {"vocabulary": asdict(vocabulary), **asked})
+        import_fast()  # meanwhile: most often it is found right
         message = receive(process.stdout)
-        if message is not None and "found" in message[0]:
-            name, why = message[0]["found"]
-            return name, why
         if message is not None:
-            kind = {each.__name__: each for each in (ConfigError, DeviceError)}
-            raise kind.get(message[0]["kind"], DataError)(message[0]["error"])
+            process.kill()  # to clear its memory takes it a tenth of a second
+            return _found(message[0])
     if wanted == "auto":  # a panic in foreign code, or no memory
         return "tokenizers", f"gigatoken ended its process with exit code {process.returncode}"
     raise DataError(f"gigatoken ended its process with exit code {process.returncode}")
+
+
+def _found(answer: dict[str, Any]) -> tuple[str, str | None]:
+    """Return what a comparison found, or raise what it raised."""
+    if "found" in answer:
+        name, why = answer["found"]
+        return name, why
+    kind = {each.__name__: each for each in (ConfigError, DeviceError)}
+    raise kind.get(answer["kind"], DataError)(answer["error"])
 
 
 class _Worker:

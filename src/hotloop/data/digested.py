@@ -20,8 +20,8 @@ from hotloop.core.errors import DataError
 from hotloop.data.crew import turned
 from hotloop.data.faults import Faults
 from hotloop.data.pace import Pace, Progress
+from hotloop.data.preparing import prepared
 from hotloop.data.records import work
-from hotloop.data.tokenise import prepared
 from hotloop.data.turn import Turner
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.data.portions import Portion, Source
+    from hotloop.data.preparing import Order
     from hotloop.data.store import Store
     from hotloop.data.tokenfile import TokenFile
-    from hotloop.data.tokenise import Order
     from hotloop.data.turn import Setup, Turned
 
 __all__ = ["Digested", "Tokens", "of_sources", "of_store"]
@@ -133,14 +133,14 @@ def of_sources(
     Of the order all is used that says how rows become tokens; nothing is written. Raises
     DataError where rows cannot be used (under the policy "stop" it lists them).
     """
-    setup, _, notes = prepared(sources, order)
+    begun = prepared(sources, order).decided(order.backend)
     pace = Pace(sources, tell)
     splits = dict.fromkeys(source.split for source in sources)
     found = []
     for split in splits:
         files = [each for each in sources if each.split == split]
-        found.append(_turned(split, files, order, setup, pace))
-    return found, setup, notes
+        found.append(_turned(split, files, order, begun.setup, pace))
+    return found, begun.setup, list(begun.notes)
 
 
 def _turned(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from hotloop.data.shapes import Text
     from hotloop.data.tokenizer import Vocabulary
 
-__all__ = ["BACKENDS", "Encoded", "Encoder", "fast_backend", "is_compared"]
+__all__ = ["BACKENDS", "Encoded", "Encoder", "fast_backend", "import_fast", "is_compared"]
 
 # What gigatoken 0.10 raises for a tokenizer that it cannot read, as far as it was seen.
 _REFUSALS: Final = (ValueError, RuntimeError, TypeError, LookupError, AttributeError, OSError)
@@ -164,9 +165,16 @@ def _token_at(encoding: Any, char: int, stop: int, step: int) -> int | None:
     return None
 
 
-def is_compared(wanted: str) -> bool:
+def is_compared(wanted: str, sample: Sequence[Text]) -> bool:
     """Return whether `fast_backend` has to try a back end beside the usual one."""
-    return wanted in ("auto", "gigatoken") and importlib.util.find_spec("gigatoken") is not None
+    is_there = importlib.util.find_spec("gigatoken") is not None
+    return wanted in ("auto", "gigatoken") and is_there and bool(_plain(sample))
+
+
+def import_fast() -> None:
+    """Import what the fast back end needs, which takes 0.3 s; what fails is met when it is used."""
+    with suppress(ImportError):
+        importlib.import_module("awkward")
 
 
 def fast_backend(
@@ -193,8 +201,13 @@ def fast_backend(
     return "tokenizers", f"gigatoken {why}"
 
 
+def _plain(sample: Sequence[Text]) -> list[Text]:
+    """Return the texts that a fast back end can do."""
+    return [text for text in sample if text.pair is None and text.learned is None]
+
+
 def _differs(vocabulary: Vocabulary, sample: Sequence[Text]) -> str | None:
-    plain = [text for text in sample if text.pair is None and text.learned is None]
+    plain = _plain(sample)
     if not plain:
         return "is used for single texts of which every token carries loss, and these are others"
     usual = Encoder(vocabulary, has_loss_mask=False, has_pairs=False, backend="tokenizers")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
-from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.errors import DataError
 from hotloop.core.files import (
     Growing,
     Journal,
@@ -25,71 +25,31 @@ from hotloop.core.files import (
 )
 from hotloop.core.lock import Lock
 from hotloop.data.clustered import Cluster, must_be_usable
-from hotloop.data.crew import looked, turned
+from hotloop.data.crew import turned
 from hotloop.data.pace import Pace, Progress
-from hotloop.data.portions import PORTION_BYTES
-from hotloop.data.records import head as first_rows
+from hotloop.data.preparing import identity, prepared
 from hotloop.data.records import work
-from hotloop.data.rows import WINDOW, Packing, Window
-from hotloop.data.shapes import layout
+from hotloop.data.rows import Window
 from hotloop.data.state import State
 from hotloop.data.store import (
     ABOUT,
     FILE,
-    FORMAT,
     SCHEMA,
     as_datasets_has_it,
-    described,
     open_store,
 )
-from hotloop.data.tokenfile import END, Columns, features, head, message
-from hotloop.data.turn import Setup
+from hotloop.data.tokenfile import END, features, head, message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
-    from hotloop.data.faults import Faults, Policy
+    from hotloop.data.faults import Faults
     from hotloop.data.portions import Portion, Source
-    from hotloop.data.shapes import Text
-    from hotloop.data.tokenizer import Vocabulary
+    from hotloop.data.preparing import Order, Prepared
     from hotloop.data.turn import Turned
 
-__all__ = ["Engine", "Made", "Order", "prepared", "tokenise"]
-
-Engine = Literal["local", "ray"]  # where portions are turned into tokens
-
-_SAMPLE: Final = 200  # rows that say what shape they have and whether a fast back end is right
-_COMPARED: Final = 1 << 20  # characters of them
-_MASKS: Final = {"completion": "completion_mask", "assistant": "assistant_masks"}  # TRL's names
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is to be made of which data."""
-
-    vocabulary: Vocabulary
-    out: Path
-    packing: Packing = field(default_factory=Packing)
-    shape: str | None = None
-    fields: Mapping[str, str] = field(default_factory=dict)
-    loss: str | None = None
-    template: str | None = None  # chatml or tokenizer; None: its own where it has one
-    policy: Policy = "stop"
-    backend: str = "auto"
-    processes: int | None = None  # workers; None: as many as cores, or none where that is faster
-    cores: int = 1
-    engine: Engine = "local"  # it decides nothing about the result
-    address: str | None = None  # of a Ray cluster; None: one of its own
-    window: int = WINDOW  # tokens that are packed together, at least
-    portion: int = PORTION_BYTES  # of the data that a process turns at a time
-
-    def workers(self, backend: str) -> int:
-        """Return how many worker processes there are."""
-        if self.processes is not None:
-            return self.processes
-        # gigatoken has threads of its own, and each process would take 100 MB more.
-        return 0 if backend == "gigatoken" and self.engine == "local" else self.cores
+__all__ = ["Made", "tokenise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,23 +78,21 @@ def tokenise(
         must_be_usable(address=order.address, processes=order.processes)
     make_folder(order.out.parent)
     tell(Progress(what="checksums of the data"))
-    data = described(sources)
-    setup, columns, notes = prepared(sources, order)
-    identity = _identity(order, setup, data)
+    begun = prepared(sources, order)
+    made_of = identity(order, begun.setup, sources)
     lock = Lock(order.out.with_name(f".{order.out.name}.lock"))
     lock.acquire()
     try:
         room = order.out.with_name(f".{order.out.name}.unfinished")
         if order.out.exists():
-            store = open_store(order.out, wanted=identity)
+            store = open_store(order.out, wanted=made_of)
             if room.exists():
                 remove_folder(room)
             return Made(folder=order.out, about=store.about, is_new=False)
-        pace = Pace(sources, tell)
-        made = _Work(order, setup, columns, identity, room, pace)
+        made = _Work(order, begun.decided(order.backend), made_of, room, Pace(sources, tell))
         try:
             with closing(made):
-                return made.do(sources, notes)
+                return made.do(sources)
         except DataError:
             if made.is_refused:
                 remove_folder(room)
@@ -143,101 +101,30 @@ def tokenise(
         lock.release()
 
 
-def prepared(sources: Sequence[Source], order: Order) -> tuple[Setup, Columns, list[str]]:
-    """Look at the first rows: how they are read, with what they are turned into tokens, and notes.
-
-    Raises ConfigError or DataError for what the order asks and the rows or this machine have not.
-    """
-    vocabulary, notes = order.vocabulary, []
-    sample = [row for _, row in first_rows(sources[0], _SAMPLE, policy=order.policy)]
-    found = layout(sample, shape=order.shape, fields=order.fields, loss=order.loss)
-    template = vocabulary.chat(order.template) if found.shape == "chat" else None
-    if order.template is not None and template is None:
-        raise ConfigError(f"--template is for chat rows, these are of shape {found.shape}")
-    if order.packing.tokens is not None and found.shape == "pair":
-        raise ConfigError("pairs are not packed: an encoder reads one pair a row; leave --pack out")
-    texts: list[Text] = []
-    for row in sample:
-        try:
-            texts += found.texts(row, template)
-        except DataError:
-            continue  # it is met again, with its place
-    backend, why = looked(vocabulary, texts[: _upto(texts)], order.backend)
-    if why is not None:
-        notes.append(f"tokenised by {backend}: {why}")
-    if vocabulary.eos is None and found.shape != "pair":
-        notes.append("the tokenizer has no end-of-text token: nothing marks where a text ends")
-    is_packed = order.packing.tokens is not None
-    if is_packed and {"label", "task"} & set(found.fields):
-        notes.append("labels and tasks are left out: a packed row holds several texts")
-    setup = Setup(
-        vocabulary=vocabulary,
-        layout=found,
-        template=template,
-        backend=backend,
-        policy=order.policy,
-    )
-    columns = Columns(
-        is_narrow=vocabulary.is_narrow,
-        is_packed=is_packed,
-        mask=_MASKS.get(found.loss),
-        has_types=setup.has_pairs,
-        label=None if is_packed or "label" not in found.fields else found.labels,
-        has_task=not is_packed and "task" in found.fields,
-    )
-    return setup, columns, notes
-
-
-def _upto(texts: Sequence[Text]) -> int:
-    """Return how many texts are compared: so many that nobody waits for it."""
-    sizes = accumulate(len(text.text) for text in texts)
-    return next((at for at, size in enumerate(sizes, 1) if size > _COMPARED), len(texts))
-
-
-def _identity(order: Order, setup: Setup, data: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return all that decides what the rows are."""
-    template = setup.template
-    return {
-        "format": FORMAT,
-        "tokenizer": order.vocabulary.fingerprint,
-        "tokenizer_name": order.vocabulary.name,
-        "shape": setup.layout.shape,
-        "fields": dict(setup.layout.fields),
-        "loss": setup.layout.loss,
-        "template": None if template is None else template.fingerprint,
-        "length": order.packing.tokens or order.packing.longest,
-        "strategy": None if order.packing.tokens is None else order.packing.strategy,
-        "bad_rows": order.policy,
-        "window": [order.window, order.portion],
-        "data": data,
-    }
-
-
 class _Work:
     """One attempt."""
 
     def __init__(
         self,
         order: Order,
-        setup: Setup,
-        columns: Columns,
+        begun: Prepared,
         identity: Mapping[str, Any],
         room: Path,
         pace: Pace,
     ) -> None:
-        self._order, self._setup, self._columns = order, setup, columns
-        self._identity, self._room, self._pace = identity, room, pace
+        self._order, self._setup, self._columns = order, begun.setup, begun.columns
+        self._notes, self._identity, self._room, self._pace = begun.notes, identity, room, pace
         self._out = room / "out"
         self._resumed = 0
         self.is_refused = False  # other data or another order are needed: nothing goes on from here
-        workers = order.processes if order.address else order.workers(setup.backend)
+        workers = order.processes if order.address else order.workers(self._setup.backend)
         self._cluster = Cluster(address=order.address, workers=workers)
 
     def close(self) -> None:
         """End the workers, where there are any left."""
         self._cluster.close()
 
-    def do(self, sources: Sequence[Source], notes: list[str]) -> Made:
+    def do(self, sources: Sequence[Source]) -> Made:
         """Make the splits one after the other, and give the folder its name at the end."""
         self._claim()
         splits = list(dict.fromkeys(source.split for source in sources))
@@ -254,7 +141,7 @@ class _Work:
             },
             "columns": asdict(self._columns),
             "splits": told,
-            "notes": notes,
+            "notes": list(self._notes),
         }
         write_json(self._out / ABOUT, about)
         write_json(self._out / "dataset_dict.json", {"splits": splits})

@@ -14,12 +14,12 @@ from hotloop.data.templates import Template
 from hotloop.data.tokenizer import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hotloop.data.portions import Portion
     from hotloop.data.shapes import Text
 
-__all__ = ["Setup", "Turned", "Turner"]
+__all__ = ["Read", "Setup", "Turned", "Turner"]
 
 UNUSABLE = "unusable row"  # a kind of fault
 
@@ -72,6 +72,16 @@ class Turned:
     bytes: int = 0  # of the portion, unpacked
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Read:
+    """The texts of a portion."""
+
+    texts: Sequence[Text]
+    faults: Mapping[str, Any]  # Faults.plain()
+    rows: int  # that were read, the bad ones included
+    bytes: int  # of the portion, unpacked
+
+
 class Turner:
     """Turns portions, one after the other."""
 
@@ -86,23 +96,25 @@ class Turner:
 
     def turn(self, portion: Portion, *, only_look: bool = False) -> Turned:
         """Return the tokens of a portion; with `only_look` none, for its faults alone."""
+        return self.encode(self.read(portion), only_look=only_look)
+
+    def read(self, portion: Portion) -> Read:
+        """Parse a portion and give its rows their shape."""
         faults = Faults(self._setup.policy)
         read = [0]
         texts = list(self._texts(portion, faults, read))
-        encoded = self._encoder.encode([] if only_look else texts)
-        if not only_look and not encoded.lengths.all():
+        return Read(texts=texts, faults=faults.plain(), rows=read[0], bytes=len(portion.data))
+
+    def encode(self, read: Read, *, only_look: bool = False) -> Turned:
+        """Return the tokens of what `read` gave; another thread may read on meanwhile."""
+        texts = [] if only_look else read.texts
+        encoded = self._encoder.encode(texts)
+        if not encoded.lengths.all():
             raise AssertionError("a text that is not empty has tokens")
-        words: dict[str, list[Any]] = {}
-        fields = self._setup.layout.fields
-        for name in ("label", "task"):
-            if name in fields and not only_look:
-                words[name] = [getattr(text, name) for text in texts]
+        named = [name for name in ("label", "task") if name in self._setup.layout.fields]
+        words = {} if only_look else {n: [getattr(text, n) for text in texts] for n in named}
         return Turned(
-            encoded=encoded,
-            words=words,
-            faults=faults.plain(),
-            rows=read[0],
-            bytes=len(portion.data),
+            encoded=encoded, words=words, faults=read.faults, rows=read.rows, bytes=read.bytes
         )
 
     def _texts(self, portion: Portion, faults: Faults, read: list[int]) -> Iterator[Text]:

@@ -1,0 +1,144 @@
+"""Finds out, from the first rows, how data become tokens as an order says, and what decides it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from hotloop.core.errors import ConfigError, DataError
+from hotloop.data.crew import looked
+from hotloop.data.portions import PORTION_BYTES
+from hotloop.data.records import head
+from hotloop.data.rows import WINDOW, Packing
+from hotloop.data.shapes import layout
+from hotloop.data.store import FORMAT, described
+from hotloop.data.tokenfile import Columns
+from hotloop.data.turn import Setup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.data.faults import Policy
+    from hotloop.data.portions import Source
+    from hotloop.data.shapes import Text
+    from hotloop.data.tokenizer import Vocabulary
+
+__all__ = ["Engine", "Order", "Prepared", "identity", "prepared"]
+
+Engine = Literal["local", "ray"]  # where portions are turned into tokens
+
+_SAMPLE: Final = 200  # rows that say what shape they have and whether a fast back end is right
+_COMPARED: Final = 1 << 20  # characters of them
+_MASKS: Final = {"completion": "completion_mask", "assistant": "assistant_masks"}  # TRL's names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How rows are to become tokens, and where."""
+
+    vocabulary: Vocabulary
+    out: Path
+    packing: Packing = field(default_factory=Packing)
+    shape: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    loss: str | None = None
+    template: str | None = None  # chatml or tokenizer; None: its own where it has one
+    policy: Policy = "stop"
+    backend: str = "auto"
+    processes: int | None = None  # workers; None: as many as cores, or none where that is faster
+    cores: int = 1
+    engine: Engine = "local"  # it decides nothing about the result
+    address: str | None = None  # of a Ray cluster; None: one of its own
+    window: int = WINDOW  # tokens that are packed together, at least
+    portion: int = PORTION_BYTES  # of the data that a process turns at a time
+
+    def workers(self, backend: str) -> int:
+        """Return how many worker processes there are."""
+        if self.processes is not None:
+            return self.processes
+        # gigatoken has threads of its own, and each process would take 100 MB more.
+        return 0 if backend == "gigatoken" and self.engine == "local" else self.cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What an order means for some data."""
+
+    setup: Setup  # by tokenizers, until it is `decided`
+    columns: Columns
+    notes: tuple[str, ...]
+    sample: Sequence[Text]  # of the first rows
+
+    def decided(self, backend: str) -> Prepared:
+        """Return it with the back end that is best here; `auto` compares two, which takes 1.5 s.
+
+        Raises ConfigError or DeviceError where the one that is named is not right or not there.
+        """
+        sizes = accumulate(len(text.text) for text in self.sample)
+        upto = next((at for at, size in enumerate(sizes, 1) if size > _COMPARED), None)
+        found, why = looked(self.setup.vocabulary, self.sample[:upto], backend)
+        notes = () if why is None else (f"tokenised by {found}: {why}",)
+        return replace(self, setup=replace(self.setup, backend=found), notes=(*notes, *self.notes))
+
+
+def prepared(sources: Sequence[Source], order: Order) -> Prepared:
+    """Look at the first rows.
+
+    Raises ConfigError or DataError for what the order asks and the rows have not.
+    """
+    vocabulary, notes = order.vocabulary, []
+    first = [row for _, row in head(sources[0], _SAMPLE, policy=order.policy)]
+    found = layout(first, shape=order.shape, fields=order.fields, loss=order.loss)
+    template = vocabulary.chat(order.template) if found.shape == "chat" else None
+    if order.template is not None and template is None:
+        raise ConfigError(f"--template is for chat rows, these are of shape {found.shape}")
+    is_packed = order.packing.tokens is not None
+    if is_packed and found.shape == "pair":
+        raise ConfigError("pairs are not packed: an encoder reads one pair a row; leave --pack out")
+    sample: list[Text] = []
+    for row in first:
+        try:
+            sample += found.texts(row, template)
+        except DataError:
+            continue  # it is met again, with its place
+    if vocabulary.eos is None and found.shape != "pair":
+        notes.append("the tokenizer has no end-of-text token: nothing marks where a text ends")
+    if is_packed and {"label", "task"} & set(found.fields):
+        notes.append("labels and tasks are left out: a packed row holds several texts")
+    setup = Setup(
+        vocabulary=vocabulary,
+        layout=found,
+        template=template,
+        backend="tokenizers",
+        policy=order.policy,
+    )
+    columns = Columns(
+        is_narrow=vocabulary.is_narrow,
+        is_packed=is_packed,
+        mask=_MASKS.get(found.loss),
+        has_types=setup.has_pairs,
+        label=None if is_packed or "label" not in found.fields else found.labels,
+        has_task=not is_packed and "task" in found.fields,
+    )
+    return Prepared(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
+
+
+def identity(order: Order, setup: Setup, sources: Iterable[Source]) -> dict[str, Any]:
+    """Return all that decides what the rows are; it reads all bytes of the data."""
+    template = setup.template
+    return {
+        "format": FORMAT,
+        "tokenizer": order.vocabulary.fingerprint,
+        "tokenizer_name": order.vocabulary.name,
+        "shape": setup.layout.shape,
+        "fields": dict(setup.layout.fields),
+        "loss": setup.layout.loss,
+        "template": None if template is None else template.fingerprint,
+        "length": order.packing.tokens or order.packing.longest,
+        "strategy": None if order.packing.tokens is None else order.packing.strategy,
+        "bad_rows": order.policy,
+        "window": [order.window, order.portion],
+        "data": described(sources),
+    }

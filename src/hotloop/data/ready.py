@@ -1,0 +1,67 @@
+"""Gives a run its tokens: those of a folder where they are what is wanted, else made on the fly."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from hotloop.core.errors import DataError
+from hotloop.core.manifest import digest
+from hotloop.core.units import duration
+from hotloop.data.preparing import identity, prepared
+from hotloop.data.store import open_store
+from hotloop.data.tokenise import tokenise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from hotloop.data.pace import Progress
+    from hotloop.data.portions import Source
+    from hotloop.data.preparing import Order
+    from hotloop.data.store import Store
+
+__all__ = ["Ready", "Use", "ready"]
+
+Use = Literal["auto", "only"]  # what is done about a folder that is not the right one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Tokens that are just what was wanted."""
+
+    store: Store
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0  # that it took to make them now
+
+
+def ready(
+    sources: Sequence[Source],
+    order: Order,
+    *,
+    cache: Path,
+    use: Use = "auto",
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> Ready:
+    """Return the tokens of the folder `order.out` if they are those of the sources and the order.
+
+    If they are not, or there are none, "auto" makes them in hotloop's `cache`, once, and says why
+    and what that cost; the folder is left as it is. Raises DataError where rows cannot be used
+    and, for "only", where the folder is not the right one: it names each difference.
+    """
+    made_of = identity(order, prepared(sources, order).setup, sources)
+    try:
+        return Ready(store=open_store(order.out, wanted=made_of))
+    except DataError as error:
+        if use == "only":
+            raise
+        why = str(error)
+    began = time.perf_counter()
+    own = cache / "tokens" / digest(json.dumps(made_of, sort_keys=True))
+    made = tokenise(sources, replace(order, out=own), tell=tell)
+    seconds = time.perf_counter() - began
+    cost = f"which took {duration(seconds)}" if made.is_new else "which an earlier run did"
+    note = f"{why}. Tokenised on the fly, {cost}: {made.folder}"
+    return Ready(store=open_store(made.folder), notes=(note, *made.about["notes"]), seconds=seconds)
