@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -246,19 +245,24 @@ def test_when_the_parent_dies_the_tree_dies(tmp_path: Path, number: int):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="by PR_SET_PDEATHSIG and /proc")
-def test_when_the_warden_is_killed_the_tree_dies_and_that_is_told(tmp_path: Path):
+@pytest.mark.parametrize("later", [0, 0.3])  # before and after it has seen the grandchild
+def test_when_the_warden_is_killed_the_tree_dies_and_that_is_told(
+    tmp_path: Path, later: float, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))  # the warden's
+
     def murder(_: Beat) -> None:
         if (tmp_path / "pid").exists():
-            time.sleep(0.3)  # it has seen the grandchild
+            time.sleep(later)
             for process in psutil.Process().children():
                 process.kill()
 
-    before = set(Path(tempfile.gettempdir()).glob("hotloop-child-*"))
     outcome = python(STUBBORN + HANG, tmp_path / "pid", progress=murder)
     assert outcome.status == "failed"
     assert outcome.reason == "the process that watched it was killed"
     until(lambda: is_dead(pid_in(tmp_path / "pid")))
-    assert set(Path(tempfile.gettempdir()).glob("hotloop-child-*")) <= before
+    assert not list((tmp_path / "scratch").iterdir())
 
 
 @pytest.mark.parametrize("wrong", [{"seconds": 0}, {"seconds": 1, "memory": 0}])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import secrets
 import shutil
 import signal
 import subprocess
@@ -25,12 +26,13 @@ from hotloop.core.errors import ConfigError
 from hotloop.probe import warden
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = ["RESULT", "SCRATCH", "Beat", "Limits", "Outcome", "Running", "Status", "run"]
 
 SCRATCH: Final = warden.SCRATCH  # in an argument or variable: a folder that is removed afterwards
 RESULT: Final = f"{SCRATCH}/result.json"  # as an argument: where the child writes its result
+MARK: Final = "HOTLOOP_WATCHED"  # a variable that a child and all it starts have in common
 
 Status = Literal["ok", "failed", "timeout", "over memory", "over output", "killed", "interrupted"]
 
@@ -118,7 +120,7 @@ class Running:
         spec = {
             "command": parts,
             "cwd": None if cwd is None else str(cwd),
-            "environment": inherited(**(environment or {})),
+            "environment": inherited(**{**(environment or {}), MARK: secrets.token_hex(8)}),
             "seconds": limits.seconds,
             "memory": limits.memory,
             "output": limits.output,
@@ -159,6 +161,7 @@ class _Warden:
         assert self._process.stdout
         self._to, self._from = self._process.stdin, self._process.stdout
         self._scratch: str | None = None
+        self._mark: str = spec["environment"][MARK]
         self._tree: list[tuple[int, float]] = []
         with contextlib.suppress(BrokenPipeError):  # `follow` finds the warden gone
             self._to.write(json.dumps(spec).encode() + b"\n")
@@ -196,15 +199,26 @@ class _Warden:
             self._to.close()
 
     def _lost(self) -> dict[str, Any]:
-        """Clean up in the place of a warden that was killed itself."""
+        """Clean up in the place of a warden that was killed itself.
+
+        By the pids that it has told, and by what is marked: some were born since it last looked.
+        """
         for pid, born in self._tree:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process = psutil.Process(pid)
                 if abs(process.create_time() - born) < 2:  # seconds; else the pid is another's now
                     warden.kill([process])
+        warden.kill(_marked(self._mark))
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
         return {"unknown": "the process that watched it was killed"}
+
+
+def _marked(mark: str) -> Iterator[psutil.Process]:
+    """Yield the processes that were started with this mark in their environment."""
+    for process in psutil.process_iter(["environ"]):
+        if (process.info["environ"] or {}).get(MARK) == mark:  # None: it may not be read
+            yield process
 
 
 def _descriptors(channel: int | None) -> tuple[int, ...]:
