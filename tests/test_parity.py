@@ -337,8 +337,7 @@ def test_inductor_keeps_the_promise_of_compile() -> None:
 def test_the_derived_plan_keeps_the_loosest_of_its_promises() -> None:
     plan, _ = derive_plan(
         Training(batch_size=8, accumulation=2, max_steps=STEPS),
-        "auto",
-        32,
+        ("auto", 32),
         detect("cpu"),
         origins={"training.precision": "default", "training.use_compile": "default"}
         | {"model.attention": "default"},

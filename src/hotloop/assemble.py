@@ -97,10 +97,12 @@ class Assembly:
     def facts(self) -> dict[str, str]:
         """Return what a user wants to see before step 1, a line each."""
         plan, feed = self.plan, self.feed
-        window = self.job.train.batch(0, 0, 1)
+        tokens = ""
+        if self.job.judge is None:  # else a sample has one target, its label
+            tokens = f" ({feed.batch_size * self.job.train.batch(0, 0, 1).targets:,} tokens)"
         batch = (
             f"{plan.micro_batch} micro x {plan.accumulation} accumulation x 1 rank = "
-            f"{feed.batch_size} samples ({feed.batch_size * window.targets:,} tokens) per "
+            f"{feed.batch_size} samples{tokens} per "
             f"optimizer step, {feed.steps_per_epoch:,} steps per epoch"
         )
         return {
@@ -153,9 +155,11 @@ def assemble(
     """
     config, hardware = request.config, _machine(tell)
     _cap_memory(request, hardware, tell)
-    _check_workers(request, tell)
-    for why in request.recipe.idle(config, request.origins).values():
+    idle = request.recipe.idle(config, request.origins)
+    for why in idle.values():
         tell(Note(text=why))
+    if "data.num_workers" not in idle:
+        _check_workers(request, tell)
     if config.init_from and plan is None:
         read_weights(Path(config.init_from))  # a file that cannot be read is told before a folder
     data = prepare_data(request, tell, poll)

@@ -288,7 +288,7 @@ def schedule_of(parts: Assembly) -> Schedule:
         training.schedule,
         peak=training.learning_rate,
         floor=training.min_learning_rate,
-        warmup=training.warmup_steps,
+        warmup=training.warmup(parts.steps),
         total=parts.steps,
     )
 

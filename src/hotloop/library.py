@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.errors import DataError, UsageError
+from hotloop.core.errors import CheckpointError, DataError, UsageError
 from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.core.trace import StepTrace, steps
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Diagnosis
     from hotloop.data.chars import Vocabulary
     from hotloop.execute import RunResult
+    from hotloop.recipes.pair_predictions import Predicted
     from hotloop.training.messages import Tell
 
 __all__ = ["Run", "doctor", "load_run", "train", "tune"]
@@ -45,10 +46,12 @@ class Run:
         return saved_request(self.record).config
 
     def vocabulary(self) -> Vocabulary:
-        """Return the vocabulary the model was trained with."""
+        """Return the characters the model was trained with; UsageError where it is none of them."""
         from hotloop.data.chars import Vocabulary
 
-        return Vocabulary.from_json(read_json(RunDir(self.path).vocabulary))
+        if not (file := RunDir(self.path).vocabulary).is_file():
+            raise UsageError(f"{self.path} is no run on characters, but of {self.record['recipe']}")
+        return Vocabulary.from_json(read_json(file))
 
     def model(self, which: str = "best") -> nn.Module:
         """Return the trained model on the CPU in evaluation mode.
@@ -59,14 +62,22 @@ class Run:
         from safetensors.torch import load_file
 
         stored = self.checkpoint(which)
-        model = (
-            saved_request(self.record)
-            .recipe.load()
-            .build_model(self.config, len(self.vocabulary()))
-        )
-        model.load_state_dict(load_file(stored.path / "model.safetensors"))
+        model = self._recipe.rebuilt(self.config, RunDir(self.path).kept())
+        learned = {name for name, each in model.named_parameters() if each.requires_grad}
+        found = model.load_state_dict(load_file(stored.path / "model.safetensors"), strict=False)
+        # What is frozen is read where it came from, and is in no checkpoint.
+        if wrong := [*found.unexpected_keys, *sorted(learned & {*found.missing_keys})]:
+            raise CheckpointError(
+                f"{stored.path} does not fit the run's own model: {', '.join(wrong[:5])}; was the "
+                "folder of the pretrained model changed?"
+            )
         built: nn.Module = model.eval()
         return built
+
+    @property
+    def _recipe(self) -> Any:
+        """The torch side of the recipe."""
+        return saved_request(self.record).recipe.load()
 
     def sample(
         self,
@@ -89,6 +100,10 @@ class Run:
         """
         from hotloop.recipes.char_samples import Wanted
 
+        if not hasattr(self._recipe, "sample"):
+            raise UsageError(
+                f"a {self.record['recipe']} run writes no text: hotloop predict {self.path} FILE"
+            )
         wanted = Wanted(
             prompt=prompt,
             suffix=suffix,
@@ -98,11 +113,37 @@ class Run:
             temperature=temperature,
             seed=seed,
         )
-        recipe = saved_request(self.record).recipe.load()
-        texts: list[str] = recipe.sample(
+        texts: list[str] = self._recipe.sample(
             self.config, self.model(which), self.vocabulary(), wanted, progress=progress
         )
         return texts
+
+    def predict(
+        self,
+        path: str | Path,
+        *,
+        which: str = "best",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Predicted:
+        """Return what the trained classifier says of the rows of a file or folder.
+
+        Raises UsageError for a run that predicts no labels, DataError for rows that cannot be used.
+        """
+        from hotloop.core.env import ENV
+
+        if not hasattr(self._recipe, "predict"):
+            raise UsageError(
+                f"a {self.record['recipe']} run predicts no labels: hotloop sample {self.path}"
+            )
+        predicted: Predicted = self._recipe.predict(
+            self.config,
+            self.model(which),
+            RunDir(self.path).kept(),
+            Path(path),
+            cache=ENV.cache / "tokens",
+            progress=progress,
+        )
+        return predicted
 
     def broken(self) -> list[Stored]:
         """Return the checkpoints newer than the newest sound one; CheckpointError if none is."""

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder
-from hotloop.checks import data, machine, settings, speed
+from hotloop.checks import characters, data, labels, machine, settings, speed
 from hotloop.checks.case import Case, Check
 from hotloop.core.errors import UsageError
 from hotloop.core.files import free_bytes
 from hotloop.core.finding import Diagnosis, ranked
 from hotloop.core.rundir import RunDir
 from hotloop.core.units import bytes_
+from hotloop.data.labelled import Labelled
+from hotloop.data.tokens import TokenSet
 from hotloop.estimate import Workload, estimate
 from hotloop.execute import set_up, start_weights
 from hotloop.preflight import nearest_folder
@@ -54,13 +56,8 @@ CHECKS: tuple[Check, ...] = (
     settings.headroom,
     data.repeated_data,
     data.unread_data,
-    data.cut_text,
     data.dropped_windows,
     data.batch_beyond_data,
-    data.unseen_characters,
-    data.small_validation,
-    data.repeated_lines,
-    data.leaked_lines,
     speed.cut_by_time,
     speed.data_wait,
     speed.long_validations,
@@ -69,6 +66,21 @@ CHECKS: tuple[Check, ...] = (
     speed.long_start,
     speed.compile_loss,
 )
+OF_DATA: dict[type, tuple[Check, ...]] = {
+    TokenSet: (
+        characters.cut_text,
+        characters.unseen_characters,
+        characters.small_validation,
+        characters.repeated_lines,
+        characters.leaked_lines,
+    ),
+    Labelled: (
+        labels.small_validation,
+        labels.leaked_rows,
+        labels.contradicting_rows,
+        labels.rare_classes,
+    ),
+}
 NOT_CHECKED = (
     "how well it will learn: only the first steps were made",
     "whether the memory is enough in fact: it is a forecast, beside the steps that were made",
@@ -191,7 +203,11 @@ def _judged(
     )
     wall = tried.ledger.rows()
     diagnosis = Diagnosis(
-        findings=ranked(found for check in CHECKS if (found := check(case)) is not None),
+        findings=ranked(
+            found
+            for check in (*CHECKS, *OF_DATA[type(parts.data)])
+            if (found := check(case)) is not None
+        ),
         wall=wall,
         steps=tried.made,
         step_time=None if timing is None else timing.step,

@@ -11,7 +11,7 @@ from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.files import read_json
 from hotloop.core.plan import Plan, Use, Value, measured_on
 from hotloop.core.rundir import RunDir
-from hotloop.recipes.auto import Choice, auto_layer, derive_plan
+from hotloop.recipes.auto import Choice, derive_plan
 from hotloop.recipes.registry import Recipe, find
 from hotloop.recipes.schema import flatten
 from hotloop.recipes.settings import differences, rebuild
@@ -31,8 +31,8 @@ __all__ = [
     "saved_request",
 ]
 
-DATA_PATHS = ("data.path", "data.sets")
-PATHS = ("data.path", "init_from")  # settings that name files; data.sets does so too
+DATA_PATHS = ("data.path", "data.sets", "data.valid_path")
+PATHS = ("data.path", "data.valid_path", "init_from")  # of files; data.sets names some, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ def fresh_request(
     def machine() -> Any:
         from hotloop.probe.machine import detect
 
-        return auto_layer(detect())
+        return found.auto(detect())
 
     resolved = found.resolve(assignments, config_file=config_file, auto_layer=machine)
     config = rebuild(found.schema, _absolute(flatten(resolved.config)), origin="settings")
@@ -149,6 +149,9 @@ def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings whose paths no longer depend on the working folder."""
     paths = {key: _path(flat[key]) for key in PATHS if flat.get(key) is not None}
     sets = flat.get("data.sets") or {}
+    model = flat.get("model.name")
+    if model is not None and Path(model).expanduser().is_dir():  # else an id of the hub
+        paths["model.name"] = _path(model)
     return {
         **flat,
         **paths,
@@ -231,7 +234,7 @@ def plan_of(
     else:
         plan, choices = derive_plan(
             config.training,
-            *request.recipe.attends(config),
+            request.recipe.attends(config),
             hardware,
             origins=request.origins,
             steps=steps,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
@@ -159,6 +159,8 @@ class Job:
     widest: Callable[[int], Batch] | None = None
     # Around micro batches between which no weight changes: what hangs on weights is made once.
     steady: Callable[[nn.Module], AbstractContextManager[None]] | None = None
+    # What a model chose by measuring, by shape: a resumed run goes on with the same choices.
+    choices: Callable[[nn.Module], MutableMapping[str, str]] | None = None
     skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
     vocabulary: int = 0  # tokens; shapes depend on it
     # Name -> text of what a run folder keeps beside the weights, so that it can be moved.
@@ -206,6 +208,7 @@ class Session(Subject):
     graphs: bool = False  # record forward and backward at the first call
     replay: MicroStep | None = None  # the recording
     steady: Callable[[], AbstractContextManager[None]] = nullcontext  # as the job's, of the model
+    choices: Callable[[], MutableMapping[str, str]] = dict  # as the job's, of the model
 
 
 class Feed(Protocol):

@@ -1,5 +1,3 @@
-import pytest
-
 from hotloop.checks import data
 
 
@@ -19,17 +17,6 @@ def test_text_that_is_never_read_is_said(case_of):
     assert data.unread_data(case_of("training.max_steps=19")) is None
 
 
-def test_a_limit_nobody_typed_is_said(case_of, corpus, tmp_path):
-    config = tmp_path / "more.yaml"
-    config.write_text("data:\n  max_chars: 1000\n")
-    typed = case_of("data.max_chars=1000")
-    assert data.cut_text(typed) is None
-    assert data.cut_text(case_of()) is None
-    origins = {**typed.parts.request.origins, "data.max_chars": "preset cpu"}
-    object.__setattr__(typed.parts.request, "origins", origins)
-    assert "first 1,000 characters" in data.cut_text(typed).claim
-
-
 def test_what_drop_last_costs_is_said(case_of):
     settings = ["data.drop_last=true", "training.batch_size=60"]
     found = data.dropped_windows(case_of(*settings))
@@ -44,62 +31,3 @@ def test_a_batch_that_cannot_be_filled_is_said(case_of):
     found = data.batch_beyond_data(case_of("training.batch_size=111"))
     assert "training.batch_size=111 is not in effect" in found.claim
     assert "only 110 windows" in found.claim
-
-
-def test_characters_that_only_validation_has_are_counted(case_of, tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("abcdefghi\n" * 90 + "abcdefgh#\n" * 10)
-    found = data.unseen_characters(case_of(f"data.path={text}"))
-    assert found.severity == "warn"
-    assert found.claim.startswith("10% of the validation part (10)")
-    assert found.evidence["most often"] == "'#' 10x"
-    text.write_text("abcdefghi\n" * 100)
-    assert data.unseen_characters(case_of(f"data.path={text}")) is None
-
-
-def test_a_small_validation_says_how_well_its_loss_is_known(case_of):
-    found = data.small_validation(case_of())
-    assert found.severity == "warn"
-    assert found.claim.startswith("a validation reads 192 characters: its loss is known to about")
-    few = data.small_validation(case_of("training.eval_batches=1"))
-    assert "96 characters" in few.claim
-
-
-def test_the_noise_of_another_objective_is_not_guessed(case_of):
-    assert data.small_validation(case_of("objective=diffusion", "model.dropout=0")) is None
-
-
-def test_validation_large_enough_is_not_mentioned(case_of, tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("abcdefghi\n" * 20_000)
-    assert data.small_validation(case_of(f"data.path={text}")) is None
-
-
-@pytest.fixture
-def lines(tmp_path):
-    """A text of 1,000 different long lines, of which the last so many stood there before."""
-
-    def make(repeated: int):
-        each = [f"line {i:05d} of a text that is longer than forty characters" for i in range(1000)]
-        each[1000 - repeated :] = each[:repeated]
-        path = tmp_path / "lines.txt"
-        path.write_text("\n".join(each) + "\n")
-        return f"data.path={path}"
-
-    return make
-
-
-def test_repeated_lines_of_training_are_said(case_of, lines):
-    assert data.repeated_lines(case_of(lines(0))) is None
-    assert data.repeated_lines(case_of(lines(150))) is None  # 100 of them are validation
-    found = data.repeated_lines(case_of(lines(450)))
-    assert (found.rule, found.severity) == ("X1 repeated_data", "warn")
-    assert found.claim.startswith("39% of the training text")
-    assert found.evidence["most often"].startswith("2x 'line 00")
-
-
-def test_validation_lines_that_training_has_shown_are_said(case_of, lines):
-    assert data.leaked_lines(case_of(lines(0))) is None
-    found = data.leaked_lines(case_of(lines(50)))
-    assert found.severity == "warn"
-    assert found.claim.startswith("50% of the validation text")

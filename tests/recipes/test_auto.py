@@ -58,8 +58,7 @@ def derived(
     asked = {"batch_size": 64, "max_steps": steps} | training
     return derive_plan(
         Training(**asked),  # type: ignore[arg-type]
-        attention,
-        context,
+        (attention, context),
         hardware,
         origins=dict.fromkeys(
             ("training.precision", "training.use_compile", "model.attention"), origin
@@ -236,8 +235,7 @@ def test_any_hardware_and_configuration_give_a_valid_plan_or_a_clear_error(
         config, training = resolved.config, resolved.config.training
         plan, choices = derive_plan(
             training,
-            config.model.attention,
-            config.model.context,
+            (config.model.attention, config.model.context),
             hardware,
             origins=resolved.origins,
             steps=training.max_steps or 1,
@@ -269,3 +267,17 @@ def test_the_origins_drawn_above_are_those_of_the_configuration() -> None:
         plan, choices = derived(MACHINES["h100"], precision="bf16", origin=origin)
         assert origins_of(choices)["autocast-bf16"] == origin
         assert plan.choice("autocast-bf16") == {}
+
+
+@every_machine
+def test_a_model_with_attention_of_its_own_is_told_nothing_about_it(machine: str) -> None:
+    plan, choices = derive_plan(
+        Training(batch_size=64, max_steps=10),
+        None,
+        MACHINES[machine],
+        origins=dict.fromkeys(("training.precision", "training.use_compile"), "default"),
+        steps=10,
+        threads=(2, "what the test says"),
+    )
+    assert choices
+    assert plan.choice("sdpa") is None

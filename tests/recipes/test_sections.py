@@ -5,7 +5,15 @@ import pytest
 
 from hotloop.core.errors import ConfigError
 from hotloop.recipes.schema import flatten, settings_of
-from hotloop.recipes.sections import ALIASES, Data, Preset, Training, check_shared, give_way
+from hotloop.recipes.sections import (
+    ALIASES,
+    Data,
+    Preset,
+    Training,
+    check_shared,
+    give_way,
+    set_names,
+)
 from hotloop.recipes.settings import Resolved, resolve
 from hotloop.recipes.sources import Layer, parse_assignments
 
@@ -29,8 +37,10 @@ def changes(*args: str, below: dict[str, object] | None = None) -> dict[str, Any
 
 def refused(*args: str) -> str:
     resolved = settled(*args)
+    config, origins = resolved.config, resolved.origins
+    names = set_names(config, config.data.sets, origins)
     with pytest.raises(ConfigError) as caught:
-        check_shared(resolved.config, resolved.origins)
+        check_shared(config, origins, names)
     return str(caught.value)
 
 

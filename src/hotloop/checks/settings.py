@@ -46,13 +46,14 @@ def diverged(case: Case) -> Finding | None:
 
 def long_warm_up(case: Case) -> Finding | None:
     """Tell that the peak learning rate is met late or never."""
-    warm_up, steps = case.training.warmup_steps, case.parts.steps
+    steps = case.parts.steps
+    warm_up = case.training.warmup(steps)
     if warm_up <= WARM_UP * steps:
         return None
     never = warm_up >= steps
     return Finding(
         rule="S7 scheduler_step_place",
-        claim=f"training.warmup_steps={warm_up} of {steps:,} steps: the peak learning rate "
+        claim=f"a warm-up of {warm_up} of {steps:,} steps: the peak learning rate "
         + ("is never reached" if never else f"comes after {warm_up / steps:.0%} of the run"),
         severity="critical" if never else "warn",
         remedies=[Remedy(text=f"training.warmup_steps={steps // 10} is a tenth, as usual")],

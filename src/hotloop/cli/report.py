@@ -71,5 +71,6 @@ def _sample(path: Path) -> str:
     from hotloop.library import load_run
 
     trained = load_run(path)
-    length = LENGTH if trained.config.objective == "next-char" else None  # None: what has room
+    writes_on = getattr(trained.config, "objective", None) == "next-char"
+    length = LENGTH if writes_on else None  # None: what has room
     return trained.sample(length=length)[0]

@@ -3,7 +3,7 @@
 run.json      what was asked, what is in effect, where, with which versions; schema numbered
 plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, lock.json (while a process is at it)
-vocabulary.json  what the model needs beside its weights: KEPT
+vocabulary.json, classes.json, tokenizer.json  what the model needs beside its weights: KEPT
 report.html    the page of hotloop report or doctor
 case.json, findings.json  of a script: what was seen, what was found
 trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OBSERVED", "SCHEMA", "RunDir"]
 
-KEPT = frozenset({"vocabulary.json"})  # what a run may keep beside its weights, to be moved too
+# What a run may keep beside its weights, to be moved too.
+KEPT = frozenset({"vocabulary.json", "classes.json", "tokenizer.json"})
 SCHEMA = 1  # history: 1 (2026-11) first
 OBSERVED = ".hotloop"  # in the working directory: runs of scripts
 
@@ -270,6 +271,13 @@ class RunDir:
         for name, text in texts.items():
             assert name in KEPT, name
             write_file(self.path / name, text)
+
+    def kept(self) -> dict[str, str]:
+        """Return the texts that `keep` was given, by name. Raises DataError when there are none."""
+        files = {name: self.path / name for name in sorted(KEPT) if (self.path / name).is_file()}
+        if not files:
+            raise DataError(f"{self.path} keeps none of {', '.join(sorted(KEPT))}: copy it whole")
+        return {name: path.read_text(encoding="utf-8") for name, path in files.items()}
 
     def lock(self) -> Lock:
         """Return the lock of this folder, not yet taken."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -97,16 +98,17 @@ def prepared(sources: Sequence[Source], order: Order) -> Prepared:
     is_packed = order.packing.tokens is not None
     if is_packed and found.shape == "pair":
         raise ConfigError("pairs are not packed: an encoder reads one pair a row; leave --pack out")
-    sample: list[Text] = []
-    for row in first:
-        try:
-            sample += found.texts(row, template)
-        except DataError:
-            continue  # it is met again, with its place
+    if found.shape == "pair" and "text_b" in found.fields and not vocabulary.parts_pairs:
+        found = replace(found, joint="\n")
+        notes.append("the tokenizer puts nothing between the texts of a pair: a line break does")
     if vocabulary.eos is None and found.shape != "pair":
         notes.append("the tokenizer has no end-of-text token: nothing marks where a text ends")
     if is_packed and {"label", "task"} & set(found.fields):
         notes.append("labels and tasks are left out: a packed row holds several texts")
+    sample: list[Text] = []
+    for row in first:
+        with suppress(DataError):  # it is met again, with its place
+            sample += found.texts(row, template)
     setup = Setup(
         vocabulary=vocabulary,
         layout=found,
@@ -127,13 +129,14 @@ def prepared(sources: Sequence[Source], order: Order) -> Prepared:
 
 def identity(order: Order, setup: Setup, sources: Iterable[Source]) -> dict[str, Any]:
     """Return all that decides what the rows are; it reads all bytes of the data."""
-    template = setup.template
+    template, joint = setup.template, setup.layout.joint
     return {
         "format": FORMAT,
         "tokenizer": order.vocabulary.fingerprint,
         "tokenizer_name": order.vocabulary.name,
         "shape": setup.layout.shape,
         "fields": dict(setup.layout.fields),
+        **({} if joint is None else {"joint": joint}),
         "loss": setup.layout.loss,
         "template": None if template is None else template.fingerprint,
         "length": order.packing.tokens or order.packing.longest,

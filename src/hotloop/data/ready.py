@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from hotloop.data.portions import Source
     from hotloop.data.preparing import Order
     from hotloop.data.store import Store
+    from hotloop.data.tokenise import Made
 
-__all__ = ["Ready", "Use", "ready"]
+__all__ = ["Ready", "Use", "own", "ready"]
 
 Use = Literal["auto", "only"]  # what is done about a folder that is not the right one
 
@@ -47,9 +48,9 @@ def ready(
 ) -> Ready:
     """Return the tokens of the folder `order.out` if they are those of the sources and the order.
 
-    If they are not, or there are none, "auto" makes them in hotloop's `cache`, once, and says why
-    and what that cost; the folder is left as it is. Raises DataError where rows cannot be used
-    and, for "only", where the folder is not the right one: it names each difference.
+    If they are not, or there are none, "auto" makes them in `cache`, once, and says why and what
+    that cost; the folder is left as it is. Raises DataError where rows cannot be used and, for
+    "only", where the folder is not the right one: it names each difference.
     """
     made_of = identity(order, prepared(sources, order).setup, sources)
     try:
@@ -59,9 +60,25 @@ def ready(
             raise
         why = str(error)
     began = time.perf_counter()
-    own = cache / "tokens" / digest(json.dumps(made_of, sort_keys=True))
-    made = tokenise(sources, replace(order, out=own), tell=tell)
+    made, store = own(sources, order, cache=cache, tell=tell)
     seconds = time.perf_counter() - began
     cost = f"which took {duration(seconds)}" if made.is_new else "which an earlier run did"
     note = f"{why}. Tokenised on the fly, {cost}: {made.folder}"
-    return Ready(store=open_store(made.folder), notes=(note, *made.about["notes"]), seconds=seconds)
+    return Ready(store=store, notes=(note, *made.about["notes"]), seconds=seconds)
+
+
+def own(
+    sources: Sequence[Source],
+    order: Order,
+    *,
+    cache: Path,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> tuple[Made, Store]:
+    """Return the tokens that `cache`, hotloop's own folder of them, has; made if need be.
+
+    Raises DataError where rows cannot be used.
+    """
+    made_of = identity(order, prepared(sources, order).setup, sources)
+    folder = cache / digest(json.dumps(made_of, sort_keys=True))
+    made = tokenise(sources, replace(order, out=folder), tell=tell)
+    return made, open_store(made.folder)

@@ -37,7 +37,7 @@ ROLES: Final[dict[Shape, dict[str, tuple[str, ...]]]] = {
         "response": ("response", "completion", "answer", "output", "target"),
     },
     "pair": {
-        "text_a": ("text_a", "sentence1", "premise", "s1"),
+        "text_a": ("text_a", "sentence1", "premise", "s1", "text", "sentence", "content"),
         "text_b": ("text_b", "sentence2", "hypothesis", "s2"),
     },
     "text": {"text": ("text", "content")},
@@ -76,6 +76,7 @@ class Layout:
     fields: Mapping[str, str]  # part of the shape -> key of the row
     loss: Loss
     labels: Literal["int64", "string"] = "string"  # what labels are, where there are any
+    joint: str | None = None  # between the texts of a pair, where the tokenizer puts nothing there
 
     def texts(self, row: Mapping[str, Any], template: Template | None = None) -> Iterator[Text]:
         """Yield the texts of a row. Raises DataError, with the key, for what cannot be used.
@@ -170,6 +171,7 @@ def layout(
     every = {key: value for each in sample for key, value in each.items()}
     known = {**parts, **_BESIDE}  # what a row may lack, such as an input, the first one may lack
     keys = {**_keys_of(every, known), **_keys_of(row, known), **given}
+    keys = {part: key for part, key in keys.items() if key}  # an empty one: there is none
     lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
     if lacking:
         raise DataError(
@@ -216,7 +218,11 @@ def _plain(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
 
 def _pair(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
     first = _filled(self.text(row, "text_a"), self.fields["text_a"])
-    yield Text(text=first, pair=self.optional(row, "text_b"))
+    second = self.optional(row, "text_b")
+    if self.joint is None or second is None:
+        yield Text(text=first, pair=second)
+    else:
+        yield Text(text=f"{first}{self.joint}{second}")
 
 
 def _prompt(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:

@@ -43,6 +43,7 @@ class Vocabulary:
         (),
         (),
     )  # ids it puts before and after a text
+    parts_pairs: bool = True  # it puts something between the two texts of a pair
     template: str | None = None  # Jinja
 
     @classmethod
@@ -175,6 +176,7 @@ def _made(name: str, source: str, files: Mapping[str, Path]) -> Vocabulary:
         specials=specials,
         eos=None if eos is None else made.token_to_id(eos),
         around=_around(made),
+        parts_pairs=_parts_pairs(made),
         template=template,
     )
 
@@ -189,6 +191,13 @@ def _around(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
         if whole[at : at + len(bare)] == bare:
             return tuple(whole[:at]), tuple(whole[at + len(bare) :])
     return (), ()
+
+
+def _parts_pairs(tokenizer: Any) -> bool:
+    """Return whether anything but the two texts themselves stands between the texts of a pair."""
+    before, after = _around(tokenizer)
+    bare = tokenizer.encode("a", "a", add_special_tokens=False).ids
+    return bool(tokenizer.encode("a", "a").ids != [*before, *bare, *after])
 
 
 def _word(value: object) -> str | None:

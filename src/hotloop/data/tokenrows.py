@@ -28,6 +28,8 @@ from hotloop.data.widths import MULTIPLE, rounded_up
 from hotloop.session import Batch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -90,10 +92,13 @@ class TokenRows:
         shuffle: bool,
         like: int | None = None,
         rows: NDArray[np.int64] | None = None,
+        beside: Mapping[str, NDArray[np.int64]] | None = None,
     ) -> None:
         """Map a split, or some `rows` of it, which keep their order where nothing is shuffled.
 
-        Raises DataError for a split that is not there or has no row.
+        `beside` has further tensors [rows] of each batch, as columns [rows of the file], which
+        must be right for the chosen rows; "label" there replaces the file's own. Raises DataError
+        for a split that is not there or has no row.
         """
         if split not in store.splits:
             raise DataError(
@@ -110,8 +115,14 @@ class TokenRows:
         self.is_packed = "seq_lengths" in names
         self._mask = next((name for name in _MASKS if name in names), None)
         self._has_types = "token_type_ids" in names
-        self.label_names, self._labels = _labels(store, split)
+        self._beside = dict(beside or {})
+        self.label_names: tuple[str, ...] = ()
+        if "label" not in self._beside:
+            self.label_names, own = _labels(store, split)
+            self._beside |= {} if own is None else {"label": own}
         self.fingerprint = _fingerprint(store, split, self)
+        for name, column in sorted((beside or {}).items()):
+            self.fingerprint += f", {name} {digest(column[self.chosen].tobytes())}"
         if rows is not None:
             self.fingerprint += f", {len(rows)} of its rows {digest(rows.tobytes())}"
         self._buffers = Buffers(pinned if form.pin else None)
@@ -174,8 +185,8 @@ class TokenRows:
             seen = np.ones(places.shape, np.bool_)
             _blank(seen, places, False)
             tensors["attention_mask"] = _tensor(seen, pin=form.pin)
-        if self._labels is not None:
-            tensors["label"] = _tensor(self._labels[rows], pin=form.pin)
+        for name, column in self._beside.items():
+            tensors[name] = _tensor(column[rows], pin=form.pin)
         return Batch(
             tensors=tensors,
             samples=len(rows),

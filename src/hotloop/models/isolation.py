@@ -21,7 +21,7 @@ from hotloop.core.errors import DeviceError
 from hotloop.models import isolated, isolated_card
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, MutableMapping
 
     from torch import Tensor
 
@@ -42,11 +42,15 @@ class Isolation:
         self,
         *,
         clock: Callable[[], float],
-        known: Mapping[str, Way] | None = None,
+        known: MutableMapping[str, str] | None = None,
         card: Any = isolated_card,
     ) -> None:
-        """Take the clock, in seconds, and what was chosen before (`chosen`); `card` is a seam."""
-        self._clock, self._card, self.chosen = clock, card, dict(known or {})
+        """Take the clock, in seconds, and what was chosen before; `card` is a seam.
+
+        What is chosen now is added to `known`, which is `chosen`.
+        """
+        self._clock, self._card = clock, card
+        self.chosen = {} if known is None else known
         self._made: tuple[Boundaries, dict[object, Any]] | None = None
 
     def attend(
@@ -121,7 +125,7 @@ class Isolation:
 
     def _run(
         self,
-        way: Way,
+        way: str,
         given: tuple[Tensor, Tensor, Tensor],
         boundaries: Boundaries,
         *,

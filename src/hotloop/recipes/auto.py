@@ -51,8 +51,7 @@ def auto_layer(hardware: Hardware) -> Layer:
 
 def derive_plan(
     training: Training,
-    attention: str,
-    context: int,
+    attention: tuple[str, int] | None,
     hardware: Hardware,
     *,
     origins: Mapping[str, str],
@@ -85,7 +84,8 @@ def derive_plan(
         choices.append(
             _always("matmul-onednn", "float32 products through oneDNN keep float32 accuracy")
         )
-    choices.append(_attention(attention, context, hardware, low, origins["model.attention"]))
+    if attention is not None:
+        choices.append(_attention(*attention, hardware, low, origins["model.attention"]))
     choices.sort(key=lambda choice: choice.use.id)
     return replace(shape, techniques=tuple(choice.use for choice in choices)), choices
 

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hotloop.data.chars import Vocabulary
 from hotloop.data.text import find_texts
 from hotloop.data.tokens import TokenSet, prepare
 from hotloop.data.windows import Windows
-from hotloop.models import adamw
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.char_diffusion import build_sedd, to_denoise
 from hotloop.recipes.char_samples import sample
+from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import numpy as np
-    import torch
     from numpy.typing import NDArray
-    from torch import nn
 
     from hotloop.models.sedd import Sedd
     from hotloop.recipes.char_lm_config import CharLmConfig
 
-__all__ = ["AdamW", "build", "build_model", "prepare_data", "sample"]
+__all__ = ["build", "build_model", "prepare_data", "rebuilt", "sample"]
 
 EXAMPLE = 60  # characters of the first sample that are shown
 
@@ -73,23 +71,9 @@ def build_model(config: CharLmConfig, vocabulary: int) -> Gpt | Sedd:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdamW:
-    """Builds an AdamW whose matrices decay and whose biases and norms do not."""
-
-    learning_rate: float
-    betas: tuple[float, float]
-    weight_decay: float
-
-    def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Return the optimizer of a model's trainable parameters."""
-        trainable = [p for p in model.parameters() if p.requires_grad]
-        groups = [
-            {"params": [p for p in trainable if p.dim() >= 2], "weight_decay": self.weight_decay},
-            {"params": [p for p in trainable if p.dim() < 2], "weight_decay": 0.0},
-        ]
-        used = [group for group in groups if group["params"]]
-        return adamw.AdamW(used, lr=self.learning_rate, betas=self.betas)
+def rebuilt(config: CharLmConfig, kept: Mapping[str, str]) -> Gpt | Sedd:
+    """Return the model of a run, of which the run's own weights are still to be read."""
+    return build_model(config, len(Vocabulary.from_json(json.loads(kept["vocabulary.json"]))))
 
 
 def _counted(data: TokenSet) -> str:

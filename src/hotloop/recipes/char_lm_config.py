@@ -9,7 +9,7 @@ from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
 from hotloop.recipes.resolving import AUTO, Resolver
 from hotloop.recipes.schema import flatten, said, setting
-from hotloop.recipes.sections import ALIASES, ALL, Data, Training, check_shared
+from hotloop.recipes.sections import ALIASES, ALL, Data, Training, check_shared, set_names
 from hotloop.recipes.sources import COMMAND_LINE
 
 __all__ = [
@@ -76,7 +76,7 @@ class CharLmConfig:
 
 def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -> None:
     """Raise ConfigError for settings that contradict each other."""
-    check_shared(config, origins)
+    check_shared(config, origins, set_names(config, config.data.sets, origins))
     model, sets, dataset = config.model, config.data.sets, config.dataset
 
     def told(key: str) -> str:

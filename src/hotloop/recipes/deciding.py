@@ -36,6 +36,7 @@ NOTHING_TO_MEMORY = frozenset(
         "training.min_learning_rate",
         "training.schedule",
         "training.warmup_steps",
+        "training.warmup_share",
         "training.weight_decay",
         "training.betas",
         "training.gradient_clip",

@@ -7,16 +7,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import UsageError, did_you_mean
+from hotloop.recipes.auto import auto_layer
 from hotloop.recipes.char_lm_config import (
     CharLmConfig,
     asked_char_lm,
     idle_char_lm,
     resolve_char_lm,
 )
+from hotloop.recipes.pair_classifier_config import (
+    PairClassifierConfig,
+    asked_pair_classifier,
+    idle_pair_classifier,
+    resolve_pair_classifier,
+)
+from hotloop.recipes.pair_classifier_presets import auto_pair_classifier
 from hotloop.recipes.sections import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.recipes.sources import Layer
 
 __all__ = ["RECIPES", "Recipe", "find"]
 
@@ -31,9 +42,11 @@ class Recipe:
     resolve: Callable[..., Any]
     asked: Callable[..., dict[str, Any]]  # only what the user typed, for a resume
     idle: Callable[..., dict[str, str]]  # why a setting that was given has no effect
-    attends: Callable[[Any], tuple[str, int]]  # the attention asked for, and over how many tokens
+    # The attention asked for, and over how many tokens; None: the model has its own.
+    attends: Callable[[Any], tuple[str, int] | None]
+    auto: Callable[[Hardware], Layer]  # what preset=auto sets
     sets: Callable[[Any], tuple[str, ...]]  # names of a run each; none: one run
-    module: str  # has prepare_data, build, build_model and sample
+    module: str  # has prepare_data, build, rebuilt, and sample or predict
 
     def load(self) -> Any:
         """Import and return the torch side."""
@@ -49,9 +62,22 @@ RECIPES = {
         asked=asked_char_lm,
         idle=idle_char_lm,
         attends=lambda config: (config.model.attention, config.model.context),
+        auto=auto_layer,
         sets=lambda config: tuple(config.data.sets) if config.dataset == ALL else (),
         module="hotloop.recipes.char_lm",
-    )
+    ),
+    "pair-classifier": Recipe(
+        name="pair-classifier",
+        summary="labels of texts or pairs of texts, by a pretrained model",
+        schema=PairClassifierConfig,
+        resolve=resolve_pair_classifier,
+        asked=asked_pair_classifier,
+        idle=idle_pair_classifier,
+        attends=lambda config: None,
+        auto=auto_pair_classifier,
+        sets=lambda config: (),
+        module="hotloop.recipes.pair_classifier",
+    ),
 }
 
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -12,7 +12,17 @@ from hotloop.recipes.schema import said, setting
 from hotloop.recipes.settings import Resolved
 from hotloop.recipes.sources import Layer
 
-__all__ = ["ALIASES", "ALL", "Data", "Preset", "Shared", "Training", "check_shared", "give_way"]
+__all__ = [
+    "ALIASES",
+    "ALL",
+    "Data",
+    "Preset",
+    "Shared",
+    "Training",
+    "check_shared",
+    "give_way",
+    "set_names",
+]
 
 # How the five projects behind hotloop, and nanoGPT, spell the same settings.
 ALIASES: Mapping[str, str] = MappingProxyType(
@@ -49,6 +59,9 @@ class Training:
     min_learning_rate: float = setting(1e-4, "learning rate at the schedule's end", low=0)
     schedule: Literal["constant", "linear", "cosine"] = setting("cosine", "decay after warm-up")
     warmup_steps: int = setting(100, "optimizer steps up to the peak learning rate", low=0)
+    warmup_share: float | None = setting(
+        None, "the same as a share of all steps, in place of warmup_steps", low=0, high=0.9
+    )
     weight_decay: float = setting(0.1, "AdamW decay of weight matrices", low=0)
     betas: tuple[float, float] = setting(
         (0.9, 0.99), "AdamW averaging factors", low=0, high=1, high_open=True
@@ -74,6 +87,11 @@ class Training:
     )
     keep: int = setting(2, "checkpoints kept", low=2)
     log_every: int = setting(10, "optimizer steps between progress lines", low=1)
+
+    def warmup(self, steps: int) -> int:
+        """Return the optimizer steps of the warm-up in a run of `steps`."""
+        share = self.warmup_share
+        return self.warmup_steps if share is None else round(share * steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +136,6 @@ class Shared(Protocol):
         """Return how it is trained."""
         ...
 
-    @property
-    def data(self) -> Data:
-        """Return what it is trained on."""
-        ...
-
 
 def give_way(resolved: Resolved[Shared]) -> Layer:
     """Return changes to settings nobody asked for that contradict what the user did ask for.
@@ -143,7 +156,12 @@ def give_way(resolved: Resolved[Shared]) -> Layer:
             changes["eval_every_steps"] = (None, "eval_every_epochs")
         elif gives_way("eval_every_epochs", "eval_every_steps"):
             changes["eval_every_epochs"] = (None, "eval_every_steps")
-    if _warmup_too_long(training.warmup_steps, max_steps) and gives_way(
+    if training.warmup_share is not None and training.warmup_steps:
+        if gives_way("warmup_steps", "warmup_share"):
+            changes["warmup_steps"] = (0, "warmup_share")
+        elif gives_way("warmup_share", "warmup_steps"):
+            changes["warmup_share"] = (None, "warmup_steps")
+    elif _warmup_too_long(training.warmup_steps, max_steps) and gives_way(
         "warmup_steps", "max_steps"
     ):
         changes["warmup_steps"] = ((max_steps or 0) // _TENTH, "max_steps")
@@ -164,9 +182,14 @@ def give_way(resolved: Resolved[Shared]) -> Layer:
     )
 
 
-def check_shared(config: Shared, origins: Mapping[str, str] = _NOTHING) -> None:
-    """Raise ConfigError for shared settings that contradict each other, one line for each."""
-    training, data = config.training, config.data
+def check_shared(
+    config: Shared, origins: Mapping[str, str] = _NOTHING, more: Iterable[str] = ()
+) -> None:
+    """Raise ConfigError for shared settings that contradict each other, one line for each.
+
+    `more` is what else is wrong with the configuration.
+    """
+    training = config.training
 
     def told(key: str) -> str:
         return said(config, key, origins)
@@ -184,6 +207,10 @@ def check_shared(config: Shared, origins: Mapping[str, str] = _NOTHING) -> None:
             f"{told('training.warmup_steps')} is more than {told('training.max_steps')}:"
             " the peak learning rate would never be reached"
         )
+    if training.warmup_share is not None and training.warmup_steps:
+        problems.append(
+            f"{told('training.warmup_share')} and {told('training.warmup_steps')}: leave one out"
+        )
     if _rates_crossed(training):
         problems.append(
             f"{told('training.min_learning_rate')} is above {told('training.learning_rate')}:"
@@ -198,14 +225,20 @@ def check_shared(config: Shared, origins: Mapping[str, str] = _NOTHING) -> None:
         problems.append(
             f"{told('training.patience')} needs validation: set training.eval_every_steps"
         )
-    problems += [
-        f"{told('data.sets')}: {name!r} cannot be a set's name, which becomes a folder's: expected"
-        f" letters, digits, _ . - and not {ALL!r}, which means every set"
-        for name in data.sets
-        if name == ALL or not _SET_NAME.fullmatch(name)
-    ]
+    problems += more
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def set_names(config: Shared, names: Iterable[str], origins: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each name of a data set that cannot be that of a folder."""
+    told = said(config, "data.sets", origins)
+    return [
+        f"{told}: {name!r} cannot be a set's name, which becomes a folder's: expected letters, "
+        f"digits, _ . - and not {ALL!r}, which means every set"
+        for name in names
+        if name == ALL or not _SET_NAME.fullmatch(name)
+    ]
 
 
 def _warmup_too_long(warmup_steps: int, max_steps: int | None) -> bool:

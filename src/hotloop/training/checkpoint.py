@@ -169,6 +169,7 @@ def take(
             "accumulation": session.accumulation,
             "optimizer": {"class": type(session.optimizer).__name__, **rest},
             "scaler": session.scaler.state_dict() if session.scaler else None,
+            "choices": dict(session.choices()),
         },
     )
 
@@ -237,6 +238,7 @@ def restore(folder: Path, session: Session, identity: Identity) -> Position:
         session.scaler.load_state_dict(state["scaler"])
     session.model.load_state_dict(model, strict=False)  # what is frozen is not in it
     session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
+    session.choices().update(state.get("choices", {}))
     set_rng_state(session.device, rng)
     return position
 

@@ -102,6 +102,7 @@ def _start(job: Job, plan: Plan, hardware: Hardware) -> Session:
         accumulation=plan.accumulation,
         forward=lambda tensors: job.loss(model, tensors),
         steady=nullcontext if job.steady is None else partial(job.steady, model),
+        choices=dict if job.choices is None else partial(job.choices, model),
     )
 
 

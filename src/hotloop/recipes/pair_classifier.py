@@ -1,0 +1,239 @@
+"""The pair-classifier recipe: labels of texts, or of pairs of texts, by a pretrained model."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from hotloop.core.env import ENV
+from hotloop.core.errors import ConfigError
+from hotloop.core.units import many
+from hotloop.data.classes import balanced
+from hotloop.data.cutting import by_tokens
+from hotloop.data.tokenizer import find_tokenizer
+from hotloop.data.tokenrows import TokenRows
+from hotloop.models.adapter_config import ALL_LINEAR, AdapterConfig
+from hotloop.models.adapters import attach
+from hotloop.models.backbone import load_backbone
+from hotloop.models.classifier import Classifier
+from hotloop.models.confusion import confusion
+from hotloop.models.dora import norms_held
+from hotloop.models.find import find_model
+from hotloop.models.isolation import Isolation
+from hotloop.models.pooling import Pooling
+from hotloop.models.proofs import sees_ahead
+from hotloop.models.trainable import check_trainable
+from hotloop.probe.ways import Ways
+from hotloop.recipes.class_metrics import METRICS, positive_class, report
+from hotloop.recipes.optimizers import AdamW
+from hotloop.recipes.pair_predictions import predict
+from hotloop.recipes.pair_rows import form_of, prepare_data
+from hotloop.session import Job, Judge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+
+    from torch import Tensor, nn
+
+    from hotloop.data.labelled import Labelled, Part
+    from hotloop.recipes.pair_classifier_config import PairClassifierConfig
+
+__all__ = ["build", "predict", "prepare_data", "rebuilt"]
+
+_HEAD = ("head", "pooling")  # of a Classifier: what is new, and trained whatever else is
+_TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive one
+_EXAMPLE = 30  # tokens of the first row that are shown
+
+
+def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) -> Classifier:
+    """Return the classifier on the CPU: pretrained below, its head drawn from torch's own stream.
+
+    Without `weights` none are read, for forecasts. Raises ConfigError for a model that does not do
+    or train what the configuration says.
+    """
+    model, adapter = config.model, config.adapter
+    found = find_model(str(model.name))
+    backbone = load_backbone(
+        found,
+        head=False,
+        isolation=Isolation(clock=time.perf_counter, known=Ways(ENV.cache / "forecasts")),
+        weights=weights,
+        bidirectional=model.bidirectional,
+        seed=config.seed,
+    )
+    if weights and found.is_decoder and sees_ahead(backbone) != model.bidirectional:
+        raise ConfigError(
+            f"model.bidirectional={str(model.bidirectional).lower()}, but a later token "
+            f"{'changes no' if model.bidirectional else 'changes an'} earlier output of "
+            f"{found.name}: take another model"
+        )
+    if adapter.method != "none":
+        attach(backbone.model, _adapters(config))
+    pooling = Pooling(model.pooling, width=backbone.width, tokens=model.pooling_tokens)
+    hidden = () if model.head_width is None else (model.head_width,)
+    return Classifier(backbone, pooling, classes=classes, hidden=hidden, dropout=model.head_dropout)
+
+
+def _adapters(config: PairClassifierConfig) -> AdapterConfig:
+    adapter = config.adapter
+    assert adapter.method != "none"
+    names = tuple(name.strip() for name in adapter.targets.split(","))
+    return AdapterConfig(
+        kind=adapter.method,
+        rank=adapter.rank,
+        alpha=adapter.alpha,
+        dropout=adapter.dropout,
+        targets=ALL_LINEAR if names == (ALL_LINEAR,) else names,
+        seed=config.seed,
+    )
+
+
+def rebuilt(config: PairClassifierConfig, kept: Mapping[str, str]) -> Classifier:
+    """Return the model of a run, of which the run's own learned weights are still to be read."""
+    return _model(config, len(json.loads(kept["classes.json"])["classes"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loss:
+    """Mean cross-entropy of the rows of a batch; a validation's counts are added to."""
+
+    weights: tuple[float, ...] | None  # of classes; a row counts as much as its class weighs
+
+    def __call__(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        logits, labels = model(batch).float(), batch["label"]
+        if "counts" in batch:
+            confusion(logits, labels, batch.get("group"), batch["counts"])
+        if self.weights is None:
+            return cross_entropy(logits, labels)
+        # The mean over rows, not over weights: micro batches then add up to their batch.
+        each = cross_entropy(logits, labels, reduction="none")
+        mean: Tensor = (each * logits.new_tensor(self.weights)[labels]).mean()
+        return mean
+
+
+def _figures(data: Labelled, counts: Tensor) -> dict[str, float | None]:
+    found = report(counts.numpy(), names=data.classes.names, groups=data.groups)
+    named = [m for m in METRICS if found.whole.positive is not None or m not in _TWO_CLASSES]
+    of_groups = {f"macro_f1 of {name}": each.macro_f1 for name, each in found.groups.items()}
+    return {**{name: found.whole.value(name) for name in named}, **of_groups}
+
+
+def _judge(config: PairClassifierConfig, data: Labelled) -> Judge:
+    names = data.classes.names
+    if config.metric in _TWO_CLASSES and positive_class(names) is None:
+        raise ConfigError(
+            f"metric={config.metric} is of the positive one of two classes, and there are "
+            f"{len(names)}: metric=macro_f1"
+        )
+    shape = max(1, len(data.groups)), len(names), len(names)
+    return Judge(
+        start=lambda device: torch.zeros(shape, dtype=torch.int64, device=device),
+        figures=partial(_figures, data),
+        score=config.metric,
+    )
+
+
+def build(config: PairClassifierConfig, data: Labelled) -> Job:
+    """Return the job: rows of the data to their labels."""
+    training, classes = config.training, len(data.classes.names)
+    found = find_model(str(config.model.name))
+    tokenizer = find_tokenizer(str(found.folder))
+    form = form_of(config, found)
+
+    def rows(part: Part, *, shuffle: bool) -> TokenRows:
+        return TokenRows(
+            data.store,
+            part.split,
+            form=form,
+            seed=config.seed,
+            shuffle=shuffle,
+            like=training.batch_size,
+            rows=part.rows,
+            beside=part.columns,
+        )
+
+    counts = data.train.counts(classes)
+    weights = None
+    if config.class_weights == "balanced":
+        weights = tuple(balanced(counts, names=data.classes.names).tolist())
+    train = rows(data.train, shuffle=True)
+    return Job(
+        name="pair-classifier",
+        model=lambda: _model(config, classes),
+        loss=_Loss(weights=weights),
+        optimizer=AdamW(
+            learning_rate=training.learning_rate,
+            betas=training.betas,
+            weight_decay=training.weight_decay,
+        ),
+        train=train,
+        valid=rows(data.valid, shuffle=False),
+        seed=config.seed,
+        cut=by_tokens,
+        judge=_judge(config, data),
+        objective=f"one of {classes} classes by {found.fingerprint}",
+        widest=train.widest,
+        steady=norms_held if config.adapter.method == "dora" else None,
+        choices=_choices,
+        skeleton=lambda: _model(config, classes, weights=False),
+        vocabulary=found.vocabulary,
+        kept={
+            "classes.json": json.dumps({"classes": data.classes.labels, "groups": data.groups}),
+            "tokenizer.json": tokenizer.source,
+        },
+        example=partial(_excerpt, data, tokenizer.source, train),
+        facts={
+            "objective": f"one of {classes} classes: {_shares(data, counts.tolist())}",
+            "data": _counted(data, train),
+            "trains": _trains(config, classes),
+        },
+    )
+
+
+def _choices(model: nn.Module) -> MutableMapping[str, str]:
+    assert isinstance(model, Classifier), type(model)
+    return model.backbone.isolation.chosen
+
+
+def _counted(data: Labelled, train: TokenRows) -> str:
+    valid, groups = len(data.valid.rows), len(data.groups)
+    is_flat = train.form.layout == "flat"
+    return (
+        f"{many(len(train), 'training row')} and {many(valid, 'validation row')}"
+        + f" of {many(groups, 'group')}" * bool(groups)
+        + f", up to {train.longest} tokens; batches "
+        + ("without padding" if is_flat else "padded to their longest row")
+    )
+
+
+def _shares(data: Labelled, counts: list[int]) -> str:
+    rows = sum(counts)
+    pairs = zip(data.classes.names, counts, strict=True)
+    return ", ".join(f"{name} {count / rows:.0%}" for name, count in pairs)
+
+
+def _trains(config: PairClassifierConfig, classes: int) -> str:
+    """Return what is trained, once it was checked against what the configuration means."""
+    with torch.device("meta"):
+        model = _model(config, classes, weights=False)
+    if config.adapter.method == "none":
+        return str(check_trainable(model, means="all"))
+    head = _HEAD if model.pooling.scores is not None else _HEAD[:1]
+    return str(check_trainable(model, means="adapters", head=head))
+
+
+def _excerpt(data: Labelled, source: str, rows: TokenRows) -> str:
+    """Return the beginning of the first row of the run, and its label."""
+    from tokenizers import Tokenizer
+
+    batch = rows.batch(0, 0, 1)
+    text = Tokenizer.from_str(source).decode(
+        batch.tensors["input_ids"][0, :_EXAMPLE].tolist(), skip_special_tokens=False
+    )
+    return f"{text} -> {data.classes.names[int(batch.tensors['label'])]}"

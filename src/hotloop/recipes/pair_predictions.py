@@ -1,0 +1,117 @@
+"""Predicts labels of rows by a trained pair-classifier; scores them where they are known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from hotloop.data.classes import Classes
+from hotloop.data.cutting import by_tokens
+from hotloop.data.faults import Place
+from hotloop.data.labelled import group_name
+from hotloop.data.ready import own
+from hotloop.data.records import find_sources
+from hotloop.data.records import head as first_rows
+from hotloop.data.tokenrows import TokenRows
+from hotloop.models.find import find_model
+from hotloop.recipes.class_metrics import report
+from hotloop.recipes.pair_rows import form_of, order_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from torch import nn
+
+    from hotloop.data.store import Store
+    from hotloop.models.find import FoundModel
+    from hotloop.recipes.class_metrics import Report
+    from hotloop.recipes.pair_classifier_config import PairClassifierConfig
+
+__all__ = ["Predicted", "predict"]
+
+_SPLIT = "rows"
+_BESIDE = ("label", "task")  # what rows may lack
+_ROWS = 16  # of the longest in a batch; of shorter ones as many as have the same tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Predicted:
+    """What a classifier says of the rows of a file, in their order."""
+
+    names: tuple[str, ...]  # of the classes
+    probabilities: NDArray[np.float32]  # [rows, classes]
+    report: Report | None  # None: the rows have no labels
+
+    def rows(self) -> Iterator[dict[str, object]]:
+        """Yield for each row its label, and how probable the model holds each class."""
+        for each in self.probabilities:
+            shares = dict(zip(self.names, map(float, each), strict=True))
+            yield {"label": self.names[int(each.argmax())], "probabilities": shares}
+
+
+def predict(
+    config: PairClassifierConfig,
+    model: nn.Module,
+    kept: Mapping[str, str],
+    path: Path,
+    *,
+    cache: Path,
+    progress: Callable[[int, int], None] | None = None,
+) -> Predicted:
+    """Return what `model`, in evaluation mode, says of the rows of a file or folder.
+
+    `kept` are the texts that the run keeps, by name. Rows are read as those that were trained on;
+    labels and groups may be missing. Raises DataError for rows that cannot be used, and for labels
+    that the model does not know.
+    """
+    told: dict[str, Any] = json.loads(kept["classes.json"])
+    classes = Classes(labels=tuple(told["classes"]))
+    found, device = find_model(str(config.model.name)), next(model.parameters()).device
+    store = _tokens(config, found, path, cache)
+    file = partial(TokenRows, store, _SPLIT, form=form_of(config, found), seed=0, shuffle=False)
+    rows = file(rows=np.argsort(file().lengths, kind="stable"))
+    logits = np.empty((len(rows), len(classes.names)), np.float32)
+    for first, count in by_tokens(rows, 0, 0, len(rows), _ROWS):
+        batch = rows.batch(0, first, count)
+        tensors = {name: each.to(device) for name, each in batch.tensors.items()}
+        with torch.inference_mode():
+            said = model({**tensors, **batch.beside(device)})
+        logits[rows.ids(0, first, count)] = said.float().cpu().numpy()
+        if progress is not None:
+            progress(first + count, len(rows))
+    return Predicted(
+        names=classes.names,
+        probabilities=torch.from_numpy(logits).softmax(-1).numpy(),
+        report=_scored(store, classes, logits.argmax(-1)),
+    )
+
+
+def _tokens(config: PairClassifierConfig, found: FoundModel, path: Path, cache: Path) -> Store:
+    """Return the rows of all files, in their order, as one split."""
+    sources = [replace(each, split=_SPLIT) for each in find_sources([str(path)]).files]
+    order = order_of(config, found)
+    row = next((row for _, row in first_rows(sources[0], 1, policy=order.policy)), {})
+    given = {part: key for part, key in order.fields.items() if part not in _BESIDE or key in row}
+    return own(sources, replace(order, fields=given), cache=cache)[1]
+
+
+def _scored(store: Store, classes: Classes, said: NDArray[np.int64]) -> Report | None:
+    """Return the scores of what was said of rows that have labels."""
+    file = store.splits[_SPLIT]
+    if "label" not in file.names:
+        return None
+    truth = classes.numbers(file.words("label"), place=lambda row: Place("the rows", row=row))
+    words = file.words("task") if "task" in file.names else []
+    groups = sorted(set(map(group_name, words)))
+    counts = np.zeros((max(1, len(groups)), len(classes.names), len(classes.names)), np.int64)
+    number = {name: at for at, name in enumerate(groups)}
+    of_row = np.array([number[group_name(word)] for word in words] or [0] * len(truth))
+    np.add.at(counts, (of_row, truth, said), 1)
+    return report(counts, names=classes.names, groups=groups)

@@ -1,0 +1,252 @@
+"""pair-classifier from rows to predictions: what is said of it is what it does."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from tests.data.test_tokenise import jsonl
+from tests.golden import tiny_models, tiny_tokenizer
+
+from hotloop import engine
+from hotloop.cli.main import main
+from hotloop.core.errors import ConfigError, DataError
+from hotloop.library import load_run
+from hotloop.request import fresh_request
+
+SIZE = {"vocab_size": 400}
+BERT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog"]
+
+
+def rows(count, first=0):
+    """Return pairs whose label says whether both begin with the same word, and who wrote them."""
+    made = []
+    for at in range(first, first + count):
+        one, other = WORDS[at % 9], WORDS[(at // 2) % 9]
+        made.append(
+            {
+                "premise": f"{one} {at} {WORDS[at % 5]}",
+                "hypothesis": f"{other} is what it is {'so ' * (at % 7)}",
+                "label": "same" if one == other else "other",
+                "author": f"author {at % 12}",
+            }
+        )
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Return what makes the folder of a tiny model with a tokenizer."""
+    made = {}
+
+    def make(name):
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name)
+            tiny_tokenizer.save(folder, bos=name == "bert")
+            made[name] = tiny_models.saved(folder, name, **(BERT if name == "bert" else {}), **SIZE)
+        return made[name]
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return jsonl(tmp_path_factory.mktemp("rows") / "rows.jsonl", rows(240))
+
+
+def settings(folder, data, *more):
+    own = [
+        f"model.name={folder}",
+        f"data.path={data}",
+        "data.validation_share=0.2",
+        "data.max_length=64",
+        "training.batch_size=12",
+        "training.accumulation=2",
+        "training.epochs=null",
+        "training.max_steps=6",
+        "training.learning_rate=0.003",
+        "training.eval_every_epochs=null",
+        "training.eval_every_steps=3",
+        "training.log_every=1",
+    ]
+    keys = {text.partition("=")[0] for text in more}
+    return [*(text for text in own if text.partition("=")[0] not in keys), *more]
+
+
+def trained(out, *keys, **how):
+    return engine.train(fresh_request("pair-classifier", list(keys)), out=out, **how)
+
+
+@pytest.mark.parametrize("name", ["bert", "qwen3"])
+def test_layouts_and_micro_batches_train_the_same(model, data, tmp_path, name):
+    changes = (
+        (),
+        ("data.layout=padded",),
+        ("training.accumulation=1",),
+        ("training.accumulation=12",),
+    )
+    losses = []
+    for at, more in enumerate(changes):
+        out = tmp_path / str(at)
+        trained(out, *settings(model(name), data, *more))
+        losses.append([step.loss for step in load_run(out).steps])
+    assert len(losses[0]) == 6
+    for other in losses[1:]:
+        assert other == pytest.approx(losses[0], rel=2e-5)
+
+
+@pytest.mark.parametrize("method", ["none", "lora", "dora", "ia3"])
+def test_a_stopped_run_goes_on_bit_for_bit(model, data, tmp_path, method):
+    keys = settings(model("qwen3"), data, f"adapter.method={method}", "model.head_dropout=0.1")
+    trained(tmp_path / "whole", *keys)
+    trained(tmp_path / "part", *keys, "training.max_time=0.001s")
+    stops = 0
+    while engine.resume(tmp_path / "part").exit_code:
+        stops += 1
+    assert stops
+    whole, part = load_run(tmp_path / "whole"), load_run(tmp_path / "part")
+    assert [s.loss for s in part.steps] == [s.loss for s in whole.steps]
+    assert part.evaluations[-1]["figures"] == whole.evaluations[-1]["figures"]
+    mine = part.model("last").state_dict()
+    for name, tensor in whole.model("last").state_dict().items():
+        assert torch.equal(mine[name], tensor), name
+
+
+@pytest.fixture(scope="module")
+def run(model, data, tmp_path_factory):
+    """A run with LoRA, judged by groups, and the rows it was validated on as a file."""
+    out = tmp_path_factory.mktemp("run") / "run"
+    more = ("adapter.method=lora", "data.group=author", "training.max_steps=12")
+    trained(out, *settings(model("bert"), data, *more))
+    return load_run(out)
+
+
+def test_rows_of_a_group_are_trained_on_or_validated_on(run):
+    about = run.record["data"]
+    assert about["classes"] == ["other", "same"]
+    assert about["groups"] == [*sorted(f"author {at}" for at in range(12))]
+    assert about["rows"]["train"] % 20 == about["rows"]["valid"] % 20 == 0  # 20 rows an author
+    assert sum(about["rows"].values()) == 240
+
+
+def test_predictions_are_those_of_the_last_validation(run, data, tmp_path, capsys):
+    found = run.predict(data, which="last")
+    told = [json.loads(line) for line in data.read_text().splitlines()]
+    held = run.evaluations[-1]["figures"]
+    validated = {
+        name.removeprefix("macro_f1 of ")
+        for name, value in held.items()
+        if name.startswith("macro_f1 of ") and value is not None
+    }
+    of_valid = [at for at, row in enumerate(told) if row["author"] in validated]
+    right = [list(found.rows())[at]["label"] == told[at]["label"] for at in of_valid]
+    assert sum(right) / len(right) == pytest.approx(held["accuracy"])
+    shares = [sum(row["probabilities"].values()) for row in found.rows()]
+    assert shares == pytest.approx([1.0] * 240)
+    assert found.report.whole.rows == 240
+    assert set(found.report.groups) == {f"author {at}" for at in range(12)}
+    out, scores = tmp_path / "p.jsonl", tmp_path / "scores.json"
+    argv = ["predict", str(run.path), str(data), "--checkpoint", "last"]
+    assert main([*argv, "--out", str(out), "--json", str(scores)]) == 0
+    assert [json.loads(line) for line in out.read_text().splitlines()] == list(found.rows())
+    assert json.loads(scores.read_text()) == json.loads(json.dumps(found.report.to_json()))
+    assert "true \\ predicted" in capsys.readouterr().out
+
+
+def test_rows_without_labels_are_predicted_and_not_scored(run, tmp_path, capsys):
+    path = jsonl(tmp_path / "new.jsonl", [{k: r[k] for k in r if k[0] in "ph"} for r in rows(5)])
+    assert main(["predict", str(run.path), str(path)]) == 0
+    said = capsys.readouterr()
+    assert [set(json.loads(line)) for line in said.out.splitlines()] == [
+        {"label", "probabilities"}
+    ] * 5
+    assert "there is nothing to score" in said.err
+
+
+def test_what_a_run_of_labels_cannot_do_says_what_can(run, capsys):
+    assert main(["sample", str(run.path)]) == 2
+    assert "is no run on characters" in capsys.readouterr().err
+
+
+def test_a_checkpoint_holds_what_is_learned_and_no_more(run):
+    from safetensors import safe_open
+
+    stored = run.checkpoint("last")
+    with safe_open(stored.path / "model.safetensors", "pt") as file:
+        names = set(file.keys())
+    assert all("lora_" in name or name.startswith("head.") for name in names)
+    assert len(names) > 10
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_decoder_looks_ahead_only_if_it_is_told_to(model, data, tmp_path, bidirectional):
+    word = str(bidirectional).lower()
+    trained(tmp_path / "run", *settings(model("gemma3"), data, f"model.bidirectional={word}"))
+    from hotloop.models.proofs import sees_ahead
+
+    assert sees_ahead(load_run(tmp_path / "run").model("last").backbone) == bidirectional
+
+
+def test_class_weights_add_up_over_micro_batches(model, data, tmp_path):
+    for at, micro in enumerate((1, 12)):
+        more = ("class_weights=balanced", f"training.accumulation={micro}")
+        trained(tmp_path / str(at), *settings(model("bert"), data, *more))
+    losses = [[s.loss for s in load_run(tmp_path / str(at)).steps] for at in (0, 1)]
+    assert losses[0] == pytest.approx(losses[1], rel=2e-5)
+    trained(tmp_path / "plain", *settings(model("bert"), data))
+    assert [s.loss for s in load_run(tmp_path / "plain").steps] != pytest.approx(
+        losses[0], rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "said"),
+    [
+        (["metric=f2"], ConfigError, "metric"),
+        (["data.max_length=65"], ConfigError, "has 64 positions: data.max_length=64"),
+        (["data.label=stars"], DataError, "stars"),
+        (["data.group=nobody"], DataError, "nobody"),
+        (["adapter.method=lora", "adapter.targets=q_proj"], ConfigError, "q_proj"),
+        (["training.warmup_steps=2", "training.warmup_share=0.1"], ConfigError, "leave one out"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_a_folder_is_made(
+    model, data, tmp_path, more, error, said
+):
+    with pytest.raises(error, match=said):
+        trained(tmp_path / "run", *settings(model("bert"), data, *more))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_label_that_training_never_had_is_told_with_its_row(model, data, tmp_path):
+    other = jsonl(tmp_path / "valid.jsonl", [{**row, "label": "new"} for row in rows(3)])
+    with pytest.raises(DataError, match="'new', not one of 'other', 'same'"):
+        trained(tmp_path / "run", *settings(model("bert"), data, f"data.valid_path={other}"))
+
+
+def test_the_command_of_the_project_behind_it_works(model, data, tmp_path, capsys):
+    keys = settings(model("bert"), data, "training.batch_size=10", "training.accumulation=1")
+    typed = ["model.use_torch_compile=false", "data.num_workers=10", "experiment=quick_test"]
+    out = tmp_path / "run"
+    assert main(["train", "pair-classifier", *keys, *typed, "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert "data.num_workers=10 (command line) has no effect here" in " ".join(said.err.split())
+    assert load_run(out).config.training.batch_size == 10
+
+
+def test_a_pretrained_folder_that_was_changed_is_noticed(model, data, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(model("qwen3"), folder)
+    out = tmp_path / "run"
+    trained(out, *settings(folder, data, "adapter.method=lora", "training.max_time=0.001s"))
+    tiny_models.saved(folder, "qwen3", **SIZE, seed=1)
+    with pytest.raises(Exception, match="objective"):
+        engine.resume(out)
+
+
+def test_the_doctor_looks_at_the_rows_before_a_run(model, data, tmp_path, capsys):
+    keys = settings(model("bert"), data)
+    assert main(["doctor", "pair-classifier", *keys, "--out", str(tmp_path / "run")]) in (0, 1)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "a validation reads 48 rows: its accuracy is known to about 7.2 points" in said
