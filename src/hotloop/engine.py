@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder, prepare_data, run_record
-from hotloop.core.errors import DataError, HotloopError, UsageError
+from hotloop.core.errors import DataError, HotloopError
 from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute, interrupted
@@ -49,8 +49,7 @@ def train(
 
     `began` is when the process began, on probe.clock's scale. Raises a HotloopError.
     """
-    if request.sets:
-        raise UsageError("dataset=all makes a run for each set: use engine.train_sets")
+    request.refuse_series()
     ledger, signals = Ledger(clock, began=began), Signals()
     run = RunDir(out or default_folder(request.recipe.name))
     run.refuse_if_used()
@@ -156,32 +155,26 @@ def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
 def train_sets(
     request: Request, *, out: Path, tell: Tell = silent
 ) -> Iterator[tuple[str, RunResult]]:
-    """Train one run for each of data.sets, in OUT/<name>; yield each as it ends.
+    """Train each run of a series (data sets, folds), in OUT/<name>; yield each as it ends.
 
-    A set that is finished is skipped when its run had the same settings and data, and refused
+    One that is finished is skipped when its run had the same settings and data, and refused
     with a diff otherwise; an interrupted one is resumed. A run that stops ends the series.
-    Every set is read before the first run begins, so that a missing one is told at once.
+    All data are read before the first run begins, so that missing ones are told at once.
     """
-    each = {name: _one_set(request, name) for name in request.sets}
+    config, recipe = request.config, request.recipe
+    each = {n: replace(request, config=recipe.one(config, n), sets={}) for n in request.sets}
     data: dict[str, str] = {}
     for name, one in each.items():
         try:
             data[name] = prepare_data(one, silent, None).fingerprint
         except DataError as error:
-            raise DataError(f"data.sets.{name}: {error}") from error
+            raise DataError(f"{request.sets[name]}: {error}") from error
     for name, one in each.items():
-        tell(Note(text=f"data set {name}"))
+        tell(Note(text=request.sets[name]))
         result = _train_set(one, out / name, data[name], tell)
         yield name, result
         if result.resume_command is not None or result.exit_code:
             return
-
-
-def _one_set(request: Request, name: str) -> Request:
-    """Return the request of one set, as if it had been asked for alone."""
-    config = request.config
-    data = replace(config.data, path=config.data.sets[name], sets={})
-    return replace(request, config=replace(config, dataset=None, data=data), sets=())
 
 
 def _train_set(request: Request, folder: Path, fingerprint: str, tell: Tell) -> RunResult:

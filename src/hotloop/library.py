@@ -203,8 +203,7 @@ def train(
         config_file=Path(config) if config else None,
         plan_file=Path(plan) if plan else None,
     )
-    if request.sets:
-        raise UsageError("dataset='all' makes a run for each set: call train once for each instead")
+    request.refuse_series()
     folder = Path(out) if out else None
     return engine.train(request, out=folder, tell=tell or engine.silent)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from hotloop.assemble import assemble, default_folder
 from hotloop.checks import characters, data, labels, machine, settings, speed
 from hotloop.checks.case import Case, Check
-from hotloop.core.errors import UsageError
 from hotloop.core.files import free_bytes
 from hotloop.core.finding import Diagnosis, ranked
 from hotloop.core.rundir import RunDir
@@ -138,8 +137,7 @@ def rehearse(
     `out` is where the run would go; `began` is when the process began, on probe.clock's scale.
     Raises what `engine.train` raises before step 1, and Dropped after a signal.
     """
-    if request.sets:
-        raise UsageError(f"dataset=all is a run for each of {', '.join(request.sets)}: name one")
+    request.refuse_series()
     ledger, folder = Ledger(clock, began=began), out or default_folder(request.recipe.name)
     RunDir(folder).refuse_if_used()
     with signals.installed():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,13 @@ class Request:
     plan_file: Path | None = None
     added: tuple[Use, ...] = ()  # --with
     removed: tuple[str, ...] = ()  # --without
-    sets: tuple[str, ...] = ()  # dataset=all: one run each
+    sets: Mapping[str, str] = field(default_factory=dict)  # a run each: name -> in words
+
+    def refuse_series(self) -> None:
+        """Raise UsageError where it is several runs and one is needed."""
+        if self.sets:
+            raise UsageError(f"that is a run for each of {', '.join(self.sets)}: name one")
+
     measure_peak: bool = False  # time matrix products first, so that MFU is known
 
 

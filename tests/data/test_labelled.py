@@ -28,7 +28,7 @@ def made(tmp_path):
     save(tmp_path / "model")
     vocabulary = find_tokenizer(str(tmp_path / "model"))
 
-    def make(files, valid=None, *, seed=1, **fields):
+    def make(files, valid=None, *, seed=1, fold=None, **fields):
         for name, content in {**files, **(valid or {})}.items():
             (tmp_path / name).parent.mkdir(exist_ok=True)
             jsonl(tmp_path / name, content)
@@ -37,7 +37,9 @@ def made(tmp_path):
         ]
         train, held = (tuple(one for each in of for one in each) for of in known)
         order = Order(vocabulary=vocabulary, out=Path(), shape="pair", fields=fields, processes=0)
-        return labelled(train, held, order, cache=tmp_path / "cache", share=0.2, seed=seed)
+        return labelled(
+            train, held, order, cache=tmp_path / "cache", share=0.2, fold=fold, seed=seed
+        )
 
     return make
 
@@ -108,3 +110,13 @@ def test_a_tokenizer_that_parts_no_pairs_gets_a_line_break(made):
         "the tokenizer puts nothing between the texts of a pair: a line break does",
     )
     assert data.store.identity["joint"] == "\n"
+
+
+def test_folds_are_of_all_rows_that_are_not_for_testing(made):
+    files = {"train.jsonl": rows(30), "dev.jsonl": rows(15), "test.jsonl": rows(6)}
+    each = [made(files, fold=(number, 3)) for number in (1, 2, 3)]
+    held = np.concatenate([data.valid.rows for data in each])
+    assert sorted(held.tolist()) == list(range(45))
+    for data in each:
+        assert not set(data.train.rows.tolist()) & set(data.valid.rows.tolist())
+        assert data.valid.counts(3).tolist() == [5, 5, 5]

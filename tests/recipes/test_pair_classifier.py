@@ -250,3 +250,34 @@ def test_the_doctor_looks_at_the_rows_before_a_run(model, data, tmp_path, capsys
     assert main(["doctor", "pair-classifier", *keys, "--out", str(tmp_path / "run")]) in (0, 1)
     said = " ".join(capsys.readouterr().out.split())
     assert "a validation reads 48 rows: its accuracy is known to about 7.2 points" in said
+
+
+def test_each_row_is_held_out_in_one_fold(model, data, tmp_path, capsys):
+    keys = [k for k in settings(model("bert"), data) if "validation_share" not in k]
+    argv = ["train", "-q", "pair-classifier", *keys, "cv.folds=3", "--out", str(tmp_path / "cv")]
+    assert main(argv) == 0
+    said = capsys.readouterr().err
+    runs = [load_run(tmp_path / "cv" / f"fold-{at}") for at in (1, 2, 3)]
+    assert [run.record["data"]["rows"]["valid"] for run in runs] == [80, 80, 80]
+    assert len({run.record["data"]["fingerprint"] for run in runs}) == 3
+    best = [max(e["figures"]["macro_f1"] for e in run.evaluations) for run in runs]
+    assert f"macro_f1 of 3 folds: mean {sum(best) / 3:.4f}, standard deviation" in said
+    assert main([*argv, "--json", str(tmp_path / "again.json")]) == 0
+    assert {*json.loads((tmp_path / "again.json").read_text())["runs"]} == {
+        "fold-1",
+        "fold-2",
+        "fold-3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["cv.fold=1"], "needs cv.folds"),
+        (["cv.folds=3", "cv.fold=4"], "needs cv.folds, of which it is one"),
+        (["cv.folds=3", "data.valid_path=x.jsonl"], "folds are of the rows of data.path"),
+    ],
+)
+def test_folds_that_cannot_be_are_refused(model, data, more, said):
+    with pytest.raises(ConfigError, match=said):
+        fresh_request("pair-classifier", settings(model("bert"), data, *more))

@@ -97,8 +97,7 @@ def _climb(
     folder: Path,
 ) -> Result:
     request = fresh_request(ladder.recipe, assignments, config_file=options.config)
-    if request.sets:
-        raise UsageError(f"dataset=all is many data sets: name one of {', '.join(request.sets)}")
+    request.refuse_series()
     if options.plan is not None:
         ladder = _with_plan(ladder, options.plan)
         only = (*only, ladder.rungs[-1].id) if only else ()

@@ -117,6 +117,10 @@ class Screen:
         if result.path is not None:
             print(result.path, flush=True)
 
+    def say(self, text: str) -> None:
+        """Show a line, however quiet it is."""
+        self._line(escape(text), always=True)
+
     def clear(self) -> None:
         """Take the progress line away, before something else is printed."""
         self._erase()

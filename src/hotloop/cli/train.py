@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,13 +86,31 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
         _write(options.json, _as_json(result))
         return result.exit_code
     if options.out is None:
-        raise UsageError("dataset=all needs --out FOLDER: a second call finds its runs there")
-    runs, code = {}, 0
+        raise UsageError(
+            f"a run for each of {', '.join(request.sets)} needs --out FOLDER: a second call finds "
+            "its runs there"
+        )
+    runs, results, code = {}, [], 0
     for name, result in engine.train_sets(request, out=options.out, tell=screen.tell):
         screen.result(result)
+        results.append(result)
         runs[name], code = _as_json(result), result.exit_code
         _write(options.json, {"runs": runs})
+    if text := _spread(request, results):
+        screen.say(text)
     return code
+
+
+def _spread(request: Request, results: Sequence[RunResult]) -> str | None:
+    """Return the mean of the folds' scores and how they scatter; None for what is no fold."""
+    scores = [result.best_score for result in results if result.best_score is not None]
+    if len(scores) < 2 or len(scores) < len(request.sets):
+        return None
+    mean, scatter = statistics.mean(scores), statistics.stdev(scores)
+    return (
+        f"{request.config.metric} of {len(scores)} folds: mean {mean:.4f}, standard deviation "
+        f"{scatter:.4f} ({min(scores):.4f} to {max(scores):.4f})"
+    )
 
 
 def _probe(path: Path | None) -> None:

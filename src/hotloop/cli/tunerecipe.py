@@ -13,7 +13,6 @@ from hotloop.cli.script import console
 from hotloop.cli.trials import Progress
 from hotloop.core import codec
 from hotloop.core.cards import card_named
-from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
 from hotloop.core.units import bytes_
 
@@ -59,8 +58,7 @@ def run_recipe(args: Sequence[str]) -> int:
     seconds = seconds_of(options.budget)
     card = None if options.card is None else card_named(options.card)
     request = request_of(options, recipe, assignments)
-    if request.sets:
-        raise UsageError(f"dataset=all is a run for each of {', '.join(request.sets)}: name one")
+    request.refuse_series()
     screen = Screen(quiet=options.quiet)
     from hotloop.assemble import assemble
 

@@ -15,7 +15,7 @@ from hotloop.core.units import many
 from hotloop.data.classes import find_classes
 from hotloop.data.faults import Place
 from hotloop.data.ready import own
-from hotloop.data.splits import held_out
+from hotloop.data.splits import folds, held_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,16 +90,18 @@ def labelled(
     *,
     cache: Path,
     share: float,
+    fold: tuple[int, int] | None = None,
     seed: int,
     tell: Callable[[Progress], None] = lambda _: None,
 ) -> Labelled:
     """Tokenise rows once, into the cache, and divide them; order.fields may name label and task.
 
     A task is a group: all of its rows are trained on, or none. Without files to validate on, those
-    are taken whose names say so, else a `share` of the rows is held out, of each class alike.
+    are taken whose names say so, else a `share` of the rows is held out, of each class alike, or
+    with `fold` (k, n) the k-th of n parts of all rows that are not for testing.
     Raises DataError for rows and labels that cannot be used.
     """
-    sources, notes = _named(train, valid)
+    sources, notes = _named(train, valid, is_one=fold is not None)
     made, store = own(sources, order, cache=cache, tell=tell)
     splits = list(store.splits)
     words = {split: _column(store, split, "label") for split in splits}
@@ -120,13 +122,13 @@ def labelled(
     if _VALID in splits:
         train_rows, valid_rows, held = whole[_TRAIN], whole[_VALID], _VALID
     else:
-        is_held = held_out(
-            columns[_TRAIN]["label"],
-            groups=tasks.get(_TRAIN),
-            share=share,
-            seed=seed,
-            names=classes.names,
-        )
+        known, among = columns[_TRAIN]["label"], tasks.get(_TRAIN)
+        if fold is None:
+            is_held = held_out(known, groups=among, share=share, seed=seed, names=classes.names)
+        else:
+            at, count = fold
+            parts = folds(known, groups=among, count=count, seed=seed, names=classes.names)
+            is_held = np.equal(parts, at - 1)
         train_rows, valid_rows, held = np.flatnonzero(~is_held), np.flatnonzero(is_held), _TRAIN
     return Labelled(
         store=store,
@@ -139,9 +141,12 @@ def labelled(
 
 
 def _named(
-    train: Sequence[Source], valid: Sequence[Source]
+    train: Sequence[Source], valid: Sequence[Source], *, is_one: bool
 ) -> tuple[list[Source], tuple[str, ...]]:
-    """Return the files with the split that each is used for, and what is left out."""
+    """Return the files with the split that each is used for, and what is left out.
+
+    `is_one`: those to validate on are trained on as well, each row in another run.
+    """
     if valid:
         both = ((train, _TRAIN), (valid, _VALID))
         return [replace(each, split=split) for files, split in both for each in files], ()
@@ -156,6 +161,8 @@ def _named(
     used = [each for each in train if each.split in (_TRAIN, _VALID)]
     left = [each.name for each in train if each not in used]
     note = f"{', '.join(left)}: not trained on; hotloop predict RUN_DIR FILE reads such rows"
+    if is_one:
+        used = [replace(each, split=_TRAIN) for each in used]
     return used, (note,) if left else ()
 
 

@@ -1,7 +1,7 @@
 """Configures char-lm, a character language model: its settings, their order and checks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -19,7 +19,9 @@ __all__ = [
     "asked_char_lm",
     "check_char_lm",
     "idle_char_lm",
+    "one_set",
     "resolve_char_lm",
+    "set_labels",
 ]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -104,6 +106,17 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
         names = ", ".join([*sets, ALL]) if sets else "none; set data.sets={NAME: PATH}"
         hint = did_you_mean(dataset, [*sets, ALL]) if sets else ""
         raise ConfigError(f"{told('dataset')} is no name of data.sets (known: {names}){hint}")
+
+
+def set_labels(config: CharLmConfig) -> Mapping[str, str]:
+    """Return the key of each data set that gets a run of its own, by name; none: one run."""
+    return {name: f"data.sets.{name}" for name in config.data.sets if config.dataset == ALL}
+
+
+def one_set(config: CharLmConfig, name: str) -> CharLmConfig:
+    """Return the configuration of one of those runs, as if it had been asked for alone."""
+    data = replace(config.data, path=config.data.sets[name], sets={})
+    return replace(config, dataset=None, data=data)
 
 
 def idle_char_lm(config: CharLmConfig, origins: Mapping[str, str]) -> dict[str, str]:

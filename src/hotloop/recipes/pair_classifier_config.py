@@ -1,7 +1,7 @@
 """Configures pair-classifier, which learns labels of texts or of pairs of texts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -13,12 +13,15 @@ from hotloop.recipes.sections import Training, check_shared
 from hotloop.recipes.text_sections import TEXT_ALIASES, Adapter, check_adapter
 
 __all__ = [
+    "CrossValidation",
     "PairClassifierConfig",
     "PairData",
     "PairModel",
     "asked_pair_classifier",
     "check_pair_classifier",
+    "fold_names",
     "idle_pair_classifier",
+    "one_fold",
     "resolve_pair_classifier",
 ]
 
@@ -65,6 +68,16 @@ class PairData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrossValidation:
+    """Each fold of the rows is held out once, in a run of its own."""
+
+    folds: int | None = setting(
+        None, "parts of the rows, of each class alike: a run for each", low=2
+    )
+    fold: int | None = setting(None, "only the run that holds this one out, from 1", low=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairClassifierConfig:
     """Everything that decides a pair-classifier run, but for the machine."""
 
@@ -94,6 +107,7 @@ class PairClassifierConfig:
     data: PairData = field(default_factory=PairData)
     model: PairModel = field(default_factory=PairModel)
     adapter: Adapter = field(default_factory=Adapter)
+    cv: CrossValidation = field(default_factory=CrossValidation)
 
 
 def check_pair_classifier(
@@ -105,7 +119,32 @@ def check_pair_classifier(
         problems.append("model.name is missing: a folder of a pretrained model, or its hub id")
     if config.data.path is None:
         problems.append("data.path is missing: a file or folder of rows with a label")
+    problems += _folds(config, origins)
     check_shared(config, origins, problems)
+
+
+def _folds(config: PairClassifierConfig, origins: Mapping[str, str]) -> list[str]:
+    cv = config.cv
+    if cv.folds is not None and config.data.valid_path is not None:
+        both = (said(config, key, origins) for key in ("cv.folds", "data.valid_path"))
+        return [f"{' and '.join(both)}: folds are of the rows of data.path; leave one of them out"]
+    if cv.fold is not None and (cv.folds is None or cv.fold > cv.folds):
+        told = said(config, "cv.fold", origins)
+        return [f"{told} needs cv.folds, of which it is one"]
+    return []
+
+
+def fold_names(config: PairClassifierConfig) -> Mapping[str, str]:
+    """Return what the runs of a cross-validation are called; none where there is one run."""
+    folds = config.cv.folds
+    if folds is None or config.cv.fold is not None:
+        return {}
+    return {f"fold-{each}": f"fold {each} of {folds}" for each in range(1, folds + 1)}
+
+
+def one_fold(config: PairClassifierConfig, name: str) -> PairClassifierConfig:
+    """Return the configuration of one of those runs."""
+    return replace(config, cv=replace(config.cv, fold=int(name.removeprefix("fold-"))))
 
 
 def idle_pair_classifier(
@@ -127,8 +166,9 @@ def idle_pair_classifier(
         "data.num_workers",
         "here: rows are cut from a mapped file in microseconds, which no process does sooner",
     )
-    if config.data.valid_path is not None:
-        no_effect("data.validation_share", "with data.valid_path")
+    for key in ("data.valid_path", "cv.folds"):
+        if given[key] is not None:
+            no_effect("data.validation_share", f"with {key}")
     return idle
 
 

@@ -53,6 +53,14 @@ EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
                 "training.log_every": "a short run",
             },
         ),
+        "full_5fold": Preset(
+            source="rule",
+            values={"cv.folds": 5, "training.patience": 3},
+            reasons={
+                "cv.folds": "how much a figure scatters with the rows that are held out",
+                "training.patience": "each fold ends when it no longer improves",
+            },
+        ),
         "rtx3090_max_perf": Preset(
             source="rule",
             values={

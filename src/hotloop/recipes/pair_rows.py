@@ -38,6 +38,7 @@ def prepare_data(
     Raises DataError naming file, line and key of what cannot be used.
     """
     data, found = config.data, find_model(str(config.model.name))
+    fold, folds = config.cv.fold, config.cv.folds
     if found.positions is not None and data.max_length > found.positions:
         raise ConfigError(
             f"data.max_length={data.max_length}, but {found.name} has {found.positions} positions:"
@@ -56,6 +57,7 @@ def prepare_data(
         order_of(config, found),
         cache=cache,
         share=data.validation_share,
+        fold=None if fold is None or folds is None else (fold, folds),
         seed=config.seed,
         tell=tell,
     )

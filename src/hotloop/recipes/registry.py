@@ -12,19 +12,22 @@ from hotloop.recipes.char_lm_config import (
     CharLmConfig,
     asked_char_lm,
     idle_char_lm,
+    one_set,
     resolve_char_lm,
+    set_labels,
 )
 from hotloop.recipes.pair_classifier_config import (
     PairClassifierConfig,
     asked_pair_classifier,
+    fold_names,
     idle_pair_classifier,
+    one_fold,
     resolve_pair_classifier,
 )
 from hotloop.recipes.pair_classifier_presets import auto_pair_classifier
-from hotloop.recipes.sections import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from hotloop.core.hardware import Hardware
     from hotloop.recipes.sources import Layer
@@ -45,7 +48,8 @@ class Recipe:
     # The attention asked for, and over how many tokens; None: the model has its own.
     attends: Callable[[Any], tuple[str, int] | None]
     auto: Callable[[Hardware], Layer]  # what preset=auto sets
-    sets: Callable[[Any], tuple[str, ...]]  # names of a run each; none: one run
+    sets: Callable[[Any], Mapping[str, str]]  # runs of a series: name -> in words; none: one run
+    one: Callable[[Any, str], Any]  # the configuration of one of them
     module: str  # has prepare_data, build, rebuilt, and sample or predict
 
     def load(self) -> Any:
@@ -63,7 +67,8 @@ RECIPES = {
         idle=idle_char_lm,
         attends=lambda config: (config.model.attention, config.model.context),
         auto=auto_layer,
-        sets=lambda config: tuple(config.data.sets) if config.dataset == ALL else (),
+        sets=set_labels,
+        one=one_set,
         module="hotloop.recipes.char_lm",
     ),
     "pair-classifier": Recipe(
@@ -75,7 +80,8 @@ RECIPES = {
         idle=idle_pair_classifier,
         attends=lambda config: None,
         auto=auto_pair_classifier,
-        sets=lambda config: (),
+        sets=fold_names,
+        one=one_fold,
         module="hotloop.recipes.pair_classifier",
     ),
 }
