@@ -1,5 +1,6 @@
 from tests.report.conftest import session, step, usual
 
+from hotloop.core.trace import event_line
 from hotloop.report.facts import read_facts
 from hotloop.report.figures import Figure, figures, loss_in_words, open_processes
 
@@ -56,3 +57,27 @@ def test_unsteady_readings_are_called_so(made):
 def test_a_loss_without_a_known_unit_has_none(made):
     run = read_facts(made("run", usual(5), loss_unit=None))
     assert loss_in_words(run, 2.0) == "2.0000"
+
+
+def judged(*values: float | None) -> list[str]:
+    """Return the events of a run whose validations found these."""
+    events = [session()]
+    for at, value in enumerate(values, 1):
+        events.append(step(at, t=at))
+        figures = {"macro_f1": value, "accuracy": 0.5}
+        events.append(event_line("eval", step=at, t=at, loss=2.0, figures=figures))
+    return events
+
+
+def test_what_the_best_model_is_judged_by_comes_first(made):
+    path = made("run", judged(0.2, 0.7, None, 0.6), config={"metric": "macro_f1"})
+    first = figures(read_facts(path))[0]
+    assert (first.name, first.shown) == ("best macro_f1", "0.7000")
+    assert first.rests_on == "at step 2, of 4 validations"
+
+
+def test_a_run_that_is_judged_by_its_loss_has_no_score(made):
+    for config in ({}, {"metric": "f2"}):
+        run = read_facts(made(f"run{len(config)}", judged(0.2), config=config))
+        assert run.judged_by is None
+        assert figures(run)[0].name == "best validation loss"

@@ -143,7 +143,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
     """Return the job: rows of the data to their labels."""
     training, classes = config.training, len(data.classes.names)
     found = find_model(str(config.model.name))
-    tokenizer = find_tokenizer(str(found.folder))
+    tokenizer = find_tokenizer(found.name)
     form = form_of(config, found)
 
     def rows(part: Part, *, shuffle: bool) -> TokenRows:
@@ -223,7 +223,7 @@ def _trains(config: PairClassifierConfig, classes: int) -> str:
     with torch.device("meta"):
         model = _model(config, classes, weights=False)
     if config.adapter.method == "none":
-        return str(check_trainable(model, means="all"))
+        return f"all {check_trainable(model, means='all').numbers:,} parameters"
     head = _HEAD if model.pooling.scores is not None else _HEAD[:1]
     return str(check_trainable(model, means="adapters", head=head))
 

@@ -71,7 +71,7 @@ def order_of(config: PairClassifierConfig, found: FoundModel) -> Order:
     if data.text_b != AUTO:
         fields["text_b"] = data.text_b or ""
     return Order(
-        vocabulary=find_tokenizer(str(found.folder)),
+        vocabulary=find_tokenizer(found.name),
         out=Path(),  # in the cache, by what they are
         packing=Packing(longest=data.max_length),
         shape="pair",

@@ -23,6 +23,7 @@ __all__ = [
     "losses",
     "losses_by_time",
     "memory",
+    "scores",
     "throughput",
     "utilisation",
 ]
@@ -61,6 +62,20 @@ def losses(runs: Sequence[Shown]) -> Chart:
     )
     summary = "; ".join(shown.named(titles.course(shown.run)) for shown in runs)
     return replace(chart, look="tall", summary=summary)
+
+
+def scores(shown: Shown) -> Chart:
+    """Return what the best model is judged by, and accuracy beside it, by step."""
+    run = shown.run
+    names = dict.fromkeys(name for name in (run.judged_by, "accuracy") if name is not None)
+    looks = ("b valid", f"{shown.look} valid")  # that of the validation loss, and the other
+    lines = [
+        _marked(name, look, points.figure(run, name))
+        for name, look in zip(names, looks, strict=False)
+    ]
+    title = f"Best {run.judged_by}: {titles.highest(run)}"
+    y = spanning(_values(lines), ticks=5)
+    return replace(_by_step("scores", title, [shown], lines, up="0 to 1", y=y), look="wide")
 
 
 def losses_by_time(runs: Sequence[Shown]) -> Chart:

@@ -115,6 +115,23 @@ class Facts:
         """The lowest validation loss and its step."""
         return min(((each.loss, each.step) for each in self.history.validations), default=None)
 
+    @property
+    def judged_by(self) -> str | None:
+        """The figure of the validations that the best model has most of; None: it is the loss."""
+        metric = self.settings.get("metric", "")
+        is_there = any(metric in each.figures for each in self.history.validations)
+        return metric if is_there else None
+
+    @property
+    def best_score(self) -> tuple[float, int] | None:
+        """The highest value of `judged_by`, and its first step."""
+        name = self.judged_by
+        if name is None:
+            return None
+        scored = [each for each in self.history.validations if name in each.figures]
+        best = max(scored, key=lambda each: each.figures[name])
+        return best.figures[name], best.step
+
 
 def read_facts(path: Path) -> Facts:
     """Read a run folder.

@@ -30,7 +30,8 @@ class Figure:
 
 def figures(run: Facts) -> list[Figure]:
     """Return the key figures."""
-    return [_best(run), _steps(run), _throughput(run), _memory(run), _wall(run), _mfu(run)]
+    scores = [] if run.best_score is None else [_score(run)]
+    return [*scores, _best(run), _steps(run), _throughput(run), _memory(run), _wall(run), _mfu(run)]
 
 
 def loss_in_words(run: Facts, loss: float) -> str:
@@ -60,6 +61,20 @@ def _best(run: Facts) -> Figure:
         unit=unit,
         shown=loss_in_words(run, loss),
         rests_on=rests,
+        basis="validation",
+    )
+
+
+def _score(run: Facts) -> Figure:
+    assert run.best_score is not None
+    score, step = run.best_score
+    n = len(run.history.validations)
+    return Figure(
+        name=f"best {run.judged_by}",
+        number=score,
+        unit="",
+        shown=f"{score:.4f}",
+        rests_on=f"at step {step:,}, of {n} validation{'s' * (n > 1)}",
         basis="validation",
     )
 

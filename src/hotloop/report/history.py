@@ -47,6 +47,7 @@ class Validation:
     at: float  # seconds, as for a step
     loss: float
     best: bool  # whether it was the best so far
+    figures: Mapping[str, float] = field(default_factory=dict)  # those that there were rows for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +168,11 @@ def _add(
             if loss is None:
                 raise DataError(f"the eval event of step {step} has loss={event.get('loss')!r:.60}")
             best = event.get("best") is True
-            found.validations.append(Validation(step=step, at=at, loss=loss, best=best))
+            told = event.get("figures")
+            figures = told if isinstance(told, dict) else {}
+            known = {str(k): v for k in figures if (v := _number(figures, k)) is not None}
+            one = Validation(step=step, at=at, loss=loss, best=best, figures=known)
+            found.validations.append(one)
         case "reading":
             memory, busy = _number(event, "memory_bytes"), _number(event, "utilisation")
             found.readings.append(Reading(step=step, at=at, memory_bytes=memory, utilisation=busy))

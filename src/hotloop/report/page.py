@@ -11,6 +11,7 @@ from hotloop.report.markup import UNKNOWN, Html, join, missing, tag
 from hotloop.report.wall import wall
 
 if TYPE_CHECKING:
+    from hotloop.report.chart import Chart
     from hotloop.report.facts import Facts
 
 __all__ = ["page"]
@@ -21,7 +22,7 @@ def page(run: Facts, *, sample: str | None = None, why_no_sample: str | None = N
     shown = [curves.Shown(run=run, look="a")]
     main = tag(
         "main",
-        sections.section("Losses", sections.charts(curves.losses(shown))),
+        sections.section("Losses", sections.charts(*_course(shown[0]))),
         sections.speed_and_memory(shown),
         sections.section("Where the wall time went", wall(run)),
         sections.section("Techniques", tag("div", _plan(run), class_="panel")),
@@ -33,6 +34,11 @@ def page(run: Facts, *, sample: str | None = None, why_no_sample: str | None = N
     )
     title = f"{run.name}: {run.recipe or 'a run'}, status {run.status or UNKNOWN}"
     return document(title, _header(run), main)
+
+
+def _course(shown: curves.Shown) -> list[Chart]:
+    scores = [] if shown.run.judged_by is None else [curves.scores(shown)]
+    return [curves.losses([shown]), *scores]
 
 
 def _header(run: Facts) -> Html:

@@ -37,6 +37,12 @@ def validation_by_time(run: Facts) -> list[Point]:
     return [(v.at, v.loss) for v in run.history.validations]
 
 
+def figure(run: Facts, name: str) -> list[Point]:
+    """Return a figure of the validations by step."""
+    found = run.history.validations
+    return [(float(v.step), v.figures[name]) for v in found if name in v.figures]
+
+
 def norms(run: Facts) -> list[Point]:
     """Return the gradient norm by step; a step whose gradients overflowed has none."""
     traces = (step.trace for step in run.history.steps)

@@ -14,7 +14,17 @@ from hotloop.report.markup import UNKNOWN
 if TYPE_CHECKING:
     from hotloop.report.facts import Facts
 
-__all__ = ["busy", "course", "learning_rate", "lowest", "memory", "norm", "speed", "time_of_lowest"]
+__all__ = [
+    "busy",
+    "course",
+    "highest",
+    "learning_rate",
+    "lowest",
+    "memory",
+    "norm",
+    "speed",
+    "time_of_lowest",
+]
 
 
 def lowest(run: Facts) -> str:
@@ -22,6 +32,13 @@ def lowest(run: Facts) -> str:
     if run.best is None:
         return f"{UNKNOWN}, no validation was made"
     return f"{loss_in_words(run, run.best[0])} at step {run.best[1]:,}"
+
+
+def highest(run: Facts) -> str:
+    """Return the best score and where it was."""
+    if run.best_score is None:
+        return UNKNOWN
+    return f"{run.best_score[0]:.4f} at step {run.best_score[1]:,}"
 
 
 def time_of_lowest(run: Facts) -> str:
