@@ -25,7 +25,7 @@ demo: $(VENV)/.ready
 
 # Two at a time, then one by one those that measure time.
 test: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not (slow or gpu or alone)' \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not (slow or gpu or alone)' \
 	  -rs --timeout 300 --durations 10
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'alone and not (slow or gpu)' -rs --timeout 300
 

@@ -11,7 +11,10 @@ from hotloop.core import codec
 from hotloop.probe import child
 from hotloop.shortrun import Report, Request, command
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the tests fork")
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(sys.platform == "win32", reason="the tests fork"),
+]
 
 PARTS = """
 import time, torch

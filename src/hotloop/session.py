@@ -161,6 +161,7 @@ class Job:
     steady: Callable[[nn.Module], AbstractContextManager[None]] | None = None
     # What a model chose by measuring, by shape: a resumed run goes on with the same choices.
     choices: Callable[[nn.Module], MutableMapping[str, str]] | None = None
+    learns_all: bool = False  # a trained parameter without a gradient at first is an error
     skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
     vocabulary: int = 0  # tokens; shapes depend on it
     # Name -> text of what a run folder keeps beside the weights, so that it can be moved.

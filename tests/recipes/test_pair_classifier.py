@@ -281,3 +281,12 @@ def test_each_row_is_held_out_in_one_fold(model, data, tmp_path, capsys):
 def test_folds_that_cannot_be_are_refused(model, data, more, said):
     with pytest.raises(ConfigError, match=said):
         fresh_request("pair-classifier", settings(model("bert"), data, *more))
+
+
+def test_what_never_learns_ends_the_run(model, data, tmp_path):
+    """The first token of a decoder sees itself alone: queries and keys change nothing."""
+    keys = settings(model("qwen3"), data, "model.pooling=cls")
+    with pytest.raises(ConfigError, match=r"no gradient in the first 3 steps.*self_attn\.q_proj"):
+        trained(tmp_path / "run", *keys)
+    ahead = settings(model("qwen3"), data, "model.pooling=cls", "model.bidirectional=true")
+    assert trained(tmp_path / "ahead", *ahead).exit_code == 0

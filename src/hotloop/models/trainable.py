@@ -123,7 +123,9 @@ class Gradients:
     """Watches the first steps for trainable parameters that never get a gradient.
 
     A of LoRA has none while B is 0, so it is judged only by steps before which B was not. Nothing
-    waits for the device before `dead` is asked.
+    waits for the device before `dead` is asked. What is within float32's rounding of the largest
+    gradient counts as none (queries of a decoder whose first token is all that is used: 2e-9 of
+    it); Adam would make steps of full size of that noise. A's grows with B from 0, so of it only 0.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -153,13 +155,16 @@ class Gradients:
         kept[name] = torch.maximum(kept[name], largest) if name in kept else largest
 
     def dead(self) -> list[str]:
-        """Return the parameters whose gradient was None or exactly 0 in every look."""
+        """Return the parameters whose gradient was None, or 0 but for rounding, in every look."""
         moved = _values(self._largest)
         could = _values(self._could)
+        noise = torch.finfo(torch.float32).eps * max(moved.values(), default=0.0)
         return [
             name
             for name in self._watched
-            if not moved.get(name) and could.get(name, 1.0) and self.looks
+            if moved.get(name, 0.0) <= (0.0 if name in could else noise)
+            and could.get(name, 1.0)
+            and self.looks
         ]
 
     def refuse_dead(self) -> None:

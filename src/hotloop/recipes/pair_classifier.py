@@ -181,6 +181,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         widest=train.widest,
         steady=norms_held if config.adapter.method == "dora" else None,
         choices=_choices,
+        learns_all=True,
         skeleton=lambda: _model(config, classes, weights=False),
         vocabulary=found.vocabulary,
         kept={

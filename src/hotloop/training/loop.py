@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DivergedError, HotloopError
+from hotloop.models.trainable import Gradients
 from hotloop.training import checkpoint
 from hotloop.training.evaluate import evaluate, judged
 from hotloop.training.messages import Evaluated, Note
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from hotloop.training.signals import Signals
 
 __all__ = ["Ending", "Loop", "Rules"]
+
+
+LOOKS = 3  # windows whose gradients are looked at: an A of LoRA has none in the first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,7 @@ class Loop:
         optimizer = session.optimizer
         assert optimizer is not None
         session.model.train()
+        watched = Gradients(session.model) if session.job.learns_all else None
         while True:
             at = self._evaluate(at) if self._evaluation_due(at) else at
             if (ending := self._ending(at)) is not None:
@@ -132,6 +137,7 @@ class Loop:
                     raise problem
                 checkpoint.set_rng_state(session.device, generators)  # the window is repeated
                 continue
+            watched = _looked(watched)
             self.good = None  # while the weights change there is nothing to save
             try:
                 norm = update(session, guard, loss, self.rules.gradient_clip)
@@ -241,3 +247,17 @@ class Loop:
             f"{error}, at optimizer step {at.step + 1}, samples {first}..{first + count - 1} of "
             f"epoch {at.epoch}"
         )
+
+
+def _looked(watched: Gradients | None) -> Gradients | None:
+    """Look at the gradients of a window; return what goes on looking, None after the last time.
+
+    Raises ConfigError that names the trained parameters that never got one.
+    """
+    if watched is None:
+        return None
+    watched.look()
+    if watched.looks < LOOKS:
+        return watched
+    watched.refuse_dead()
+    return None
