@@ -23,11 +23,8 @@ $(VENV)/.ready-test: $(VENV)/.ready
 demo: $(VENV)/.ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.demo
 
-# Two at a time, then one by one those that measure time.
 test: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m 'not (slow or gpu or alone)' \
-	  -rs --timeout 300 --durations 10
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'alone and not (slow or gpu)' -rs --timeout 300
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow and not gpu' -rs --timeout 300 --durations 10
 
 check: $(VENV)/.ready wheel
 	$(BIN)/ruff format --check src tests benchmarks

@@ -23,8 +23,6 @@ from hotloop.training.messages import Working
 from hotloop.training.signals import Dropped, Signals
 from hotloop.tryout import Budget, TryOut
 
-pytestmark = pytest.mark.alone
-
 FOUR = Budget(steps=4)
 
 

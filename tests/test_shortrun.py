@@ -11,10 +11,7 @@ from hotloop.core import codec
 from hotloop.probe import child
 from hotloop.shortrun import Report, Request, command
 
-pytestmark = [
-    pytest.mark.alone,
-    pytest.mark.skipif(sys.platform == "win32", reason="the tests fork"),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the tests fork")
 
 PARTS = """
 import time, torch

@@ -5,8 +5,6 @@ import pytest
 
 from hotloop.bench.listen import CardWatch, Heard
 
-pytestmark = pytest.mark.alone
-
 # A trial that says what it is asked for: 1 s of CPU time a step.
 CODE = """
 import json, socket, sys

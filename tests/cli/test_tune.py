@@ -16,8 +16,6 @@ from hotloop.core.rundir import RunDir
 from hotloop.core.tuned import Tuned
 from hotloop.request import read_plan
 
-pytestmark = pytest.mark.alone
-
 SLOW = """
 import time
 import torch

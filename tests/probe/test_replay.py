@@ -8,8 +8,6 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from hotloop.probe.counterfactual import Patches
 from hotloop.probe.replay import KEPT, Loaders, alone, rebuilt
 
-pytestmark = pytest.mark.alone
-
 
 class Numbers(Dataset):
     """Counts how often it is read."""

@@ -2,11 +2,7 @@ import sys
 import threading
 import time
 
-import pytest
-
 from hotloop.probe.sampler import EVERY, MOST, SWITCH, Sampler
-
-pytestmark = pytest.mark.alone
 
 
 def waits_for(sampler: Sampler, count: int) -> None:

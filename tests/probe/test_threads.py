@@ -8,8 +8,6 @@ import torch
 
 from hotloop.probe.threads import LEAST_S, MOST_S, Load, load, usable_threads, watch
 
-pytestmark = pytest.mark.alone
-
 CORES = psutil.cpu_count() or 1
 
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 from hotloop.probe.streams import positions
 from hotloop.probe.tryread import Tried, can_fork, in_child, try_reading
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not can_fork(), reason="no fork here")]
+pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
 
 
 class Drawing(Dataset):

@@ -8,8 +8,6 @@ import pytest
 from hotloop.probe.warden import is_tidier
 from hotloop.tuning.asleep import children_asleep, put_to_sleep, wake
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture
 def started():

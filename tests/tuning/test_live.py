@@ -6,8 +6,6 @@ import pytest
 
 from hotloop.tuning.live import Ended, Live
 
-pytestmark = pytest.mark.alone
-
 COUNTS = """
 import socket, sys, time
 from hotloop.tuning.gate import Gate

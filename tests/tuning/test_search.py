@@ -20,8 +20,6 @@ from hotloop.tuning.moves import Move, added
 from hotloop.tuning.race import Entry, Pace
 from hotloop.tuning.search import Search
 
-pytestmark = pytest.mark.alone
-
 PACE = Pace(rounds=8, pairs=1)
 
 

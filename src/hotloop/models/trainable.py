@@ -123,9 +123,10 @@ class Gradients:
     """Watches the first steps for trainable parameters that never get a gradient.
 
     A of LoRA has none while B is 0, so it is judged only by steps before which B was not. Nothing
-    waits for the device before `dead` is asked. What is within float32's rounding of the largest
-    gradient counts as none (queries of a decoder whose first token is all that is used: 2e-9 of
-    it); Adam would make steps of full size of that noise. A's grows with B from 0, so of it only 0.
+    waits for the device before `dead` is asked. Of a matrix, what is within float32's rounding of
+    the largest gradient counts as none (queries of a decoder whose first token is all that is used:
+    2e-9 of it): Adam would make steps of full size of that noise. Of A, which grows with B from 0,
+    only 0 does, and of vectors: the softmax of attention takes no notice of a bias of its keys.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -161,8 +162,8 @@ class Gradients:
         noise = torch.finfo(torch.float32).eps * max(moved.values(), default=0.0)
         return [
             name
-            for name in self._watched
-            if moved.get(name, 0.0) <= (0.0 if name in could else noise)
+            for name, each in self._watched.items()
+            if moved.get(name, 0.0) <= (0.0 if name in could or each.dim() < 2 else noise)
             and could.get(name, 1.0)
             and self.looks
         ]
