@@ -320,11 +320,11 @@ def test_dataset_all_skips_finished_sets_and_resumes_interrupted_ones(tiny, tmp_
     sets = [s for s in tiny if not s.startswith("data.path")]
     sets += [f"data.sets={{a: {corpus}, b: {other}}}", "dataset=all"]
     request = fresh_request("char-lm", sets)
-    assert [n for n, _ in engine.train_sets(request, out=tmp_path / "runs")] == ["a", "b"]
+    assert [n for n, _ in engine.train_series(request, out=tmp_path / "runs")] == ["a", "b"]
     before = (tmp_path / "runs/a/events-r0.jsonl").read_bytes()
     RunDir(tmp_path / "runs/b").update(status="stopped")
     heard = []
-    list(engine.train_sets(request, out=tmp_path / "runs", tell=heard.append))
+    list(engine.train_series(request, out=tmp_path / "runs", tell=heard.append))
     assert (tmp_path / "runs/a/events-r0.jsonl").read_bytes() == before
     assert RunDir(tmp_path / "runs/b").read()["status"] == "complete"
     assert any("nothing to do" in m.text for m in heard if isinstance(m, Note))
@@ -335,10 +335,10 @@ def test_a_finished_set_whose_text_has_changed_is_refused(tiny, tmp_path, corpus
     text.write_text(corpus.read_text())
     sets = [s for s in tiny if not s.startswith("data.path")]
     request = fresh_request("char-lm", [*sets, f"data.sets={{a: {text}}}", "dataset=all"])
-    list(engine.train_sets(request, out=tmp_path / "runs"))
+    list(engine.train_series(request, out=tmp_path / "runs"))
     text.write_text(corpus.read_text().replace("fox", "cat"))
     with pytest.raises(ConfigError, match="the data have changed"):
-        list(engine.train_sets(request, out=tmp_path / "runs"))
+        list(engine.train_series(request, out=tmp_path / "runs"))
 
 
 def test_as_a_library(corpus, tmp_path, tiny):

@@ -155,11 +155,8 @@ def assemble(
     """
     config, hardware = request.config, _machine(tell)
     _cap_memory(request, hardware, tell)
-    idle = request.recipe.idle(config, request.origins)
-    for why in idle.values():
+    for why in request.recipe.idle(config, request.origins).values():
         tell(Note(text=why))
-    if "data.num_workers" not in idle:
-        _check_workers(request, tell)
     if config.init_from and plan is None:
         read_weights(Path(config.init_from))  # a file that cannot be read is told before a folder
     data = prepare_data(request, tell, poll)
@@ -230,18 +227,6 @@ def _cap_memory(request: Request, hardware: Hardware, tell: Tell) -> None:
     if why is None:
         return
     if request.origins["training.memory_fraction"] in prepare.TYPED:
-        raise ConfigError(f"{why}; leave it out")
-    tell(Note(text=why))
-
-
-def _check_workers(request: Request, tell: Tell) -> None:
-    if not request.config.data.num_workers:
-        return
-    why = (
-        f"data.num_workers={request.config.data.num_workers} has no effect: batches are cut from a "
-        "memory-mapped file in microseconds and no loader process is started"
-    )
-    if request.origins["data.num_workers"] in prepare.TYPED:
         raise ConfigError(f"{why}; leave it out")
     tell(Note(text=why))
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.training.messages import Message, Tell
 
-__all__ = ["resume", "silent", "train", "train_sets"]
+__all__ = ["resume", "silent", "train", "train_series"]
 
 
 def silent(message: Message) -> None:
@@ -152,7 +152,7 @@ def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
     return False
 
 
-def train_sets(
+def train_series(
     request: Request, *, out: Path, tell: Tell = silent
 ) -> Iterator[tuple[str, RunResult]]:
     """Train each run of a series (data sets, folds), in OUT/<name>; yield each as it ends.
@@ -162,22 +162,22 @@ def train_sets(
     All data are read before the first run begins, so that missing ones are told at once.
     """
     config, recipe = request.config, request.recipe
-    each = {n: replace(request, config=recipe.one(config, n), sets={}) for n in request.sets}
+    each = {n: replace(request, config=recipe.member(config, n), series={}) for n in request.series}
     data: dict[str, str] = {}
     for name, one in each.items():
         try:
             data[name] = prepare_data(one, silent, None).fingerprint
         except DataError as error:
-            raise DataError(f"{request.sets[name]}: {error}") from error
+            raise DataError(f"{request.series[name]}: {error}") from error
     for name, one in each.items():
-        tell(Note(text=request.sets[name]))
-        result = _train_set(one, out / name, data[name], tell)
+        tell(Note(text=request.series[name]))
+        result = _train_member(one, out / name, data[name], tell)
         yield name, result
         if result.resume_command is not None or result.exit_code:
             return
 
 
-def _train_set(request: Request, folder: Path, fingerprint: str, tell: Tell) -> RunResult:
+def _train_member(request: Request, folder: Path, fingerprint: str, tell: Tell) -> RunResult:
     run = RunDir(folder)
     if not run.exists:
         return train(request, out=folder, tell=tell)

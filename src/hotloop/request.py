@@ -40,7 +40,7 @@ class Request:
     """A recipe with its resolved configuration, and what was said about the plan."""
 
     recipe: Recipe
-    config: Any  # of recipe.schema
+    config: Any  # of recipe.resolve.schema
     origins: Mapping[str, str]  # of every key
     rows: Sequence[tuple[str, str, str, str]] = ()  # key, value, origin, meaning
     renamed: Sequence[tuple[str, str, str]] = ()  # old spelling, key, where
@@ -48,14 +48,13 @@ class Request:
     plan_file: Path | None = None
     added: tuple[Use, ...] = ()  # --with
     removed: tuple[str, ...] = ()  # --without
-    sets: Mapping[str, str] = field(default_factory=dict)  # a run each: name -> in words
+    series: Mapping[str, str] = field(default_factory=dict)  # a run each: name -> in words
+    measure_peak: bool = False  # time matrix products first, so that MFU is known
 
     def refuse_series(self) -> None:
         """Raise UsageError where it is several runs and one is needed."""
-        if self.sets:
-            raise UsageError(f"that is a run for each of {', '.join(self.sets)}: name one")
-
-    measure_peak: bool = False  # time matrix products first, so that MFU is known
+        if self.series:
+            raise UsageError(f"that is a run for each of {', '.join(self.series)}: name one")
 
 
 def parse_use(text: str) -> Use:
@@ -92,7 +91,7 @@ def fresh_request(
         return found.auto(detect())
 
     resolved = found.resolve(assignments, config_file=config_file, auto_layer=machine)
-    config = rebuild(found.schema, _absolute(flatten(resolved.config)), origin="settings")
+    config = rebuild(found.resolve.schema, _absolute(flatten(resolved.config)), origin="settings")
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
         techniques.get(id)
@@ -108,7 +107,7 @@ def fresh_request(
         plan_file=plan_file,
         added=uses,
         removed=tuple(removed),
-        sets=found.sets(config),
+        series=found.series(config),
         measure_peak=measure_peak,
     )
 
@@ -172,7 +171,7 @@ def _path(text: str) -> str:
 def saved_request(record: Mapping[str, Any]) -> Request:
     """Return the request that a run was started with; `auto` is never derived again."""
     recipe = find(str(record["recipe"]))
-    config = rebuild(recipe.schema, record["config"], origin="run.json")
+    config = rebuild(recipe.resolve.schema, record["config"], origin="run.json")
     return Request(recipe=recipe, config=config, origins=record["origins"])
 
 
@@ -188,7 +187,7 @@ def moved_data(
     if not assignments and config is None:
         return {}
     found = find(str(record["recipe"]))
-    asked = _absolute(found.asked(assignments, config_file=config))
+    asked = _absolute(found.resolve.asked(assignments, config_file=config))
     moved = {key: asked.pop(key) for key in DATA_PATHS if key in asked}
     if changed := differences(record["config"], asked):
         raise ConfigError(

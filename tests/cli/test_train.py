@@ -12,10 +12,14 @@ HEAVY = ("torch._dynamo", "torch._inductor", "sympy", "torch.onnx", "torch.distr
 
 
 def test_a_start_whose_forecast_is_kept_loads_no_compiler(
-    tmp_path: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    tiny: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HOTLOOP_CACHE", str(tmp_path / "cache"))  # no other test's forecasts
     wide = [word for word in tiny if "steps" not in word]
-    wide += ["training.max_steps=2", "model.bias=true"]  # no other test makes this forecast
+    wide += ["training.max_steps=2", "model.bias=true"]
     assert main(["train", "char-lm", *wide, "--out", str(tmp_path / "first")]) == 0
     argv = ["train", "char-lm", *wide, "--out", str(tmp_path / "second")]
     code = (

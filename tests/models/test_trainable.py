@@ -159,5 +159,25 @@ def test_a_gradient_that_is_not_finite_is_no_death():
     assert watch.dead() == []
 
 
+def test_an_overflow_elsewhere_makes_nothing_dead():
+    """As fp16 does until its loss scale has come down: the others' gradients are no rounding."""
+    model = nn.ModuleList([nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)])
+    watch = Gradients(model)
+    for layer, value in zip(model, (torch.inf, 1.0), strict=True):
+        layer.weight.grad = torch.full_like(layer.weight, value)
+    watch.look()
+    assert watch.dead() == []
+
+
+def test_what_is_only_rounding_is_none_for_a_matrix_and_may_be_for_a_vector():
+    model = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
+    watch = Gradients(model)
+    for layer, value in zip(model, (1.0, 1e-9), strict=True):
+        for parameter in layer.parameters():
+            parameter.grad = torch.full_like(parameter, value)
+    watch.look()
+    assert watch.dead() == ["1.weight"]
+
+
 def test_nothing_is_dead_before_it_was_looked_at():
     assert Gradients(tiny("roberta")).dead() == []

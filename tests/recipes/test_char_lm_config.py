@@ -10,7 +10,6 @@ from hotloop.recipes.char_lm_config import (
     CharLmConfig,
     CharModel,
     Diffusion,
-    asked_char_lm,
     check_char_lm,
     idle_char_lm,
     resolve_char_lm,
@@ -212,10 +211,13 @@ def test_a_config_made_in_python_is_checked() -> None:
 
 def test_resume_compares_only_what_was_asked_for(tmp_path: Path) -> None:
     saved = json.loads(json.dumps(flatten(resolve_char_lm(["training.batch_size=12"]).config)))
-    assert differences(saved, asked_char_lm(["training.batch_size=12", "training.lr=1e-3"])) == []
+    assert (
+        differences(saved, resolve_char_lm.asked(["training.batch_size=12", "training.lr=1e-3"]))
+        == []
+    )
     path = tmp_path / "my.yaml"
     path.write_text("training: {batch_size: 16}")
-    assert differences(saved, asked_char_lm([], path)) == [
+    assert differences(saved, resolve_char_lm.asked([], path)) == [
         "training.batch_size: run has 12, asked 16"
     ]
 

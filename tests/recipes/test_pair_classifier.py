@@ -10,7 +10,7 @@ from tests.golden import tiny_models, tiny_tokenizer
 
 from hotloop import engine
 from hotloop.cli.main import main
-from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.errors import CheckpointError, ConfigError, DataError
 from hotloop.library import load_run
 from hotloop.request import fresh_request
 
@@ -232,7 +232,7 @@ def test_the_command_of_the_project_behind_it_works(model, data, tmp_path, capsy
     out = tmp_path / "run"
     assert main(["train", "pair-classifier", *keys, *typed, "--out", str(out)]) == 0
     said = capsys.readouterr()
-    assert "data.num_workers=10 (command line) has no effect here" in " ".join(said.err.split())
+    assert "data.num_workers=10 (command line) has no effect" in " ".join(said.err.split())
     assert load_run(out).config.training.batch_size == 10
 
 
@@ -242,8 +242,10 @@ def test_a_pretrained_folder_that_was_changed_is_noticed(model, data, tmp_path):
     out = tmp_path / "run"
     trained(out, *settings(folder, data, "adapter.method=lora", "training.max_time=0.001s"))
     tiny_models.saved(folder, "qwen3", **SIZE, seed=1)
-    with pytest.raises(Exception, match="objective"):
+    with pytest.raises(CheckpointError, match="objective"):
         engine.resume(out)
+    with pytest.raises(DataError, match="was changed since the run"):
+        load_run(out).model("last")
 
 
 def test_the_doctor_looks_at_the_rows_before_a_run(model, data, tmp_path, capsys):

@@ -75,7 +75,7 @@ def shortened(parts: Assembly, steps: float) -> Request:
         tokens = wanted * parts.feed.batch_size * window
         changes["data.max_chars"] = round(tokens / (1 - config.data.validation_share)) + 2 * window
     flat = {**flatten(config), **changes}
-    return replace(request, config=rebuild(request.recipe.schema, flat, origin="bench"))
+    return replace(request, config=rebuild(request.recipe.resolve.schema, flat, origin="bench"))
 
 
 def _unheard(message: object) -> None:

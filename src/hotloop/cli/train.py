@@ -80,18 +80,18 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
     from hotloop import engine
 
     _probe(options.json)
-    if not request.sets:
+    if not request.series:
         result = engine.train(request, out=options.out, tell=screen.tell, began=process_began())
         screen.result(result)
         _write(options.json, _as_json(result))
         return result.exit_code
     if options.out is None:
         raise UsageError(
-            f"a run for each of {', '.join(request.sets)} needs --out FOLDER: a second call finds "
-            "its runs there"
+            f"a run for each of {', '.join(request.series)} needs --out FOLDER: a second call "
+            "finds its runs there"
         )
     runs, results, code = {}, [], 0
-    for name, result in engine.train_sets(request, out=options.out, tell=screen.tell):
+    for name, result in engine.train_series(request, out=options.out, tell=screen.tell):
         screen.result(result)
         results.append(result)
         runs[name], code = _as_json(result), result.exit_code
@@ -104,7 +104,7 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
 def _spread(request: Request, results: Sequence[RunResult]) -> str | None:
     """Return the mean of the folds' scores and how they scatter; None for what is no fold."""
     scores = [result.best_score for result in results if result.best_score is not None]
-    if len(scores) < 2 or len(scores) < len(request.sets):
+    if len(scores) < 2 or len(scores) < len(request.series):
         return None
     mean, scatter = statistics.mean(scores), statistics.stdev(scores)
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from hotloop.data.worker import question, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-    from concurrent.futures import Future
 
     from hotloop.data.portions import Portion
     from hotloop.data.shapes import Text
@@ -42,10 +41,8 @@ def turned(
     With no `processes` this one does it. `only_look` is asked for each portion: whether its faults
     are all that is wanted. Raises DataError when a worker is gone.
     """
-    if processes < 1:
-        yield from _beside(portions, Turner(setup), only_look)
-        return
-    crew = [_Worker(setup) for _ in range(processes)]
+    crew: list[_Worker | _Thread]
+    crew = [_Worker(setup) for _ in range(processes)] if processes else [_Thread(setup)]
     try:
         yield from _by_turns(portions, crew, only_look)
     finally:
@@ -53,26 +50,10 @@ def turned(
             worker.close()
 
 
-def _beside(
-    portions: Iterable[Portion], turner: Turner, only_look: Callable[[], bool]
-) -> Iterator[tuple[Portion, Turned]]:
-    """Encode each portion while the next is read: the back ends are foreign code, without lock."""
-    with ThreadPoolExecutor(1, "encode") as encoding:
-        under_way: tuple[Portion, Future[Turned]] | None = None
-        for portion in portions:
-            read = turner.read(portion)
-            begun = encoding.submit(turner.encode, read, only_look=only_look())
-            if under_way is not None:
-                yield under_way[0], under_way[1].result()
-            under_way = portion, begun
-        if under_way is not None:
-            yield under_way[0], under_way[1].result()
-
-
 def _by_turns(
-    portions: Iterable[Portion], crew: list[_Worker], only_look: Callable[[], bool]
+    portions: Iterable[Portion], crew: list[_Worker | _Thread], only_look: Callable[[], bool]
 ) -> Iterator[tuple[Portion, Turned]]:
-    under_way: deque[tuple[_Worker, Portion]] = deque()
+    under_way: deque[tuple[_Worker | _Thread, Portion]] = deque()
     for number, portion in enumerate(portions):
         if len(under_way) == _EACH * len(crew):
             worker, earlier = under_way.popleft()
@@ -120,6 +101,27 @@ def _found(answer: dict[str, Any]) -> tuple[str, str | None]:
         return name, why
     kind = {each.__name__: each for each in (ConfigError, DeviceError)}
     raise kind.get(answer["kind"], DataError)(answer["error"])
+
+
+class _Thread:
+    """Encodes in this process while it reads on: the back ends are foreign code, without lock."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._turner, self._begun = Turner(setup), deque[Future[Turned]]()
+        self._encoding = ThreadPoolExecutor(1, "encode")
+
+    def give(self, portion: Portion, *, only_look: bool) -> None:
+        """Read a portion; its encoding is not waited for."""
+        read = self._turner.read(portion)
+        self._begun.append(self._encoding.submit(self._turner.encode, read, only_look=only_look))
+
+    def take(self) -> Turned:
+        """Return what became of the earliest portion that was handed over."""
+        return self._begun.popleft().result()
+
+    def close(self) -> None:
+        """Wait for what is encoded now, and leave the rest."""
+        self._encoding.shutdown(cancel_futures=True)
 
 
 class _Worker:

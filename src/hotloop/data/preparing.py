@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.data.crew import looked
+from hotloop.data.pace import Progress
 from hotloop.data.portions import PORTION_BYTES
 from hotloop.data.records import head
 from hotloop.data.rows import WINDOW, Packing
@@ -18,7 +19,7 @@ from hotloop.data.tokenfile import Columns
 from hotloop.data.turn import Setup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from hotloop.data.faults import Policy
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hotloop.data.shapes import Text
     from hotloop.data.tokenizer import Vocabulary
 
-__all__ = ["Engine", "Order", "Prepared", "identity", "prepared"]
+__all__ = ["Engine", "Order", "Prepared", "Wanted", "prepared", "wanted"]
 
 Engine = Literal["local", "ray"]  # where portions are turned into tokens
 
@@ -127,8 +128,27 @@ def prepared(sources: Sequence[Source], order: Order) -> Prepared:
     return Prepared(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
 
 
-def identity(order: Order, setup: Setup, sources: Iterable[Source]) -> dict[str, Any]:
-    """Return all that decides what the rows are; it reads all bytes of the data."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What an order makes of some data."""
+
+    prepared: Prepared
+    identity: Mapping[str, Any]  # all that decides what the rows are
+
+
+def wanted(
+    sources: Sequence[Source], order: Order, *, tell: Callable[[Progress], None] = lambda _: None
+) -> Wanted:
+    """Look at the first rows, and at all bytes of the data to tell them from changed ones.
+
+    Raises what `prepared` raises.
+    """
+    tell(Progress(what="checksums of the data"))
+    begun = prepared(sources, order)
+    return Wanted(prepared=begun, identity=_identity(order, begun.setup, sources))
+
+
+def _identity(order: Order, setup: Setup, sources: Iterable[Source]) -> dict[str, Any]:
     template, joint = setup.template, setup.layout.joint
     return {
         "format": FORMAT,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from hotloop.core.errors import DataError
 from hotloop.core.manifest import digest
 from hotloop.core.units import duration
-from hotloop.data.preparing import identity, prepared
+from hotloop.data.preparing import wanted
 from hotloop.data.store import open_store
 from hotloop.data.tokenise import tokenise
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.pace import Progress
     from hotloop.data.portions import Source
-    from hotloop.data.preparing import Order
+    from hotloop.data.preparing import Order, Wanted
     from hotloop.data.store import Store
     from hotloop.data.tokenise import Made
 
@@ -52,15 +52,15 @@ def ready(
     that cost; the folder is left as it is. Raises DataError where rows cannot be used and, for
     "only", where the folder is not the right one: it names each difference.
     """
-    made_of = identity(order, prepared(sources, order).setup, sources)
+    wants = wanted(sources, order, tell=tell)
     try:
-        return Ready(store=open_store(order.out, wanted=made_of))
+        return Ready(store=open_store(order.out, wanted=wants.identity))
     except DataError as error:
         if use == "only":
             raise
         why = str(error)
     began = time.perf_counter()
-    made, store = own(sources, order, cache=cache, tell=tell)
+    made, store = own(sources, order, cache=cache, found=wants, tell=tell)
     seconds = time.perf_counter() - began
     cost = f"which took {duration(seconds)}" if made.is_new else "which an earlier run did"
     note = f"{why}. Tokenised on the fly, {cost}: {made.folder}"
@@ -72,13 +72,14 @@ def own(
     order: Order,
     *,
     cache: Path,
+    found: Wanted | None = None,
     tell: Callable[[Progress], None] = lambda _: None,
 ) -> tuple[Made, Store]:
     """Return the tokens that `cache`, hotloop's own folder of them, has; made if need be.
 
-    Raises DataError where rows cannot be used.
+    `found` as for `tokenise`. Raises DataError where rows cannot be used.
     """
-    made_of = identity(order, prepared(sources, order).setup, sources)
-    folder = cache / digest(json.dumps(made_of, sort_keys=True))
-    made = tokenise(sources, replace(order, out=folder), tell=tell)
+    wants = found or wanted(sources, order, tell=tell)
+    folder = cache / digest(json.dumps(wants.identity, sort_keys=True))
+    made = tokenise(sources, replace(order, out=folder), found=wants, tell=tell)
     return made, open_store(made.folder)

@@ -26,8 +26,8 @@ from hotloop.core.files import (
 from hotloop.core.lock import Lock
 from hotloop.data.clustered import Cluster, must_be_usable
 from hotloop.data.crew import turned
-from hotloop.data.pace import Pace, Progress
-from hotloop.data.preparing import identity, prepared
+from hotloop.data.pace import Pace
+from hotloop.data.preparing import wanted
 from hotloop.data.records import work
 from hotloop.data.rows import Window
 from hotloop.data.state import State
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.data.faults import Faults
+    from hotloop.data.pace import Progress
     from hotloop.data.portions import Portion, Source
-    from hotloop.data.preparing import Order, Prepared
+    from hotloop.data.preparing import Order, Wanted
     from hotloop.data.turn import Turned
 
 __all__ = ["Made", "tokenise"]
@@ -66,30 +67,30 @@ def tokenise(
     sources: Sequence[Source],
     order: Order,
     *,
+    found: Wanted | None = None,
     tell: Callable[[Progress], None] = lambda _: None,
 ) -> Made:
     """Make the folder of tokens that the order names, or go on with an unfinished one.
 
-    Raises DataError where rows cannot be used (under the policy "stop" it lists them), where the
-    folder is there with other contents, and WriteError; UsageError when another process is at it,
-    DeviceError when a package or the Ray cluster that the order names is missing.
+    `found` is what `wanted` says of the two, where it was asked already. Raises DataError where
+    rows cannot be used (under the policy "stop" it lists them), where the folder is there with
+    other contents, and WriteError; UsageError when another process is at it, DeviceError when a
+    package or the Ray cluster that the order names is missing.
     """
     if order.engine == "ray":
         must_be_usable(address=order.address, processes=order.processes)
     make_folder(order.out.parent)
-    tell(Progress(what="checksums of the data"))
-    begun = prepared(sources, order)
-    made_of = identity(order, begun.setup, sources)
+    wants = found or wanted(sources, order, tell=tell)
     lock = Lock(order.out.with_name(f".{order.out.name}.lock"))
     lock.acquire()
     try:
         room = order.out.with_name(f".{order.out.name}.unfinished")
         if order.out.exists():
-            store = open_store(order.out, wanted=made_of)
+            store = open_store(order.out, wanted=wants.identity)
             if room.exists():
                 remove_folder(room)
             return Made(folder=order.out, about=store.about, is_new=False)
-        made = _Work(order, begun.decided(order.backend), made_of, room, Pace(sources, tell))
+        made = _Work(order, wants, room, Pace(sources, tell))
         try:
             with closing(made):
                 return made.do(sources)
@@ -104,16 +105,11 @@ def tokenise(
 class _Work:
     """One attempt."""
 
-    def __init__(
-        self,
-        order: Order,
-        begun: Prepared,
-        identity: Mapping[str, Any],
-        room: Path,
-        pace: Pace,
-    ) -> None:
+    def __init__(self, order: Order, wants: Wanted, room: Path, pace: Pace) -> None:
+        begun = wants.prepared.decided(order.backend)
         self._order, self._setup, self._columns = order, begun.setup, begun.columns
-        self._notes, self._identity, self._room, self._pace = begun.notes, identity, room, pace
+        self._notes, self._identity = begun.notes, wants.identity
+        self._room, self._pace = room, pace
         self._out = room / "out"
         self._resumed = 0
         self.is_refused = False  # other data or another order are needed: nothing goes on from here

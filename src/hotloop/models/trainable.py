@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -159,7 +160,8 @@ class Gradients:
         """Return the parameters whose gradient was None, or 0 but for rounding, in every look."""
         moved = _values(self._largest)
         could = _values(self._could)
-        noise = torch.finfo(torch.float32).eps * max(moved.values(), default=0.0)
+        known = filter(math.isfinite, moved.values())  # else fp16 overflowed: that is no rounding
+        noise = torch.finfo(torch.float32).eps * max(known, default=0.0)
         return [
             name
             for name, each in self._watched.items()

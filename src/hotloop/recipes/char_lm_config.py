@@ -8,15 +8,22 @@ from typing import Literal
 from hotloop.core.errors import ConfigError, did_you_mean
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
 from hotloop.recipes.resolving import AUTO, Resolver
-from hotloop.recipes.schema import flatten, said, setting
-from hotloop.recipes.sections import ALIASES, ALL, Data, Training, check_shared, set_names
+from hotloop.recipes.schema import changed, said, setting
+from hotloop.recipes.sections import (
+    ALIASES,
+    ALL,
+    NO_WORKERS,
+    Data,
+    Training,
+    check_shared,
+    set_names,
+)
 from hotloop.recipes.sources import COMMAND_LINE
 
 __all__ = [
     "CharLmConfig",
     "CharModel",
     "Diffusion",
-    "asked_char_lm",
     "check_char_lm",
     "idle_char_lm",
     "one_set",
@@ -92,9 +99,12 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
             f"{model.width // model.heads}; rotary positions turn pairs, so it must be even"
         )
     typed = {key for key, origin in origins.items() if origin == COMMAND_LINE}
-    if idle := [text for key, text in idle_char_lm(config, origins).items() if key in typed]:
+    if idle := {k: text for k, text in idle_char_lm(config, origins).items() if k in typed}:
+        other = {
+            key: ", or set objective=diffusion" for key in idle if key.startswith("diffusion.")
+        }
         raise ConfigError(
-            "\n".join(f"{text}; leave it out, or set objective=diffusion" for text in idle)
+            "\n".join(f"{text}; leave it out{other.get(key, '')}" for key, text in idle.items())
         )
     if dataset is None:
         if sets and config.data.path is None:
@@ -121,14 +131,13 @@ def one_set(config: CharLmConfig, name: str) -> CharLmConfig:
 
 def idle_char_lm(config: CharLmConfig, origins: Mapping[str, str]) -> dict[str, str]:
     """Return, by key, why a setting that is not its default has no effect."""
-    if config.objective == "diffusion":
-        return {}
-    given, plain = flatten(config), flatten(CharLmConfig())
-    return {
-        key: f"{said(config, key, origins)} has no effect with objective={config.objective}"
-        for key, value in given.items()
-        if key.startswith("diffusion.") and value != plain[key]
-    }
+    idle = {}
+    for key in changed(config):
+        if key.startswith("diffusion.") and config.objective != "diffusion":
+            idle[key] = f"has no effect with objective={config.objective}"
+        elif key == "data.num_workers":
+            idle[key] = NO_WORKERS
+    return {key: f"{said(config, key, origins)} {why}" for key, why in idle.items()}
 
 
 resolve_char_lm = Resolver(
@@ -138,4 +147,3 @@ resolve_char_lm = Resolver(
     experiments=EXPERIMENTS,
     check=check_char_lm,
 )
-asked_char_lm = resolve_char_lm.asked

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from hotloop.core.env import ENV
-from hotloop.core.errors import ConfigError
+from hotloop.core.errors import ConfigError, DataError
 from hotloop.core.units import many
 from hotloop.data.classes import balanced
 from hotloop.data.cutting import by_tokens
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from hotloop.data.labelled import Labelled, Part
+    from hotloop.models.find import FoundModel
     from hotloop.recipes.pair_classifier_config import PairClassifierConfig
 
 __all__ = ["build", "predict", "prepare_data", "rebuilt"]
@@ -95,8 +96,17 @@ def _adapters(config: PairClassifierConfig) -> AdapterConfig:
 
 
 def rebuilt(config: PairClassifierConfig, kept: Mapping[str, str]) -> Classifier:
-    """Return the model of a run, of which the run's own learned weights are still to be read."""
-    return _model(config, len(json.loads(kept["classes.json"])["classes"]))
+    """Return the model of a run, of which the run's own learned weights are still to be read.
+
+    Raises DataError where frozen weights are no longer those that it was trained on.
+    """
+    told, is_frozen = json.loads(kept["classes.json"]), config.adapter.method != "none"
+    if is_frozen and (found := find_model(str(config.model.name))).fingerprint != told["model"]:
+        raise DataError(
+            f"{found.folder} was changed since the run: what it learned fits the weights that were "
+            "there; put them back"
+        )
+    return _model(config, len(told["classes"]), weights=is_frozen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +153,6 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
     """Return the job: rows of the data to their labels."""
     training, classes = config.training, len(data.classes.names)
     found = find_model(str(config.model.name))
-    tokenizer = find_tokenizer(found.name)
     form = form_of(config, found)
 
     def rows(part: Part, *, shuffle: bool) -> TokenRows:
@@ -185,10 +194,15 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         skeleton=lambda: _model(config, classes, weights=False),
         vocabulary=found.vocabulary,
         kept={
-            "classes.json": json.dumps({"classes": data.classes.labels, "groups": data.groups}),
-            "tokenizer.json": tokenizer.source,
+            "classes.json": json.dumps(
+                {
+                    "classes": data.classes.labels,
+                    "groups": data.groups,
+                    "model": found.fingerprint,
+                }
+            )
         },
-        example=partial(_excerpt, data, tokenizer.source, train),
+        example=partial(_excerpt, data, found, train),
         facts={
             "objective": f"one of {classes} classes: {_shares(data, counts.tolist())}",
             "data": _counted(data, train),
@@ -229,12 +243,12 @@ def _trains(config: PairClassifierConfig, classes: int) -> str:
     return str(check_trainable(model, means="adapters", head=head))
 
 
-def _excerpt(data: Labelled, source: str, rows: TokenRows) -> str:
+def _excerpt(data: Labelled, found: FoundModel, rows: TokenRows) -> str:
     """Return the beginning of the first row of the run, and its label."""
     from tokenizers import Tokenizer
 
     batch = rows.batch(0, 0, 1)
-    text = Tokenizer.from_str(source).decode(
-        batch.tensors["input_ids"][0, :_EXAMPLE].tolist(), skip_special_tokens=False
-    )
+    ids = batch.tensors["input_ids"][0, :_EXAMPLE].tolist()
+    made = Tokenizer.from_str(find_tokenizer(found.name).source)
+    text = made.decode(ids, skip_special_tokens=False)
     return f"{text} -> {data.classes.names[int(batch.tensors['label'])]}"

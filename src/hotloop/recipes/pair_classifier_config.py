@@ -8,8 +8,8 @@ from typing import Literal
 from hotloop.recipes.class_metrics import METRICS
 from hotloop.recipes.pair_classifier_presets import EXPERIMENTS, PRESETS
 from hotloop.recipes.resolving import AUTO, Resolver
-from hotloop.recipes.schema import flatten, said, setting
-from hotloop.recipes.sections import Training, check_shared
+from hotloop.recipes.schema import changed, said, setting
+from hotloop.recipes.sections import NO_WORKERS, Training, check_shared
 from hotloop.recipes.text_sections import TEXT_ALIASES, Adapter, check_adapter
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "PairClassifierConfig",
     "PairData",
     "PairModel",
-    "asked_pair_classifier",
     "check_pair_classifier",
     "fold_names",
     "idle_pair_classifier",
@@ -151,24 +150,23 @@ def idle_pair_classifier(
     config: PairClassifierConfig, origins: Mapping[str, str]
 ) -> dict[str, str]:
     """Return, by key, why a setting that is not its default has no effect."""
-    given, plain, idle = flatten(config), flatten(PairClassifierConfig()), dict[str, str]()
+    given, idle = changed(config), dict[str, str]()
 
     def no_effect(key: str, why: str) -> None:
-        if given[key] != plain[key]:
-            idle[key] = f"{said(config, key, origins)} has no effect {why}"
+        if key in given:
+            idle[key] = f"{said(config, key, origins)} {why}"
 
     if config.model.pooling not in _POOLED:
-        no_effect("model.pooling_tokens", f"with model.pooling={config.model.pooling}")
+        no_effect(
+            "model.pooling_tokens", f"has no effect with model.pooling={config.model.pooling}"
+        )
     if config.adapter.method == "none":
         for name in ("rank", "alpha", "dropout", "targets"):
-            no_effect(f"adapter.{name}", "with adapter.method=none")
-    no_effect(
-        "data.num_workers",
-        "here: rows are cut from a mapped file in microseconds, which no process does sooner",
-    )
+            no_effect(f"adapter.{name}", "has no effect with adapter.method=none")
+    no_effect("data.num_workers", NO_WORKERS)
     for key in ("data.valid_path", "cv.folds"):
-        if given[key] is not None:
-            no_effect("data.validation_share", f"with {key}")
+        if key in given:
+            no_effect("data.validation_share", f"has no effect with {key}")
     return idle
 
 
@@ -179,4 +177,3 @@ resolve_pair_classifier = Resolver(
     experiments=EXPERIMENTS,
     check=check_pair_classifier,
 )
-asked_pair_classifier = resolve_pair_classifier.asked

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.errors import UsageError, did_you_mean
 from hotloop.recipes.auto import auto_layer
 from hotloop.recipes.char_lm_config import (
-    CharLmConfig,
-    asked_char_lm,
     idle_char_lm,
     one_set,
     resolve_char_lm,
     set_labels,
 )
 from hotloop.recipes.pair_classifier_config import (
-    PairClassifierConfig,
-    asked_pair_classifier,
     fold_names,
     idle_pair_classifier,
     one_fold,
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hotloop.core.hardware import Hardware
+    from hotloop.recipes.resolving import Resolver
     from hotloop.recipes.sources import Layer
 
 __all__ = ["RECIPES", "Recipe", "find"]
@@ -41,15 +38,13 @@ class Recipe:
 
     name: str
     summary: str
-    schema: type[Any]
-    resolve: Callable[..., Any]
-    asked: Callable[..., dict[str, Any]]  # only what the user typed, for a resume
+    resolve: Resolver
     idle: Callable[..., dict[str, str]]  # why a setting that was given has no effect
     # The attention asked for, and over how many tokens; None: the model has its own.
     attends: Callable[[Any], tuple[str, int] | None]
     auto: Callable[[Hardware], Layer]  # what preset=auto sets
-    sets: Callable[[Any], Mapping[str, str]]  # runs of a series: name -> in words; none: one run
-    one: Callable[[Any, str], Any]  # the configuration of one of them
+    series: Callable[[Any], Mapping[str, str]]  # runs it asks for: name -> in words; none: one run
+    member: Callable[[Any, str], Any]  # the configuration of one run of a series
     module: str  # has prepare_data, build, rebuilt, and sample or predict
 
     def load(self) -> Any:
@@ -61,27 +56,23 @@ RECIPES = {
     "char-lm": Recipe(
         name="char-lm",
         summary="character-level language model on text files",
-        schema=CharLmConfig,
         resolve=resolve_char_lm,
-        asked=asked_char_lm,
         idle=idle_char_lm,
         attends=lambda config: (config.model.attention, config.model.context),
         auto=auto_layer,
-        sets=set_labels,
-        one=one_set,
+        series=set_labels,
+        member=one_set,
         module="hotloop.recipes.char_lm",
     ),
     "pair-classifier": Recipe(
         name="pair-classifier",
         summary="labels of texts or pairs of texts, by a pretrained model",
-        schema=PairClassifierConfig,
         resolve=resolve_pair_classifier,
-        asked=asked_pair_classifier,
         idle=idle_pair_classifier,
         attends=lambda config: None,
         auto=auto_pair_classifier,
-        sets=fold_names,
-        one=one_fold,
+        series=fold_names,
+        member=one_fold,
         module="hotloop.recipes.pair_classifier",
     ),
 }

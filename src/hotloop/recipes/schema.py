@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast, get_origin, get_type_hints
 
 from hotloop.recipes.values import Rule, typed
 
-__all__ = ["Setting", "flatten", "said", "setting", "settings_of"]
+__all__ = ["Setting", "changed", "flatten", "said", "setting", "settings_of"]
 
 T = TypeVar("T")
 
@@ -82,6 +82,12 @@ def flatten(config: object) -> dict[str, Any]:
             value = list(value)
         flat[key] = dict(value) if isinstance(value, Mapping) else value
     return flat
+
+
+def changed(config: object) -> dict[str, Any]:
+    """Return the settings that are not their defaults, as `flatten` gives them."""
+    given, plain = flatten(config), flatten(type(config)())
+    return {key: value for key, value in given.items() if value != plain[key]}
 
 
 def said(config: object, key: str, origins: Mapping[str, str]) -> str:

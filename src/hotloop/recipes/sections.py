@@ -15,6 +15,7 @@ from hotloop.recipes.sources import Layer
 __all__ = [
     "ALIASES",
     "ALL",
+    "NO_WORKERS",
     "Data",
     "Preset",
     "Shared",
@@ -36,6 +37,10 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "training.max_iters": "training.max_steps",
         "training.num_epochs": "training.epochs",
     }
+)
+NO_WORKERS = (  # data.num_workers, of a recipe that reads mapped files
+    "has no effect: batches are cut from a memory-mapped file in microseconds and no loader "
+    "process is started"
 )
 ALL = "all"  # in place of a set's name: one run for each
 _SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name

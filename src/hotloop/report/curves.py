@@ -75,7 +75,7 @@ def scores(shown: Shown) -> Chart:
     ]
     title = f"Best {run.judged_by}: {titles.highest(run)}"
     y = spanning(_values(lines), ticks=5)
-    return replace(_by_step("scores", title, [shown], lines, up="0 to 1", y=y), look="wide")
+    return replace(_by_step("scores", title, [shown], lines, up="score", y=y), look="wide")
 
 
 def losses_by_time(runs: Sequence[Shown]) -> Chart:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from hotloop.core.units import bytes_, count, duration
+from hotloop.core.units import bytes_, count, duration, many
 from hotloop.report.markup import UNKNOWN
 
 if TYPE_CHECKING:
@@ -53,28 +53,29 @@ def _best(run: Facts) -> Figure:
     if run.best is None:
         return _figure(name, unit, "no validation was made")
     loss, step = run.best
-    n = len(run.history.validations)
-    rests = f"at step {step:,}, of {n} validation{'s' * (n > 1)}"
     return Figure(
         name=name,
         number=loss,
         unit=unit,
         shown=loss_in_words(run, loss),
-        rests_on=rests,
+        rests_on=_which(run, step),
         basis="validation",
     )
+
+
+def _which(run: Facts, step: int) -> str:
+    return f"at step {step:,}, of {many(len(run.history.validations), 'validation')}"
 
 
 def _score(run: Facts) -> Figure:
     assert run.best_score is not None
     score, step = run.best_score
-    n = len(run.history.validations)
     return Figure(
         name=f"best {run.judged_by}",
         number=score,
         unit="",
         shown=f"{score:.4f}",
-        rests_on=f"at step {step:,}, of {n} validation{'s' * (n > 1)}",
+        rests_on=_which(run, step),
         basis="validation",
     )
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Ending", "Loop", "Rules"]
 
-
 LOOKS = 3  # windows whose gradients are looked at: an A of LoRA has none in the first
 
 
