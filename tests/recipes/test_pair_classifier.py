@@ -10,7 +10,7 @@ from tests.golden import tiny_models, tiny_tokenizer
 
 from hotloop import engine
 from hotloop.cli.main import main
-from hotloop.core.errors import CheckpointError, ConfigError, DataError
+from hotloop.core.errors import ConfigError, DataError
 from hotloop.library import load_run
 from hotloop.request import fresh_request
 
@@ -242,7 +242,7 @@ def test_a_pretrained_folder_that_was_changed_is_noticed(model, data, tmp_path):
     out = tmp_path / "run"
     trained(out, *settings(folder, data, "adapter.method=lora", "training.max_time=0.001s"))
     tiny_models.saved(folder, "qwen3", **SIZE, seed=1)
-    with pytest.raises(CheckpointError, match="objective"):
+    with pytest.raises(ConfigError, match="objective"):
         engine.resume(out)
     with pytest.raises(DataError, match="was changed since the run"):
         load_run(out).model("last")
