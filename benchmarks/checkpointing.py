@@ -30,7 +30,7 @@ from hotloop.engine import silent
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.probe.clock import clock
 from hotloop.probe.machine import detect
-from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Job
 from hotloop.training.checkpoint import Identity
 from hotloop.training.feed import Position

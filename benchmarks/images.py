@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Batch, Job
 
 if TYPE_CHECKING:

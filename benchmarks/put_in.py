@@ -54,9 +54,10 @@ TRIALS = (
     Trial(script="slow/slow_getitem/train.py", put_in=("sample-cache",), ceiling="compute"),
     Trial(script="slow/lightning/slow_getitem.py", put_in=("sample-cache",), ceiling="compute"),
     Trial(script=PADDED, put_in=("dynamic-padding",), ceiling="finding"),
-    Trial(script=PADDED, put_in=("length-bucketing",), ceiling="finding"),
-    Trial(script=PADDED, put_in=("dynamic-padding", "length-bucketing"), ceiling="finding"),
-    Trial(script=PADDED, put_in=("token-budget",), ceiling="finding"),
+    # They take away what is in a batch, too: the finding's figure is of its longest row.
+    Trial(script=PADDED, put_in=("length-bucketing",), ceiling="not said"),
+    Trial(script=PADDED, put_in=("dynamic-padding", "length-bucketing"), ceiling="not said"),
+    Trial(script=PADDED, put_in=("token-budget",), ceiling="not said"),
 )
 
 
@@ -79,14 +80,14 @@ def hotloop(verb: str, options: Sequence[str], script: Path, folder: Path) -> Pa
 
 @functools.cache
 def predicted(script: str, ceiling: str) -> float | None:
-    """Return how many times faster the doctor says that it can become, at most."""
+    """Return how many times faster the doctor says that its steps can become, at most."""
     with tempfile.TemporaryDirectory() as folder:
         out = hotloop("doctor", ["--time", "20", "--ceilings"], EXAMPLES / script, Path(folder))
         case = Case.from_json(json.loads((out / "case.json").read_text()))
         found = json.loads((out / "findings.json").read_text())
-    if ceiling == "finding":
-        first: float | None = found["findings"][0]["ceiling"]
-        return first
+    if ceiling == "finding":  # its own ceiling is of the wall time, start and imports included
+        step = (case.seconds - sum(map(case.row, ONCE))) / case.steps.count
+        return step / (step - float(found["findings"][0]["saves"]))
     return next((each.factor for each in case.ceilings if each.name == ceiling), None)
 
 

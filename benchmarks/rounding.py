@@ -34,7 +34,7 @@ from hotloop.core.plan import Plan, Use
 from hotloop.data.windows import Windows
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.probe.machine import detect
-from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Job
 from hotloop.techniques.base import anywhere
 from hotloop.training.feed import Feed, Position

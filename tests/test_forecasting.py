@@ -12,7 +12,7 @@ from hotloop.forecasting import fitted
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.preflight import HEAD_ROOM
 from hotloop.probe.memory import Forecast
-from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Job
 
 PLAN = Plan(micro_batch=16)

@@ -24,7 +24,7 @@ from hotloop.data.windows import Windows
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.probe.machine import detect
 from hotloop.recipes.auto import derive_plan
-from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.optimizers import AdamW
 from hotloop.recipes.sections import Training
 from hotloop.session import Batch, Job, Session
 from hotloop.techniques.base import Host, Numerics, Stage, Technique, anywhere

@@ -33,7 +33,7 @@ from hotloop.host import Limits
 from hotloop.intervene import Intervention
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.probe.products import Products
-from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Job, Session
 from hotloop.techniques import device_prefetch, matmul_onednn
 from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique, anywhere

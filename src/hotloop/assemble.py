@@ -98,7 +98,7 @@ class Assembly:
         """Return what a user wants to see before step 1, a line each."""
         plan, feed = self.plan, self.feed
         tokens = ""
-        if self.job.judge is None:  # else a sample has one target, its label
+        if self.job.learns_tokens:  # else a sample has one target, its label
             tokens = f" ({feed.batch_size * self.job.train.batch(0, 0, 1).targets:,} tokens)"
         batch = (
             f"{plan.micro_batch} micro x {plan.accumulation} accumulation x 1 rank = "
@@ -155,6 +155,8 @@ def assemble(
     """
     config, hardware = request.config, _machine(tell)
     _cap_memory(request, hardware, tell)
+    for answer in request.answers:
+        tell(Note(text=answer.text, warning=answer.word == "refused"))
     for why in request.recipe.idle(config, request.origins).values():
         tell(Note(text=why))
     if config.init_from and plan is None:
@@ -174,7 +176,9 @@ def assemble(
     steps = _total_steps(training.max_steps, training.epochs, feed)
     if plan is None:
         threads = usable_threads(hardware.cores)
-        plan, origins, choices = plan_of(request, hardware, steps=steps, threads=threads)
+        plan, origins, choices, refused = plan_of(request, hardware, steps=steps, threads=threads)
+        for why in refused:
+            tell(Note(text=why, warning=True))
         fit = request.origins["training.batch_size"].startswith("auto")
     else:
         origins, choices = {use.id: "the run's plan" for use in plan.techniques}, []
@@ -264,6 +268,7 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "precision": precision_of(parts.plan, parts.hardware),
         "flops_per_token": parts.flops_per_token,
         "facts": parts.facts(),
+        "manifest": [answer.text for answer in request.answers],
         "choices": [
             {"what": str(c.use), "origin": c.origin, "reason": c.reason} for c in parts.choices
         ],

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder, prepare_data, run_record
-from hotloop.core.errors import DataError, HotloopError
+from hotloop.core.errors import DataError, HotloopError, UsageError
 from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute, interrupted
@@ -22,14 +22,14 @@ from hotloop.training.signals import Dropped, Signals
 from hotloop.training.store import newest_sound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from hotloop.assemble import Assembly
     from hotloop.core.plan import Plan
     from hotloop.training.messages import Message, Tell
 
-__all__ = ["resume", "silent", "train", "train_series"]
+__all__ = ["resume", "silent", "train", "train_experts", "train_series"]
 
 
 def silent(message: Message) -> None:
@@ -51,7 +51,7 @@ def train(
     """
     request.refuse_series()
     ledger, signals = Ledger(clock, began=began), Signals()
-    run = RunDir(out or default_folder(request.recipe.name))
+    run = RunDir(out or request.folder or default_folder(request.recipe.name))
     run.refuse_if_used()
     with signals.installed():
         try:
@@ -174,6 +174,38 @@ def train_series(
         result = _train_member(one, out / name, data[name], tell)
         yield name, result
         if result.resume_command is not None or result.exit_code:
+            return
+
+
+def train_experts(
+    requests: Sequence[tuple[str, Request]], *, out: Path | None, tell: Tell = silent
+) -> Iterator[tuple[str, RunResult | HotloopError]]:
+    """Train each expert in its folder, or in OUT/<expert>; yield what came of it as it ends.
+
+    A failure does not stop the next one. One that is finished is skipped when its run had the same
+    settings and data; an interrupted one is resumed. A signal ends the series. Raises UsageError
+    where several would go into one folder.
+    """
+    folders: dict[Path, str] = {}
+    for name, request in requests:
+        folder = request.folder or (None if out is None else out / name)
+        if folder is None:
+            raise UsageError("where to? Give output=FOLDER/{model}, or --out FOLDER")
+        if (other := folders.setdefault(folder, name)) != name:
+            raise UsageError(
+                f"{other} and {name} would share {folder}: write {{model}} into output="
+            )
+    for folder, (name, request) in zip(folders, requests, strict=True):
+        tell(Note(text=f"expert {name}: {folder}"))
+        try:
+            is_there = RunDir(folder).exists
+            data = prepare_data(request, silent, None).fingerprint if is_there else ""
+            result = _train_member(request, folder, data, tell)
+        except HotloopError as error:
+            yield name, error
+            continue
+        yield name, result
+        if result.reason == "signal":
             return
 
 

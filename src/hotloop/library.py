@@ -45,6 +45,11 @@ class Run:
         """The configuration the run was started with."""
         return saved_request(self.record).config
 
+    @property
+    def has_characters(self) -> bool:
+        """Whether it is a run on characters, which `vocabulary` returns."""
+        return RunDir(self.path).vocabulary.is_file()
+
     def vocabulary(self) -> Vocabulary:
         """Return the characters the model was trained with; UsageError where it is none of them."""
         from hotloop.data.chars import Vocabulary
@@ -92,10 +97,10 @@ class Run:
         which: str = "best",
         progress: Callable[[int, int], None] | None = None,
     ) -> list[str]:
-        """Return texts drawn from the trained model, prompt and suffix included.
+        """Return texts drawn from the trained model: prompt and suffix included, or answers alone.
 
-        `length` counts the characters between them. `suffix` and denoising `steps` are for
-        objective=diffusion, `temperature` is for next-char; None leaves each to the objective.
+        `length` counts the characters between them, of answers tokens. `suffix` and denoising
+        `steps` are for objective=diffusion; None leaves each to the recipe.
         `progress` is called with (done, all). Raises UsageError for what the run cannot do.
         """
         from hotloop.recipes.char_samples import Wanted
@@ -114,7 +119,7 @@ class Run:
             seed=seed,
         )
         texts: list[str] = self._recipe.sample(
-            self.config, self.model(which), self.vocabulary(), wanted, progress=progress
+            self.config, self.model(which), RunDir(self.path).kept(), wanted, progress=progress
         )
         return texts
 

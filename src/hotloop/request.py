@@ -12,17 +12,23 @@ from hotloop.core.files import read_json
 from hotloop.core.plan import Plan, Use, Value, measured_on
 from hotloop.core.rundir import RunDir
 from hotloop.recipes.auto import Choice, derive_plan
+from hotloop.recipes.manifests import typed_manifests
 from hotloop.recipes.registry import Recipe, find
 from hotloop.recipes.schema import flatten
 from hotloop.recipes.settings import differences, rebuild
+from hotloop.training.asking import TYPED, without_effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
+    from hotloop.recipes.auto import Asked
+    from hotloop.recipes.manifest_answers import Answer
+    from hotloop.recipes.manifests import Manifest
 
 __all__ = [
     "Request",
+    "expert_requests",
     "fresh_request",
     "parse_use",
     "plan_of",
@@ -31,8 +37,8 @@ __all__ = [
     "saved_request",
 ]
 
-DATA_PATHS = ("data.path", "data.sets", "data.valid_path")
-PATHS = ("data.path", "data.valid_path", "init_from")  # of files; data.sets names some, too
+DATA_PATHS = ("data.path", "data.sets", "data.valid_path", "data.cache")
+PATHS = (*(key for key in DATA_PATHS if key != "data.sets"), "init_from", "manifest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,8 @@ class Request:
     added: tuple[Use, ...] = ()  # --with
     removed: tuple[str, ...] = ()  # --without
     series: Mapping[str, str] = field(default_factory=dict)  # a run each: name -> in words
+    answers: Sequence[Answer] = ()  # what came of each field of a manifest
+    folder: Path | None = None  # that output= names for the run
     measure_peak: bool = False  # time matrix products first, so that MFU is known
 
     def refuse_series(self) -> None:
@@ -84,13 +92,75 @@ def fresh_request(
     Raises UsageError, ConfigError or PlanError.
     """
     found = find(recipe)
+    experts = typed_manifests(assignments) if found.takes_manifests else []
+    if len(experts) > 1:
+        names = ", ".join(manifest.name for manifest, _ in experts)
+        raise UsageError(f"that is a run for each of {names}: name one manifest")
+    manifest, folder = experts[0] if experts else (None, None)
+    return _resolved(
+        found,
+        assignments,
+        manifest,
+        folder,
+        config_file=config_file,
+        plan_file=plan_file,
+        added=added,
+        removed=removed,
+        measure_peak=measure_peak,
+    )
 
+
+def expert_requests(
+    recipe: str, assignments: Sequence[str], **asked: Any
+) -> list[tuple[str, Request]]:
+    """Return (expert, request) of each manifest of `manifest=a.json,b.json`; else none.
+
+    `asked` as of `fresh_request`, which raises the same.
+    """
+    found = find(recipe)
+    if not found.takes_manifests:
+        return []
+    experts = typed_manifests(assignments)
+    usual = {"config_file": None, "plan_file": None, "added": (), "removed": ()}
+    typed = [word for word in assignments if not word.startswith("manifest=")]
+    return [
+        (
+            manifest.name,
+            _resolved(
+                found,
+                [*typed, f"manifest={manifest.path}"],
+                manifest,
+                folder,
+                **{**usual, "measure_peak": False, **asked},
+            ),
+        )
+        for manifest, folder in experts
+    ]
+
+
+def _resolved(
+    found: Recipe,
+    assignments: Sequence[str],
+    manifest: Manifest | None,
+    folder: Path | None,
+    *,
+    config_file: Path | None,
+    plan_file: Path | None,
+    added: Sequence[str],
+    removed: Sequence[str],
+    measure_peak: bool,
+) -> Request:
     def machine() -> Any:
         from hotloop.probe.machine import detect
 
         return found.auto(detect())
 
-    resolved = found.resolve(assignments, config_file=config_file, auto_layer=machine)
+    resolved = found.resolve(
+        assignments,
+        config_file=config_file,
+        auto_layer=machine,
+        manifest=None if manifest is None else manifest.layer,
+    )
     config = rebuild(found.resolve.schema, _absolute(flatten(resolved.config)), origin="settings")
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
@@ -108,6 +178,8 @@ def fresh_request(
         added=uses,
         removed=tuple(removed),
         series=found.series(config),
+        answers=() if manifest is None else manifest.answers,
+        folder=folder,
         measure_peak=measure_peak,
     )
 
@@ -220,12 +292,14 @@ def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
 
 def plan_of(
     request: Request, hardware: Hardware, *, steps: int, threads: tuple[int, str]
-) -> tuple[Plan, dict[str, str], list[Choice]]:
+) -> tuple[Plan, dict[str, str], list[Choice], list[str]]:
     """Return the plan, who asked for each technique, and the reasons of what was derived.
+
+    Last, what settings ask for and cannot have, a sentence each.
 
     A plan file replaces the derivation; --with and --without change either.
     """
-    config = request.config
+    config, refused = request.config, list[str]()
     if request.plan is not None:
         plan = request.plan
         choices: list[Choice] = []
@@ -245,6 +319,9 @@ def plan_of(
             steps=steps,
             threads=threads,
         )
+        plan, choices, refused = _with_asked(
+            plan, choices, request.recipe.asked(config), hardware, request.origins
+        )
         origins = {choice.use.id: choice.origin for choice in choices}
     for use in request.added:
         for clash in techniques.get(use.id).excludes & {choice.use.id for choice in choices}:
@@ -258,4 +335,33 @@ def plan_of(
             raise PlanError(f"--without {id}: the plan does not use it")
         plan = plan.minus(id)
         choices = [choice for choice in choices if choice.use.id != id]
-    return plan, origins, choices
+    return plan, origins, choices, refused
+
+
+def _with_asked(
+    plan: Plan,
+    choices: Sequence[Choice],
+    asked: Mapping[str, Asked],
+    hardware: Hardware,
+    origins: Mapping[str, str],
+) -> tuple[Plan, list[Choice], list[str]]:
+    """Return plan and choices with what settings ask for, and why some of it cannot be had here.
+
+    What is derived gives way. Raises PlanError for what was typed and cannot work.
+    """
+    kept, refused = [choice for choice in choices if choice.use.id not in asked], []
+    for id, each in asked.items():
+        use, origin = Use.of(id, **each.choice), origins[each.key]
+        if not each.is_wanted:
+            continue
+        why = techniques.get(id).blocked(hardware, plan)
+        if why is not None and origin in TYPED:
+            raise without_effect(use, why)
+        if why is not None:
+            refused.append(f"{each.key} ({origin}): refused: {why}")
+            continue
+        others = techniques.get(id).excludes
+        kept = [c for c in kept if c.use.id not in others or c.origin != "auto"]
+        kept.append(Choice(use=use, origin=origin, reason="asked for"))
+    kept.sort(key=lambda choice: choice.use.id)
+    return replace(plan, techniques=tuple(choice.use for choice in kept)), kept, refused

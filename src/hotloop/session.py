@@ -138,7 +138,9 @@ class Judge:
     start: Callable[[torch.device], Tensor]  # counts of nothing
     # Of all counts, on the host; None where there were no such rows.
     figures: Callable[[Tensor], Mapping[str, float | None]]
-    score: str  # the figure that is to grow: the best model has most of it
+    score: str | None = None  # the figure that the best model has most of; None: the loss decides
+    # What a user should hear of the figures, if anything.
+    remark: Callable[[Mapping[str, float | None]], str | None] = lambda figures: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,10 +159,13 @@ class Job:
     objective: str = ""  # what is learned: a resumed run must learn the same
     # A batch of that many of the longest samples, for forecasts; None: any samples will do.
     widest: Callable[[int], Batch] | None = None
+    # Bytes that the optimizer keeps of a parameter, where a forecast cannot make its step.
+    state_bytes: Callable[[Tensor], int] | None = None
     # Around micro batches between which no weight changes: what hangs on weights is made once.
     steady: Callable[[nn.Module], AbstractContextManager[None]] | None = None
     # What a model chose by measuring, by shape: a resumed run goes on with the same choices.
     choices: Callable[[nn.Module], MutableMapping[str, str]] | None = None
+    learns_tokens: bool = True  # False: a sample has one target, its label
     learns_all: bool = False  # a trained parameter without a gradient at first is an error
     skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
     vocabulary: int = 0  # tokens; shapes depend on it

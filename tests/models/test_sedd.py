@@ -9,7 +9,7 @@ from hotloop.data.noise import Noise, Noised
 from hotloop.data.windows import Windows
 from hotloop.models.sedd import ScoreEntropy, Sedd, absorbing_entropy, uniform_entropy
 from hotloop.probe.memory import forecast, measure
-from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Job
 
 both = pytest.mark.parametrize("transition", ["absorbing", "uniform"])

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import torch
 
@@ -8,6 +10,7 @@ from hotloop.recipes.char_lm_config import CharLmConfig, CharModel, Diffusion
 from hotloop.recipes.char_samples import Wanted
 
 VOCABULARY = Vocabulary(characters=tuple("\n abcdefgh"))
+KEPT = {"vocabulary.json": json.dumps(VOCABULARY.to_json())}
 CONTEXT = 24
 objectives = pytest.mark.parametrize("objective", ["next-char", "absorbing", "uniform"])
 
@@ -26,7 +29,7 @@ def texts(objective: str, progress=None, **wanted) -> list[str]:
     model = build_model(made, len(VOCABULARY)).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
-    return sample(made, model, VOCABULARY, Wanted(**wanted), progress=progress)
+    return sample(made, model, KEPT, Wanted(**wanted), progress=progress)
 
 
 @objectives

@@ -167,7 +167,7 @@ def test_rows_without_labels_are_predicted_and_not_scored(run, tmp_path, capsys)
 
 def test_what_a_run_of_labels_cannot_do_says_what_can(run, capsys):
     assert main(["sample", str(run.path)]) == 2
-    assert "is no run on characters" in capsys.readouterr().err
+    assert "writes no text: hotloop predict" in capsys.readouterr().err
 
 
 def test_a_checkpoint_holds_what_is_learned_and_no_more(run):

@@ -17,7 +17,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use
 from hotloop.data.windows import Windows
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.char_lm import AdamW
+from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Batch, Job, Session
 from hotloop.techniques import compile as compiling
 from hotloop.techniques.base import Host, Numerics, Stage, Technique

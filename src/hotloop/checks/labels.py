@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.checks.case import Case
-    from hotloop.data.labelled import Part
+    from hotloop.data.parts import Part
 
 __all__ = ["contradicting_rows", "leaked_rows", "rare_classes", "small_validation"]
 

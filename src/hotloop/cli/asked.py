@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import UsageError
 from hotloop.recipes.registry import RECIPES
-from hotloop.request import fresh_request
+from hotloop.request import expert_requests, fresh_request
 
 if TYPE_CHECKING:
     import argparse
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.request import Request
 
-__all__ = ["ORDER", "add_options", "recipes", "request_of", "split"]
+__all__ = ["ORDER", "add_options", "experts_of", "recipes", "request_of", "split"]
 
 ORDER = "Order of settings: defaults < preset= < experiment= < --config FILE < key=value."
 
@@ -48,12 +48,21 @@ def request_of(
     """Return what was asked for. Raises UsageError, ConfigError or PlanError."""
     if recipe is None:
         raise UsageError(f"which recipe? There are: {', '.join(RECIPES)}")
-    return fresh_request(
-        recipe,
-        assignments,
-        config_file=options.config,
-        plan_file=options.plan,
-        added=options.added,
-        removed=options.removed,
-        measure_peak=options.measure_peak,
-    )
+    return fresh_request(recipe, assignments, **_asked(options))
+
+
+def experts_of(
+    options: argparse.Namespace, recipe: str | None, assignments: Sequence[str]
+) -> list[tuple[str, Request]]:
+    """Return (expert, request) of each manifest that is named. Raises what `request_of` raises."""
+    return [] if recipe is None else expert_requests(recipe, assignments, **_asked(options))
+
+
+def _asked(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "config_file": options.config,
+        "plan_file": options.plan,
+        "added": options.added,
+        "removed": options.removed,
+        "measure_peak": options.measure_peak,
+    }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +18,7 @@ from rich.text import Text
 
 from hotloop.cli.dataasked import FILE_WIDTH, Line, add_options, at_least, settings
 from hotloop.core.env import ENV
-from hotloop.core.errors import UsageError
+from hotloop.core.errors import ConfigError, UsageError
 from hotloop.core.files import write_json
 from hotloop.core.units import bytes_, count, duration, many
 from hotloop.report.excerpt import visible
@@ -25,6 +26,8 @@ from hotloop.report.excerpt import visible
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hotloop.data.portions import Source
+    from hotloop.data.preparing import Order
     from hotloop.data.tokenise import Made
 
 __all__ = ["run"]
@@ -33,6 +36,10 @@ __all__ = ["run"]
 def run(args: Sequence[str]) -> int:
     """Run the verb; 0 when the folder is there, whole."""
     options = _parser().parse_args(args)
+    if options.manifest is not None:
+        return _of_manifests(options)
+    if not options.sources or options.tokenizer is None or options.out is None:
+        raise UsageError("name SOURCE, --tokenizer and --out, or --manifest FILE,FILE")
     at_least(options, pack=1, max_length=1, processes=0)
     if options.pack and options.max_length:
         raise UsageError("--pack and --max-length do not go together: packed rows have one length")
@@ -41,7 +48,6 @@ def run(args: Sequence[str]) -> int:
     from hotloop.data.preparing import Order
     from hotloop.data.records import find_sources
     from hotloop.data.rows import Packing
-    from hotloop.data.tokenise import tokenise
     from hotloop.data.tokenizer import find_tokenizer
 
     sources = find_sources(options.sources, format=options.format, documents=options.documents)
@@ -55,28 +61,69 @@ def run(args: Sequence[str]) -> int:
         address=None if address == "local" else address,
         **settings(options),
     )
-    line = Line(quiet=options.quiet)
+    made = _made(sources.files, order, sources.notes, quiet=options.quiet)
+    if made is None:
+        return 130
+    if options.json is not None:
+        write_json(options.json, {"folder": str(made.folder), **made.about})
+    return 0
+
+
+def _made(
+    sources: Sequence[Source], order: Order, notes: Sequence[str], *, quiet: bool
+) -> Made | None:
+    """Make a folder and show what it is; None when the user stopped it."""
+    from hotloop.data.tokenise import tokenise
+
+    line = Line(quiet=quiet)
     try:
-        made = tokenise(sources.files, order, tell=line.tell)
+        made = tokenise(sources, order, tell=line.tell)
     except KeyboardInterrupt:
         line.clear()
         print("hotloop: stopped; the same command goes on from here", file=sys.stderr)
-        return 130
+        return None
     finally:
         line.clear()
-    _show(made, sources.notes, seconds=line.seconds)
-    if options.json is not None:
-        write_json(options.json, {"folder": str(made.folder), **made.about})
+    _show(made, notes, seconds=line.seconds)
     print(made.folder)
+    return made
+
+
+def _of_manifests(options: argparse.Namespace) -> int:
+    """Make the caches of experts: just what `hotloop train expert-sft` looks for."""
+    for given in ("sources", "tokenizer", "out", "pack", "max_length", "shape", "fields", "loss"):
+        if getattr(options, given):
+            raise UsageError(f"--manifest says all that decides the tokens: leave {given} out")
+    from hotloop.data.parts import used
+    from hotloop.models.find import find_model
+    from hotloop.request import expert_requests
+
+    told = {}
+    for name, request in expert_requests("expert-sft", [f"manifest={options.manifest}"]):
+        recipe, config = request.recipe.load(), request.config
+        if config.data.cache is None:
+            raise ConfigError(
+                f"{config.manifest} has no pretokenized_cache: write its folder there"
+            )
+        files, notes = used(*recipe.sources_of(config), is_one=False)
+        order = recipe.order_of(config, find_model(config.model.name, weights=False))
+        folder = Path(config.data.cache)
+        made = _made(files, replace(order, out=folder), notes, quiet=options.quiet)
+        if made is None:
+            return 130
+        told[name] = {"folder": str(made.folder), **made.about}
+    if options.json is not None:
+        write_json(options.json, told)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="hotloop data tokenize", description=__doc__)
     add = parser.add_argument
-    add("sources", nargs="+", metavar="SOURCE", help="files, folders or patterns such as 'a/*.gz'")
-    add("--tokenizer", required=True, metavar="DIR_OR_ID", help="a model folder, or a hub id")
-    add("--out", required=True, type=Path, metavar="DIR", help="the folder to make")
+    add("sources", nargs="*", metavar="SOURCE", help="files, folders or patterns such as 'a/*.gz'")
+    add("--tokenizer", metavar="DIR_OR_ID", help="a model folder, or a hub id")
+    add("--manifest", metavar="FILE,...", help="make the caches of expert-sft's manifests")
+    add("--out", type=Path, metavar="DIR", help="the folder to make")
     add("--pack", type=int, metavar="N", help="pack texts into rows of N tokens")
     add("--strategy", choices=("best-fit", "concat"), default="best-fit")
     add("--max-length", type=int, metavar="N", help="without --pack: cut rows off after N tokens")

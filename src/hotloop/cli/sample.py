@@ -1,4 +1,4 @@
-"""hotloop sample: text from a trained character model, one sample after the other on stdout."""
+"""hotloop sample: text from a trained language model, one sample after the other on stdout."""
 
 from __future__ import annotations
 
@@ -23,12 +23,20 @@ def run(args: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="hotloop sample", description=__doc__)
     add = parser.add_argument
     add("run", type=Path, metavar="RUN_DIR")
-    add("--prompt", help="what the text begins with (next-char default: a new line, not printed)")
+    add("--prompt", help="what the text begins with, or what is to be answered")
     add("--suffix", help="what it ends with (diffusion)")
     add("--samples", type=int, default=1, help="how many (default 1)")
-    add("--length", type=int, help="characters to write (default 500; diffusion: what has room)")
+    add(
+        "--length",
+        type=int,
+        help="at most: characters (default 500), or tokens of an answer (256)",
+    )
     add("--steps", type=int, help="denoising steps (diffusion; default 128)")
-    add("--temperature", type=float, help="0 takes the likeliest (next-char; default 0.8)")
+    add(
+        "--temperature",
+        type=float,
+        help="0 takes the likeliest (next-char default: 0.8)",
+    )
     add("--seed", type=int, default=1337)
     add("--checkpoint", default="best", help="best (default), last or a step")
     options = parser.parse_args(args)
@@ -39,9 +47,8 @@ def run(args: Sequence[str]) -> int:
     for bad in trained.broken():
         text = f"{bad.path.name} is broken ({'; '.join(bad.broken or ())}); an older one is used"
         print(f"hotloop: {text}", file=sys.stderr)
-    known = set(trained.vocabulary().characters)
-    given = (options.prompt or "") + (options.suffix or "")
-    if unseen := sorted(set(given) - known):
+    given = set((options.prompt or "") + (options.suffix or ""))
+    if trained.has_characters and (unseen := sorted(given - {*trained.vocabulary().characters})):
         print(f"hotloop: not in the vocabulary, read as <unk>: {unseen}", file=sys.stderr)
     texts = trained.sample(
         prompt=options.prompt,

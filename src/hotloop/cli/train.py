@@ -9,9 +9,9 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.asked import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.asked import ORDER, add_options, experts_of, recipes, request_of, split
 from hotloop.cli.screen import Screen
-from hotloop.core.errors import UsageError
+from hotloop.core.errors import HotloopError, UsageError
 from hotloop.core.files import write_json
 from hotloop.core.rundir import RunDir
 from hotloop.probe.clock import process_began
@@ -59,8 +59,11 @@ def _run(args: Sequence[str]) -> int:
     recipe, assignments = split(options.what)
     if options.resume is not None:
         return _resume(options, recipe, assignments)
-    request = request_of(options, recipe, assignments)
     screen = Screen(quiet=options.quiet, verbose=options.verbose)
+    experts = experts_of(options, recipe, assignments)
+    if len(experts) > 1 and not options.show_config:
+        return _train_experts(experts, options, screen)
+    request = request_of(options, recipe, assignments)
     if options.show_config:
         screen.settings(request.rows)
         return 0
@@ -99,6 +102,31 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
     if text := _spread(request, results):
         screen.say(text)
     return code
+
+
+def _train_experts(
+    experts: Sequence[tuple[str, Request]], options: argparse.Namespace, screen: Screen
+) -> int:
+    """Train one after the other; return the worst exit code."""
+    _load()
+    from hotloop import engine
+
+    _probe(options.json)
+    runs, codes, failed = dict[str, object](), dict[str, int](), dict[str, str]()
+    for name, came in engine.train_experts(experts, out=options.out, tell=screen.tell):
+        if isinstance(came, HotloopError):
+            screen.say(f"expert {name} failed: {came}")
+            codes[name], failed[name] = came.exit_code, str(came).splitlines()[0]
+            runs[name] = {"reason": str(came), "exit_code": came.exit_code}
+        else:
+            screen.result(came)
+            codes[name], runs[name] = came.exit_code, _as_json(came)
+        _write(options.json, {"runs": runs})
+    for name, why in failed.items():
+        screen.say(f"failed: {name}: {why}")
+    done = sum(code == 0 for code in codes.values())
+    screen.say(f"{done} of {len(experts)} experts are trained")
+    return max(codes.values())
 
 
 def _spread(request: Request, results: Sequence[RunResult]) -> str | None:

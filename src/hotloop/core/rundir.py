@@ -3,7 +3,7 @@
 run.json      what was asked, what is in effect, where, with which versions; schema numbered
 plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, lock.json (while a process is at it)
-vocabulary.json, classes.json  what the model needs beside its weights: KEPT
+vocabulary.json, classes.json, texts.json  what the model needs beside its weights: KEPT
 report.html    the page of hotloop report or doctor
 case.json, findings.json  of a script: what was seen, what was found
 trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["OBSERVED", "SCHEMA", "RunDir"]
 
 # What a run may keep beside its weights, to be moved too.
-KEPT = frozenset({"vocabulary.json", "classes.json"})
+KEPT = frozenset({"vocabulary.json", "classes.json", "texts.json"})
 SCHEMA = 1  # history: 1 (2026-11) first
 OBSERVED = ".hotloop"  # in the working directory: runs of scripts
 

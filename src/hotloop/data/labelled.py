@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from hotloop.core.manifest import digest
 from hotloop.core.units import many
 from hotloop.data.classes import find_classes
 from hotloop.data.faults import Place
+from hotloop.data.parts import TRAIN, VALID, Part, made_of, used
 from hotloop.data.ready import own
 from hotloop.data.splits import folds, held_out
 
@@ -21,31 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from hotloop.data.classes import Classes
     from hotloop.data.pace import Progress
     from hotloop.data.portions import Source
     from hotloop.data.preparing import Order
     from hotloop.data.store import Store
 
-__all__ = ["Labelled", "Part", "group_name", "labelled"]
+__all__ = ["Labelled", "group_name", "labelled"]
 
-_TRAIN, _VALID = "train", "validation"
 _NO_GROUP = "(no group)"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Part:
-    """The rows that are trained on, or validated on."""
-
-    split: str  # of the folder of tokens
-    rows: NDArray[np.int64]  # of that split
-    columns: Mapping[str, NDArray[np.int64]]  # label and, with groups, group: [rows of the split]
-
-    def counts(self, classes: int) -> NDArray[np.int64]:
-        """Return the rows of each class, [classes]."""
-        return np.bincount(self.columns["label"][self.rows], minlength=classes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,11 +48,7 @@ class Labelled:
         """Of the rows, their tokens and classes, and what is held out."""
         rows = (self.train.rows.tobytes(), self.valid.rows.tobytes())
         labels = (part.columns["label"].tobytes() for part in (self.train, self.valid))
-        made_of = {
-            k: v for k, v in self.store.identity.items() if k not in ("data", "tokenizer_name")
-        }
-        sums = [file["xxh3_128"] for file in self.store.identity["data"]]
-        known = json.dumps([made_of, sums, self.classes.names, self.groups], sort_keys=True)
+        known = json.dumps([*made_of(self.store), self.classes.names, self.groups], sort_keys=True)
         return digest(known, *rows, *labels)
 
     @property
@@ -101,13 +81,13 @@ def labelled(
     with `fold` (k, n) the k-th of n parts of all rows that are not for testing.
     Raises DataError for rows and labels that cannot be used.
     """
-    sources, notes = _named(train, valid, is_one=fold is not None)
+    sources, notes = used(train, valid, is_one=fold is not None)
     made, store = own(sources, order, cache=cache, tell=tell)
     splits = list(store.splits)
     words = {split: _column(store, split, "label") for split in splits}
-    classes = find_classes(words[_TRAIN], place=_place(_TRAIN))
+    classes = find_classes(words[TRAIN], place=_place(TRAIN))
     tasks = {split: _column(store, split, "task") for split in splits if "task" in order.fields}
-    if tasks and all(word is None for word in tasks[_TRAIN]):
+    if tasks and all(word is None for word in tasks[TRAIN]):
         raise DataError(
             f"no row has the key {order.fields['task']!r}: data.group names the key of a group"
         )
@@ -119,51 +99,25 @@ def labelled(
     for split, column in tasks.items():
         columns[split]["group"] = np.array([number[group_name(word)] for word in column], np.int64)
     whole = {s: np.arange(len(words[s])) for s in splits}
-    if _VALID in splits:
-        train_rows, valid_rows, held = whole[_TRAIN], whole[_VALID], _VALID
+    if VALID in splits:
+        train_rows, valid_rows, held = whole[TRAIN], whole[VALID], VALID
     else:
-        known, among = columns[_TRAIN]["label"], tasks.get(_TRAIN)
+        known, among = columns[TRAIN]["label"], tasks.get(TRAIN)
         if fold is None:
             is_held = held_out(known, groups=among, share=share, seed=seed, names=classes.names)
         else:
             at, count = fold
             parts = folds(known, groups=among, count=count, seed=seed, names=classes.names)
             is_held = np.equal(parts, at - 1)
-        train_rows, valid_rows, held = np.flatnonzero(~is_held), np.flatnonzero(is_held), _TRAIN
+        train_rows, valid_rows, held = np.flatnonzero(~is_held), np.flatnonzero(is_held), TRAIN
     return Labelled(
         store=store,
         classes=classes,
         groups=groups,
-        train=Part(split=_TRAIN, rows=train_rows, columns=columns[_TRAIN]),
+        train=Part(split=TRAIN, rows=train_rows, columns=columns[TRAIN]),
         valid=Part(split=held, rows=valid_rows, columns=columns[held]),
         notes=(*notes, *made.about["notes"]),
     )
-
-
-def _named(
-    train: Sequence[Source], valid: Sequence[Source], *, is_one: bool
-) -> tuple[list[Source], tuple[str, ...]]:
-    """Return the files with the split that each is used for, and what is left out.
-
-    `is_one`: those to validate on are trained on as well, each row in another run.
-    """
-    if valid:
-        both = ((train, _TRAIN), (valid, _VALID))
-        return [replace(each, split=split) for files, split in both for each in files], ()
-    found = Counter(each.split for each in train)
-    if len(found) == 1:
-        return [replace(each, split=_TRAIN) for each in train], ()
-    if _TRAIN not in found:
-        raise DataError(
-            f"the files are those of {', '.join(found)}, none is of train: name the files to "
-            "train on with data.path, and those to validate on with data.valid_path"
-        )
-    used = [each for each in train if each.split in (_TRAIN, _VALID)]
-    left = [each.name for each in train if each not in used]
-    note = f"{', '.join(left)}: not trained on; hotloop predict RUN_DIR FILE reads such rows"
-    if is_one:
-        used = [replace(each, split=_TRAIN) for each in used]
-    return used, (note,) if left else ()
 
 
 def _column(store: Store, split: str, name: str) -> list[Any]:

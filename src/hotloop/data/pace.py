@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hotloop.data.portions import Portion, Source
     from hotloop.data.turn import Turned
 
-__all__ = ["Pace", "Progress"]
+__all__ = ["Pace", "Progress", "told"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,3 +58,17 @@ class Pace:
                 seconds=time.perf_counter() - self._began,
             )
         )
+
+
+def told(
+    progress: Callable[[str, float], None] | None, poll: Callable[[], None] | None
+) -> Callable[[Progress], None]:
+    """Return what tells a recipe's listener; `poll` is called each time, and may raise."""
+
+    def tell(at: Progress) -> None:
+        if poll is not None:
+            poll()
+        if progress is not None:
+            progress(at.what, at.share or 0.0)
+
+    return tell

@@ -7,7 +7,7 @@ one file, so rows of any batches can be gathered by one index into a view of the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Located", "RowMap"]
+__all__ = ["MASKS", "Located", "RowMap"]
 
+MASKS: Final = ("completion_mask", "assistant_masks")  # columns that say what carries loss
 
 # Record batches of rows ([rows], or the only one) and places in them, [rows].
 Located = tuple[Any, "NDArray[np.int64]"]
@@ -96,6 +97,11 @@ class RowMap:
                 out=counts[first:last],
             )
         return counts
+
+    def largest(self, name: str) -> int:
+        """Return the largest value of a list column; -1 where it has none."""
+        values = (batch.column(name).values.to_numpy() for batch in self._batches)
+        return max((int(each.max()) for each in values if len(each)), default=-1)
 
     def _column(self, name: str) -> _Column:
         if name not in self._columns:

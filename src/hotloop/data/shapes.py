@@ -88,6 +88,23 @@ class Layout:
             learned = None if self.loss == "all" else text.learned
             yield replace(text, learned=learned, label=label, task=task)
 
+    def asks(self, question: str, template: Template | None = None) -> Text:
+        """Return a question as the rows have it, up to where its answer begins.
+
+        Of plain text it is what the text begins with. Raises DataError for rows without answers.
+        """
+        if self.shape == "pair":
+            raise DataError("pairs have no answers that could be asked for")
+        if self.shape == "chat":
+            assert template is not None, "chat rows are read with a template"
+            asked = [{"role": "user", "content": question}]
+            return Text(text=template.render(asked, asks=True), is_rendered=True)
+        if self.shape == "instruction":
+            return Text(text=_asked(question, None))
+        if self.shape == "text" or not question or question[-1].isspace():
+            return Text(text=question)
+        return Text(text=f"{question}\n")
+
     def text(self, row: Mapping[str, Any], part: str) -> str:
         """Return the text that a row has for a part; DataError names the key."""
         key = self.fields[part]

@@ -22,7 +22,7 @@ from hotloop.core.manifest import digest, read_manifest
 from hotloop.data.batching import bucketed
 from hotloop.data.buffers import Buffers, pinned
 from hotloop.data.order import permutation
-from hotloop.data.rowmap import Located, RowMap
+from hotloop.data.rowmap import MASKS, Located, RowMap
 from hotloop.data.store import FILE
 from hotloop.data.widths import MULTIPLE, rounded_up
 from hotloop.session import Batch
@@ -39,7 +39,6 @@ __all__ = ["NO_LOSS", "Form", "TokenRows"]
 
 NO_LOSS: Final = -100  # ignore_index of torch.nn.functional.cross_entropy
 _VERSION: Final = 1  # raise it when the same rows and settings give other samples
-_MASKS: Final = ("completion_mask", "assistant_masks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +112,7 @@ class TokenRows:
         self.chosen = np.arange(self._map.rows) if rows is None else rows
         names = self._map.names
         self.is_packed = "seq_lengths" in names
-        self._mask = next((name for name in _MASKS if name in names), None)
+        self._mask = next((name for name in MASKS if name in names), None)
         self._has_types = "token_type_ids" in names
         self._beside = dict(beside or {})
         self.label_names: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError
-from hotloop.models.isolated import near
+from hotloop.models.isolated import block_mask, near
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,6 +47,7 @@ class Layout:
     """How the rows of one batch are to be read, for every layer."""
 
     isolation: Isolation
+    is_naive: bool = False  # products and softmax written out, as a comparison
     boundaries: Boundaries | None = None  # where documents share a row
     # (causal, window) -> where a position may look, [B or 1, 1, T or 1, T] bool; None: no mask
     masks: Mapping[tuple[bool, int | None], Tensor | None] = field(default_factory=dict)
@@ -57,13 +58,14 @@ def layout_of(
     *,
     isolation: Isolation,
     looks: Iterable[tuple[bool, int | None]],
+    is_naive: bool = False,
 ) -> Layout:
     """Return the layout of a batch: its boundaries, or the masks that its padding needs.
 
     `looks` are all (causal, window) of the model's layers (`looks_of`).
     """
     if (boundaries := batch.get("boundaries")) is not None:
-        return Layout(isolation=isolation, boundaries=boundaries)
+        return Layout(isolation=isolation, boundaries=boundaries, is_naive=is_naive)
     real_BT, width = batch.get("attention_mask"), batch["input_ids"].shape[1]
     device = batch["input_ids"].device
     short = {(causal, _shorter(window, width)) for causal, window in looks}
@@ -71,7 +73,7 @@ def layout_of(
         (causal, window): _mask(real_BT, width, device, causal=causal, window=window)
         for causal, window in short
     }
-    return Layout(isolation=isolation, masks=masks)
+    return Layout(isolation=isolation, masks=masks, is_naive=is_naive)
 
 
 def _shorter(window: int | None, width: int) -> int | None:
@@ -191,6 +193,10 @@ def _attended(
     scale: float | None,
     dropout: float,
 ) -> Tensor:
+    if layout.is_naive:
+        return _written_out(
+            q_BHTK, k_BHTK, v_BHTK, layout, causal=causal, window=window, scale=scale, drop=dropout
+        )
     if layout.boundaries is not None:
         kind = q_BHTK.device.type
         if torch.is_autocast_enabled(kind):  # as SDPA does: rotary positions leave q and k wide
@@ -224,6 +230,33 @@ def _attended(
         scale=scale,
         enable_gqa=shares > 1,
     )
+
+
+def _written_out(
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    v_BHTK: Tensor,
+    layout: Layout,
+    *,
+    causal: bool,
+    window: int | None,
+    scale: float | None,
+    drop: float,
+) -> Tensor:
+    """Return dropout(softmax(QK^T * scale)) V with all scores in memory."""
+    width, shares = q_BHTK.shape[2], q_BHTK.shape[1] // k_BHTK.shape[1]
+    mask: Tensor | None
+    if layout.boundaries is not None:
+        mask = block_mask(layout.boundaries, causal=causal, window=window, device=q_BHTK.device)
+    elif (mask := layout.masks[causal, _shorter(window, width)]) is None and causal:
+        mask = torch.ones(width, width, dtype=torch.bool, device=q_BHTK.device).tril()
+    if shares > 1:
+        k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
+    scores_BHTT = q_BHTK @ k_BHTK.transpose(-1, -2)
+    scores_BHTT = scores_BHTT.float() * (q_BHTK.shape[-1] ** -0.5 if scale is None else scale)
+    if mask is not None:
+        scores_BHTT = scores_BHTT.masked_fill(~mask, -torch.inf)
+    return functional.dropout(scores_BHTT.softmax(-1).to(v_BHTK.dtype), drop) @ v_BHTK
 
 
 def register() -> None:

@@ -52,6 +52,7 @@ class Backbone(nn.Module):
         """Take a model that attends by `attending.attend`, and its longest sequence, if any."""
         super().__init__()
         self.model, self.isolation = model, isolation
+        self.is_naive = False  # attention written out, as a comparison
         self.looks = attending.looks_of(model)
         self.width = int(model.config.hidden_size)
         self.vocabulary = int(model.config.vocab_size)
@@ -84,7 +85,9 @@ class Backbone(nn.Module):
         ConfigError where documents share a row and the model cannot be told so.
         """
         ids_BT, more = batch["input_ids"], {}
-        layout = attending.layout_of(batch, isolation=self.isolation, looks=self.looks)
+        layout = attending.layout_of(
+            batch, isolation=self.isolation, looks=self.looks, is_naive=self.is_naive
+        )
         if layout.boundaries is not None or self._first:
             more["position_ids"] = self._positions(batch, layout.boundaries)
         elif self.longest is not None and ids_BT.shape[1] > self.longest:

@@ -8,6 +8,7 @@ whole vocabulary, are never computed (skip-unused-head). Loss and gradients are 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -23,13 +24,23 @@ if TYPE_CHECKING:
 
     from hotloop.models.backbone import Backbone
 
-__all__ = ["WAYS", "CausalLm", "Way"]
+__all__ = ["WAYS", "CausalLm", "Judged", "Way"]
 
 Way = Literal["whole", "fused"]
 WAYS: Final[tuple[Way, ...]] = get_args(Way)
 _NO_LOSS: Final = -100
 _SCALED: Final = ("logit_scale", "logits_scaling", "lm_head_multiplier")  # Cohere, Granite, Falcon
 _CHUNK: Final = 1 << 28  # bytes: 256 rows of Gemma's 262,144 ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judged:
+    """What a model says where a label carries loss, if it was always right before; [n] each."""
+
+    loss: Tensor  # mean, a scalar
+    at: Tensor  # place of the token before, in [B * T]
+    label: Tensor
+    said: Tensor  # the likeliest token
 
 
 class CausalLm(nn.Module):
@@ -78,6 +89,21 @@ class CausalLm(nn.Module):
         total = self._total(hidden_nD, next_N[at_n])
         count = (next_N != _NO_LOSS).sum().clamp(min=1) if targets is None else max(targets, 1)
         return total / count
+
+    def judged(self, batch: Mapping[str, Any]) -> Judged:
+        """Return the loss, and of each position that carries loss what would have been said."""
+        labels_BT = batch["labels"]
+        next_N = functional.pad(labels_BT[:, 1:], (0, 1), value=_NO_LOSS).flatten()
+        at_n = _carrying(next_N, batch.get("targets"))
+        at_n = at_n[next_N[at_n] != _NO_LOSS]
+        hidden_nD, label_n = self.backbone(batch).flatten(0, 1)[at_n], next_N[at_n]
+        total, said = hidden_nD.new_zeros((), dtype=torch.float32), [label_n[:0]]
+        parts = torch.split(hidden_nD, self._rows), torch.split(label_n, self._rows)
+        for hidden_mD, label_m in zip(*parts, strict=True):
+            logits_mV = self._logits(hidden_mD).float()
+            total += functional.cross_entropy(logits_mV, label_m, reduction="sum")
+            said.append(logits_mV.argmax(-1))
+        return Judged(loss=total / max(1, len(at_n)), at=at_n, label=label_n, said=torch.cat(said))
 
     @property
     def fused_by(self) -> str:

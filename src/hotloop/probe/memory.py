@@ -225,14 +225,17 @@ def _step(
         shapes = _batch(job, micro_batch)
         with tensors, Tracker() as tracker, like:
             model = job.model().train()
-            optimizer = job.optimizer(model)
             numbers = sum(parameter.numel() for parameter in model.parameters())
             kept = _bytes([*model.parameters(), *model.buffers()])
             flops, peak = _forward_backward(job, model, shapes, precision, accumulation, tracker)
             gradients = _bytes(p.grad for p in model.parameters() if p.grad is not None)
             tracker.peak = tracker.current
-            optimizer.step()
-            state = _bytes(pytree.tree_leaves(list(optimizer.state.values())))
+            if job.state_bytes is None:
+                optimizer = job.optimizer(model)
+                optimizer.step()
+                state = _bytes(pytree.tree_leaves(list(optimizer.state.values())))
+            else:
+                state = sum(job.state_bytes(p) for p in model.parameters() if p.requires_grad)
             # From the second step on the state is there during forward and backward as well.
             peak = max(peak + state, tracker.peak)
     return Forecast(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hotloop import techniques
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Value
     from hotloop.recipes.sections import Training
 
-__all__ = ["Choice", "auto_layer", "derive_plan"]
+__all__ = ["Asked", "Choice", "auto_layer", "derive_plan"]
 
 GIB = 1 << 30
 SHORT_CONTEXT = 512  # naive attention won at 128 and 256 and lost at 1024 (TECHNIQUES, 2 cores)
@@ -29,6 +30,15 @@ class Choice:
     use: Use
     origin: str  # the key, preset or "auto" that brought it in
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A technique that a setting asks for, or asks to leave out."""
+
+    key: str  # of the setting
+    choice: Mapping[str, Value] = field(default_factory=dict)
+    is_wanted: bool = True
 
 
 def auto_layer(hardware: Hardware) -> Layer:

@@ -12,7 +12,7 @@ from hotloop.data.windows import Windows
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.char_diffusion import build_sedd, to_denoise
 from hotloop.recipes.char_samples import sample
-from hotloop.recipes.optimizers import AdamW
+from hotloop.recipes.optimizers import optimizer_of, state_bytes
 from hotloop.session import Job
 
 if TYPE_CHECKING:
@@ -109,11 +109,8 @@ def build(config: CharLmConfig, data: TokenSet) -> Job:
         name="char-lm",
         model=lambda: build_model(config, size),
         loss=next_token_loss,
-        optimizer=AdamW(
-            learning_rate=training.learning_rate,
-            betas=training.betas,
-            weight_decay=training.weight_decay,
-        ),
+        optimizer=optimizer_of(training),
+        state_bytes=state_bytes(training),
         train=train,
         valid=valid,
         seed=config.seed,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from hotloop.core.errors import UsageError
+from hotloop.data.chars import Vocabulary
 from hotloop.models.denoising import FREE, denoise
 from hotloop.models.sampling import sample as continue_text
 from hotloop.models.sedd import Sedd
@@ -18,7 +20,6 @@ from hotloop.recipes.char_diffusion import noise_of
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from hotloop.data.chars import Vocabulary
     from hotloop.recipes.char_lm_config import CharLmConfig
 
 __all__ = ["Wanted", "sample"]
@@ -53,16 +54,17 @@ class Wanted:
 def sample(
     config: CharLmConfig,
     model: nn.Module,
-    vocabulary: Vocabulary,
+    kept: Mapping[str, str],
     wanted: Wanted,
     *,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Return whole texts, prompt and suffix included.
+    """Return whole texts, prompt and suffix included; `kept` are the texts that the run keeps.
 
     Raises UsageError for what the model's objective cannot do.
     """
     draw = _denoised if config.objective == "diffusion" else _continued
+    vocabulary = Vocabulary.from_json(json.loads(kept["vocabulary.json"]))
     return draw(config, model, vocabulary, wanted, progress)
 
 

@@ -18,6 +18,7 @@ _USUAL_STEPS = 500  # of save_steps and logging_steps: transformers 5.23, traini
 _LEAST_KEPT = 2  # sections.Training.keep: a torn one must not be the only one
 _PLAIN = (  # what it means is what it becomes
     "model", "max_seq_length", "use_tf32", "torch_compile", "learning_rate",
+    "prompt_column", "response_column",
 )  # fmt: skip
 
 

@@ -9,10 +9,10 @@ from hotloop.recipes.manifest_answers import Answer, Given
 from hotloop.recipes.manifest_fields import find_field
 from hotloop.recipes.manifest_paths import expert_name, fill, placeholders
 from hotloop.recipes.manifest_rules import answers
-from hotloop.recipes.sources import Layer, read_config
+from hotloop.recipes.sources import Layer, parse_assignments, read_config
 from hotloop.recipes.values import Plain, show, typed
 
-__all__ = ["Manifest", "expand", "read_manifest"]
+__all__ = ["Manifest", "expand", "read_manifest", "typed_manifests"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,19 @@ def read_manifest(path: Path) -> Manifest:
     expert = _expert(given, path)
     found = answers(given, folder=path.parent, expert=expert)
     return Manifest(path=path, name=expert, layer=_layer(name, found), answers=found)
+
+
+def typed_manifests(assignments: Sequence[str]) -> list[tuple[Manifest, Path | None]]:
+    """Return the runs of `manifest=` and `output=` among `key=value` arguments; none without them.
+
+    Raises what `expand` raises, and UsageError for an argument of another form.
+    """
+    typed_values = parse_assignments(assignments).values
+    given = typed_values.get("manifest")
+    if given is None:
+        return []
+    output = typed_values.get("output")
+    return expand(str(given), None if output is None else str(output))
 
 
 def expand(manifests: str, output: str | None = None) -> list[tuple[Manifest, Path | None]]:

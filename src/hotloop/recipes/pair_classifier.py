@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,37 +10,34 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import cross_entropy
 
-from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.core.units import many
 from hotloop.data.classes import balanced
 from hotloop.data.cutting import by_tokens
-from hotloop.data.tokenizer import find_tokenizer
 from hotloop.data.tokenrows import TokenRows
-from hotloop.models.adapter_config import ALL_LINEAR, AdapterConfig
 from hotloop.models.adapters import attach
 from hotloop.models.backbone import load_backbone
 from hotloop.models.classifier import Classifier
 from hotloop.models.confusion import confusion
 from hotloop.models.dora import norms_held
 from hotloop.models.find import find_model
-from hotloop.models.isolation import Isolation
 from hotloop.models.pooling import Pooling
 from hotloop.models.proofs import sees_ahead
 from hotloop.models.trainable import check_trainable
-from hotloop.probe.ways import Ways
 from hotloop.recipes.class_metrics import METRICS, positive_class, report
-from hotloop.recipes.optimizers import AdamW
+from hotloop.recipes.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.pair_predictions import predict
 from hotloop.recipes.pair_rows import form_of, prepare_data
+from hotloop.recipes.pretrained import adapters_of, choices, isolation, shown
 from hotloop.session import Job, Judge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
+    from collections.abc import Mapping
 
     from torch import Tensor, nn
 
-    from hotloop.data.labelled import Labelled, Part
+    from hotloop.data.labelled import Labelled
+    from hotloop.data.parts import Part
     from hotloop.models.find import FoundModel
     from hotloop.recipes.pair_classifier_config import PairClassifierConfig
 
@@ -49,7 +45,6 @@ __all__ = ["build", "predict", "prepare_data", "rebuilt"]
 
 _HEAD = ("head", "pooling")  # of a Classifier: what is new, and trained whatever else is
 _TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive one
-_EXAMPLE = 30  # tokens of the first row that are shown
 
 
 def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) -> Classifier:
@@ -63,7 +58,7 @@ def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) 
     backbone = load_backbone(
         found,
         head=False,
-        isolation=Isolation(clock=time.perf_counter, known=Ways(ENV.cache / "forecasts")),
+        isolation=isolation(),
         weights=weights,
         bidirectional=model.bidirectional,
         seed=config.seed,
@@ -75,24 +70,10 @@ def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) 
             f"{found.name}: take another model"
         )
     if adapter.method != "none":
-        attach(backbone.model, _adapters(config))
+        attach(backbone.model, adapters_of(adapter, config.seed))
     pooling = Pooling(model.pooling, width=backbone.width, tokens=model.pooling_tokens)
     hidden = () if model.head_width is None else (model.head_width,)
     return Classifier(backbone, pooling, classes=classes, hidden=hidden, dropout=model.head_dropout)
-
-
-def _adapters(config: PairClassifierConfig) -> AdapterConfig:
-    adapter = config.adapter
-    assert adapter.method != "none"
-    names = tuple(name.strip() for name in adapter.targets.split(","))
-    return AdapterConfig(
-        kind=adapter.method,
-        rank=adapter.rank,
-        alpha=adapter.alpha,
-        dropout=adapter.dropout,
-        targets=ALL_LINEAR if names == (ALL_LINEAR,) else names,
-        seed=config.seed,
-    )
 
 
 def rebuilt(config: PairClassifierConfig, kept: Mapping[str, str]) -> Classifier:
@@ -176,11 +157,8 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         name="pair-classifier",
         model=lambda: _model(config, classes),
         loss=_Loss(weights=weights),
-        optimizer=AdamW(
-            learning_rate=training.learning_rate,
-            betas=training.betas,
-            weight_decay=training.weight_decay,
-        ),
+        optimizer=optimizer_of(training),
+        state_bytes=state_bytes(training),
         train=train,
         valid=rows(data.valid, shuffle=False),
         seed=config.seed,
@@ -189,7 +167,8 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         objective=f"one of {classes} classes by {found.fingerprint}",
         widest=train.widest,
         steady=norms_held if config.adapter.method == "dora" else None,
-        choices=_choices,
+        choices=choices,
+        learns_tokens=False,
         learns_all=True,
         skeleton=lambda: _model(config, classes, weights=False),
         vocabulary=found.vocabulary,
@@ -209,11 +188,6 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
             "trains": _trains(config, classes),
         },
     )
-
-
-def _choices(model: nn.Module) -> MutableMapping[str, str]:
-    assert isinstance(model, Classifier), type(model)
-    return model.backbone.isolation.chosen
 
 
 def _counted(data: Labelled, train: TokenRows) -> str:
@@ -245,10 +219,5 @@ def _trains(config: PairClassifierConfig, classes: int) -> str:
 
 def _excerpt(data: Labelled, found: FoundModel, rows: TokenRows) -> str:
     """Return the beginning of the first row of the run, and its label."""
-    from tokenizers import Tokenizer
-
-    batch = rows.batch(0, 0, 1)
-    ids = batch.tensors["input_ids"][0, :_EXAMPLE].tolist()
-    made = Tokenizer.from_str(find_tokenizer(found.name).source)
-    text = made.decode(ids, skip_special_tokens=False)
-    return f"{text} -> {data.classes.names[int(batch.tensors['label'])]}"
+    label = int(rows.batch(0, 0, 1).tensors["label"])
+    return f"{shown(found, rows)} -> {data.classes.names[label]}"

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotloop.core.errors import ConfigError
 from hotloop.data.labelled import labelled
+from hotloop.data.pace import told
 from hotloop.data.preparing import Order
 from hotloop.data.records import find_sources
 from hotloop.data.rows import Packing
 from hotloop.data.tokenizer import find_tokenizer
 from hotloop.data.tokenrows import Form
 from hotloop.models.find import find_model
+from hotloop.recipes.pretrained import padding_of
 from hotloop.recipes.resolving import AUTO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotloop.data.labelled import Labelled
-    from hotloop.data.pace import Progress
     from hotloop.models.find import FoundModel
     from hotloop.recipes.pair_classifier_config import PairClassifierConfig
 
@@ -45,12 +46,6 @@ def prepare_data(
             f" data.max_length={found.positions}"
         )
 
-    def tell(at: Progress) -> None:
-        if poll is not None:
-            poll()
-        if progress is not None:
-            progress(at.what, at.share or 0.0)
-
     return labelled(
         find_sources([str(data.path)]).files,
         () if data.valid_path is None else find_sources([data.valid_path]).files,
@@ -59,7 +54,7 @@ def prepare_data(
         share=data.validation_share,
         fold=None if fold is None or folds is None else (fold, folds),
         seed=config.seed,
-        tell=tell,
+        tell=told(progress, poll),
     )
 
 
@@ -81,7 +76,5 @@ def order_of(config: PairClassifierConfig, found: FoundModel) -> Order:
 
 
 def form_of(config: PairClassifierConfig, found: FoundModel) -> Form:
-    """Return how rows become tensors. What fills padding matters to nobody, but must be an id."""
-    pad: Any = found.config.get("pad_token_id")
-    is_id = isinstance(pad, int) and 0 <= pad < found.vocabulary
-    return Form(pad=pad if is_id else 0, layout=config.data.layout, has_labels=False)
+    """Return how rows become tensors."""
+    return Form(pad=padding_of(found), layout=config.data.layout, has_labels=False)

@@ -14,6 +14,8 @@ from hotloop.recipes.char_lm_config import (
     resolve_char_lm,
     set_labels,
 )
+from hotloop.recipes.chat_sft_config import resolve_chat_sft
+from hotloop.recipes.expert_sft_config import resolve_expert_sft
 from hotloop.recipes.pair_classifier_config import (
     fold_names,
     idle_pair_classifier,
@@ -21,11 +23,14 @@ from hotloop.recipes.pair_classifier_config import (
     resolve_pair_classifier,
 )
 from hotloop.recipes.pair_classifier_presets import auto_pair_classifier
+from hotloop.recipes.sft_config import asked_of, idle_sft
+from hotloop.recipes.sft_presets import auto_sft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hotloop.core.hardware import Hardware
+    from hotloop.recipes.auto import Asked
     from hotloop.recipes.resolving import Resolver
     from hotloop.recipes.sources import Layer
 
@@ -45,6 +50,9 @@ class Recipe:
     auto: Callable[[Hardware], Layer]  # what preset=auto sets
     series: Callable[[Any], Mapping[str, str]]  # runs it asks for: name -> in words; none: one run
     member: Callable[[Any, str], Any]  # the configuration of one run of a series
+    # Techniques that settings ask for, by id.
+    asked: Callable[[Any], Mapping[str, Asked]] = lambda config: {}
+    takes_manifests: bool = False
     module: str  # has prepare_data, build, rebuilt, and sample or predict
 
     def load(self) -> Any:
@@ -74,6 +82,31 @@ RECIPES = {
         series=fold_names,
         member=one_fold,
         module="hotloop.recipes.pair_classifier",
+    ),
+    "chat-sft": Recipe(
+        name="chat-sft",
+        summary="answers of chats and instructions, by a pretrained language model",
+        resolve=resolve_chat_sft,
+        idle=idle_sft,
+        attends=lambda config: None,
+        auto=auto_sft,
+        series=lambda config: {},
+        member=lambda config, name: config,
+        asked=asked_of,
+        module="hotloop.recipes.chat_sft",
+    ),
+    "expert-sft": Recipe(
+        name="expert-sft",
+        summary="an adapter for each of some manifests, on packed rows",
+        resolve=resolve_expert_sft,
+        idle=idle_sft,
+        attends=lambda config: None,
+        auto=auto_sft,
+        series=lambda config: {},
+        member=lambda config, name: config,
+        asked=asked_of,
+        takes_manifests=True,
+        module="hotloop.recipes.expert_sft",
     ),
 }
 

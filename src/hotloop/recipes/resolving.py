@@ -35,14 +35,16 @@ class Resolver:
         assignments: Sequence[str],
         config_file: Path | None = None,
         auto_layer: Callable[[], Layer] | None = None,
+        manifest: Layer | None = None,
     ) -> Resolved[Any]:
-        """Return the configuration.
+        """Return the configuration; a `manifest` stands between the file and what was typed.
 
         `auto_layer` derives preset=auto from the machine; it is called only when that preset is in
         force, and only after every key and value was found good. What nobody asked for gives way
         to what the user did ask for. Raises UsageError for an argument without =, else ConfigError.
         """
-        user = _user_layers(assignments, config_file)
+        *file, typed = _user_layers(assignments, config_file)
+        user = [*file, *([] if manifest is None else [manifest]), typed]
         first = resolve(self.schema, user, self.aliases).config
         layers = []
         if first.preset != AUTO:

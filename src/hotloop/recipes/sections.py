@@ -67,7 +67,10 @@ class Training:
     warmup_share: float | None = setting(
         None, "the same as a share of all steps, in place of warmup_steps", low=0, high=0.9
     )
-    weight_decay: float = setting(0.1, "AdamW decay of weight matrices", low=0)
+    optim: Literal["adamw_torch_fused", "adamw_8bit", "adafactor"] = setting(
+        "adamw_torch_fused", "what updates the weights, by transformers' names"
+    )
+    weight_decay: float = setting(0.1, "decay of weight matrices", low=0)
     betas: tuple[float, float] = setting(
         (0.9, 0.99), "AdamW averaging factors", low=0, high=1, high_open=True
     )

@@ -8,7 +8,7 @@ from typing import Literal
 from hotloop.recipes.schema import said, setting
 from hotloop.recipes.sections import ALIASES
 
-__all__ = ["TEXT_ALIASES", "Adapter", "check_adapter"]
+__all__ = ["SFT_ALIASES", "TEXT_ALIASES", "Adapter", "check_adapter"]
 
 TEXT_ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -27,6 +27,19 @@ TEXT_ALIASES: Mapping[str, str] = MappingProxyType(
         "lora.target_modules": "adapter.targets",
         "adapter.target_modules": "adapter.targets",
         "adapter.type": "adapter.method",
+    }
+)
+SFT_ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        **TEXT_ALIASES,
+        "data.question": "data.prompt",
+        "data.question_column": "data.prompt",
+        "data.answer": "data.response",
+        "data.answer_column": "data.response",
+        "data.completion": "data.response",
+        "data.block_size": "data.max_length",
+        "data.pretokenized_cache": "data.cache",
+        "model.quantization": "adapter.quantization",
     }
 )
 

@@ -41,6 +41,7 @@ __all__ = [
 
 SCHEMA = 1
 NEWER = {"best_score"}  # fields of a position that older checkpoints of this schema lack
+_INSIDE = "|"  # between a map of an optimizer's state and what is in it
 _NAMES = {  # safetensors' names: https://github.com/huggingface/safetensors#format (2026-11)
     torch.float64: "F64",
     torch.float32: "F32",
@@ -117,11 +118,34 @@ def _optimizer_state(session: Session) -> tuple[dict[str, Tensor], dict[str, obj
     tensors: dict[str, Tensor] = {}
     scalars: dict[str, object] = {}
     for index, values in state.items():
-        for key, value in values.items():
+        for key, value in _flat(values).items():
             target = tensors if isinstance(value, torch.Tensor) else scalars
             target[f"{names[index]}/{key}"] = value
     without = [name for index, name in enumerate(names) if index not in state]
     return tensors, {"scalars": scalars, "without_state": without}
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a parameter's state without maps in it, as bitsandbytes has one."""
+    inner = {
+        f"{k}{_INSIDE}{i}": x
+        for k, v in values.items()
+        if isinstance(v, dict)
+        for i, x in v.items()
+    }
+    return {**{k: v for k, v in values.items() if not isinstance(v, dict)}, **inner}
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `_flat` made flat."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        outer, sign, name = key.partition(_INSIDE)
+        if sign:
+            found.setdefault(outer, {})[name] = value
+        else:
+            found[key] = value
+    return found
 
 
 def _learned(model: nn.Module) -> dict[str, Tensor]:
@@ -301,13 +325,17 @@ def _optimizer_to_load(folder: Path, session: Session, about: dict[str, Any]) ->
         for entry in entries
         if f"{name}/{entry}" not in about["scalars"]
     }
+    if not isinstance(session.optimizer, torch.optim.Adam):  # its state may have any shape
+        want = {key: None for key in tensors if key.rpartition("/")[0] in with_state}
     missing = sorted(with_state - states.keys())
     if missing:
         raise CheckpointError(f"{path} lacks the state of: {', '.join(missing[:20])}")
     _refuse_misfits(path, tensors, want)
     return {
         "state": {
-            names.index(name): {k: _laid_out(v, parameters[name]) for k, v in values.items()}
+            names.index(name): _nested(
+                {k: _laid_out(v, parameters[name]) for k, v in values.items()}
+            )
             for name, values in states.items()
         },
         "param_groups": session.optimizer.state_dict()["param_groups"],

@@ -68,12 +68,13 @@ def judged(
 ) -> tuple[Position, bool]:
     """Return the position after a validation, and whether it is the best one so far.
 
-    The best has the lowest loss, or where the job has a judge the highest score.
+    The best has the lowest loss, or where the job's judge names a score the highest.
     """
-    score = None if judge is None else found.figures[judge.score]
+    score = None
     cost: float | None = found.loss
     before = at.best_loss
-    if judge is not None:  # a score without a value, of no such rows, is no progress
+    if judge is not None and judge.score is not None:  # without a value it is no progress
+        score = found.figures[judge.score]
         cost = None if score is None else -score
         before = None if at.best_score is None else -at.best_score
     best = cost is not None and (before is None or cost < before)

@@ -198,6 +198,9 @@ class Loop:
                 figures=figures,
             )
         )
+        judge = self.session.job.judge
+        if judge is not None and (remark := judge.remark(figures)) is not None:
+            self.tell(Note(text=remark))
         return at
 
     def _ending(self, at: Position) -> Ending | None:

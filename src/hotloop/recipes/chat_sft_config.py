@@ -1,0 +1,28 @@
+"""Configures chat-sft, which teaches a language model the answers of some rows."""
+
+from dataclasses import dataclass
+
+from hotloop.recipes.resolving import AUTO, Resolver
+from hotloop.recipes.schema import setting
+from hotloop.recipes.sft_config import SftConfig, check_sft
+from hotloop.recipes.sft_presets import SFT_EXPERIMENTS, SFT_PRESETS
+from hotloop.recipes.text_sections import SFT_ALIASES
+
+__all__ = ["ChatSftConfig", "resolve_chat_sft"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatSftConfig(SftConfig):
+    """Everything that decides a chat-sft run, but for the machine."""
+
+    preset: str = setting(AUTO, "values for a card", choices=(AUTO, *SFT_PRESETS))
+    experiment: str | None = setting(None, "values of a known experiment", choices=SFT_EXPERIMENTS)
+
+
+resolve_chat_sft = Resolver(
+    schema=ChatSftConfig,
+    aliases=SFT_ALIASES,
+    presets=SFT_PRESETS,
+    experiments=SFT_EXPERIMENTS,
+    check=check_sft,
+)

@@ -1,0 +1,93 @@
+"""The rows of chat-sft and expert-sft: how they become tokens, and tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import ConfigError
+from hotloop.data.pace import told
+from hotloop.data.preparing import Order
+from hotloop.data.records import find_sources
+from hotloop.data.rows import Packing
+from hotloop.data.texts import texts
+from hotloop.data.tokenizer import find_tokenizer
+from hotloop.data.tokenrows import Form
+from hotloop.models.find import find_model
+from hotloop.recipes.pretrained import padding_of
+from hotloop.recipes.resolving import AUTO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.data.portions import Source
+    from hotloop.data.texts import Texts
+    from hotloop.models.find import FoundModel
+    from hotloop.recipes.sft_config import SftConfig
+
+__all__ = ["form_of", "order_of", "prepare_data", "sources_of"]
+
+
+def prepare_data(
+    config: SftConfig,
+    *,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+    poll: Callable[[], None] | None = None,
+) -> Texts:
+    """Return the rows of the configured files, tokenised once.
+
+    Raises DataError naming file, line and key of what cannot be used.
+    """
+    data, found = config.data, find_model(str(config.model.name))
+    if found.positions is not None and data.max_length > found.positions:
+        raise ConfigError(
+            f"data.max_length={data.max_length}, but {found.name} has {found.positions} positions:"
+            f" data.max_length={found.positions}"
+        )
+    train, valid = sources_of(config)
+    made = texts(
+        train,
+        valid,
+        order_of(config, found),
+        cache=cache,
+        folder=None if data.cache is None else Path(data.cache),
+        share=data.validation_share,
+        seed=config.seed,
+        vocabulary=found.vocabulary,
+        tell=told(progress, poll),
+    )
+    if data.loss == "answers" and made.store.identity["loss"] == "all":
+        raise ConfigError(
+            f"data.loss=answers, but rows of shape {made.store.identity['shape']} have none: name "
+            "the key of the answer with data.response, or leave data.loss out"
+        )
+    return made
+
+
+def sources_of(config: SftConfig) -> tuple[Sequence[Source], Sequence[Source]]:
+    """Return the files to train on, and those to validate on."""
+    data = config.data
+    valid = () if data.valid_path is None else find_sources([data.valid_path]).files
+    return find_sources([str(data.path)]).files, valid
+
+
+def order_of(config: SftConfig, found: FoundModel) -> Order:
+    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+    data = config.data
+    length = data.max_length
+    return Order(
+        vocabulary=find_tokenizer(found.name),
+        out=Path(),  # in the cache, by what they are
+        packing=Packing(tokens=length) if data.packing else Packing(longest=length),
+        fields=data.fields,
+        loss="all" if data.loss == "all" else None,
+        template=None if data.template == AUTO else data.template,
+        policy=data.bad,
+    )
+
+
+def form_of(config: SftConfig, found: FoundModel) -> Form:
+    """Return how rows become tensors; packed ones are of one length already."""
+    layout = "padded" if config.data.packing else config.data.layout
+    return Form(pad=padding_of(found), layout=layout)
