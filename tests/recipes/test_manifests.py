@@ -2,9 +2,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +11,10 @@ from hypothesis import strategies as st
 
 from hotloop.core.errors import ConfigError
 from hotloop.recipes import manifest_fields
+from hotloop.recipes.expert_sft_config import ExpertSftConfig
 from hotloop.recipes.manifest_fields import FIELDS, find_field
 from hotloop.recipes.manifests import Manifest, expand, read_manifest
-from hotloop.recipes.schema import flatten, setting
-from hotloop.recipes.sections import Data, Training
+from hotloop.recipes.schema import flatten
 from hotloop.recipes.settings import resolve
 from hotloop.recipes.sources import parse_assignments
 
@@ -29,51 +28,6 @@ VERBATIM = (  # issue 7, with its line break
     '"gradient_checkpointing": false, '
     '"pretokenized_cache": "datasets_optimized/{expert-name}/tokenized"}'
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertTraining(Training):
-    """The settings a manifest sets, as expert-sft declares them."""
-
-    optim: Literal["adamw_torch_fused", "adamw_8bit", "adafactor"] = setting(
-        "adamw_torch_fused", "optimizer"
-    )
-    warmup_share: float | None = setting(None, "share", low=0, high=1, high_open=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertData(Data):
-    max_length: int = setting(1024, "tokens", low=1)
-    group_by_length: bool = setting(False, "grouped")
-    packing: bool = setting(True, "packed")
-    cache: str | None = setting(None, "folder")
-    valid_path: str | None = setting(None, "file")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertModel:
-    name: str | None = setting(None, "folder or id")
-    attention: Literal["auto", "naive"] = setting("auto", "kernel")
-    checkpointing: Literal["off", "full"] = setting("off", "activations")
-    tf32: bool = setting(True, "TF32")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertAdapter:
-    method: Literal["lora", "dora", "ia3", "none"] = setting("lora", "adapters")
-    rank: int = setting(16, "rank", low=1)
-    alpha: float = setting(32.0, "alpha", low=0, low_open=True)
-    targets: str = setting("all-linear", "layers")
-    dropout: float = setting(0.0, "dropped", low=0, high=1, high_open=True)
-    quantization: Literal["none", "nf4"] = setting("none", "bits")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expert:
-    training: ExpertTraining = field(default_factory=ExpertTraining)
-    data: ExpertData = field(default_factory=ExpertData)
-    model: ExpertModel = field(default_factory=ExpertModel)
-    adapter: ExpertAdapter = field(default_factory=ExpertAdapter)
 
 
 def write(folder: Path, text: str | bytes | Mapping[str, Any], name: str = "sql.json") -> Path:
@@ -133,7 +87,7 @@ def test_the_verbatim_manifest_is_accepted_whole_with_a_statement_for_each_field
 def test_a_manifest_gives_way_to_the_command_line_and_names_its_key(tmp_path: Path) -> None:
     path = write(tmp_path, VERBATIM)
     typed = parse_assignments(["training.batch_size=8"])
-    resolved = resolve(Expert, [read_manifest(path).layer, typed])
+    resolved = resolve(ExpertSftConfig, [read_manifest(path).layer, typed])
     assert resolved.config.training.batch_size == 8
     assert resolved.origins["training.batch_size"] == "command line"
     assert resolved.config.data.max_length == 2048
@@ -144,7 +98,7 @@ def test_a_manifest_gives_way_to_the_command_line_and_names_its_key(tmp_path: Pa
 @pytest.mark.parametrize("name", NAMES)
 def test_an_example_sets_what_expert_sft_has(name: str) -> None:
     manifest = read_manifest(EXAMPLES / f"{name}.json")
-    config = resolve(Expert, [manifest.layer]).config
+    config = resolve(ExpertSftConfig, [manifest.layer]).config
     flat = flatten(config)
     for key, value in manifest.layer.values.items():
         as_word = str(value).lower() if key == "training.use_compile" else value
