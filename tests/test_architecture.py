@@ -20,7 +20,7 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"request", "preflight"},
     {"forecasting"},
     {"assemble"},
-    {"execute", "estimate"},
+    {"execute", "estimate", "exporting"},
     {"checks", "tryout"},
     {"engine", "rehearsal", "checkup"},
     {"diagnose", "launch", "logs"},  # torch-free

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Diagnosis
     from hotloop.data.chars import Vocabulary
     from hotloop.execute import RunResult
+    from hotloop.exporting import Exported
     from hotloop.recipes.pair_predictions import Predicted
     from hotloop.training.messages import Tell
 
@@ -149,6 +150,24 @@ class Run:
             progress=progress,
         )
         return predicted
+
+    def export(self, to: str, out: str | Path, *, which: str = "best") -> Exported:
+        """Write the model as transformers or PEFT load it, and load it with them to prove it.
+
+        `to` is "hf" (trained whole), "merged" (adapters in the weights) or "peft" (adapters alone);
+        the folder `out` is new. Raises UsageError for a run that has no such form, CheckpointError
+        where what was loaded computes something else.
+        """
+        from hotloop.exporting import export
+
+        classes = json.loads(RunDir(self.path).kept().get("classes.json", "{}")).get("classes")
+        return export(
+            self.model(which),
+            str(getattr(self.config.model, "name", "")),
+            Path(out),
+            to,
+            kept=None if classes is None else {"classes": classes},
+        )
 
     def broken(self) -> list[Stored]:
         """Return the checkpoints newer than the newest sound one; CheckpointError if none is."""

@@ -25,6 +25,7 @@ VERBS = {
     "bench": "before and after, rung by rung: hotloop bench char-lm [--require TARGETS]",
     "sample": "print text from a trained run: hotloop sample RUN_DIR [--prompt TEXT]",
     "predict": "labels of rows, by a trained classifier: hotloop predict RUN_DIR FILE",
+    "export": "a trained model for transformers or PEFT: hotloop export RUN_DIR --to hf",
     "monitor": "what it does now, and why it is idle: hotloop monitor [RUN_DIR | --pid N]",
     "status": "every run below a folder, how far it is and what is saved: hotloop status [DIR]",
     "report": "one HTML page of a run, or of two side by side: hotloop report RUN_DIR [RUN_DIR]",
