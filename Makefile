@@ -65,6 +65,7 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.startup $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.watching $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.char_lm_plans $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.recipes $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.table
 
 # What each technique is worth on this machine.

@@ -103,9 +103,11 @@ class Course:
             yield tensors
 
 
-def assembly(settings: Sequence[str], *, plan: Plan | None = None) -> Assembly:
-    """Return what `hotloop train char-lm SETTINGS [--plan FILE]` would run."""
-    request = replace(fresh_request("char-lm", settings), plan=plan)
+def assembly(
+    settings: Sequence[str], *, plan: Plan | None = None, recipe: str = "char-lm"
+) -> Assembly:
+    """Return what `hotloop train RECIPE SETTINGS [--plan FILE]` would run."""
+    request = replace(fresh_request(recipe, settings), plan=plan)
     return assemble(request, silent, lambda: None)
 
 
@@ -121,7 +123,8 @@ def hotloop(course: Course, *, must: Sequence[str] = ()) -> None:
                 if row.word != "in effect" and row.technique.partition("(")[0] in must:
                     raise NotRun(f"{row.technique} is {row.word}: {row.how}")
 
-    feed = replace(course.parts.feed, samples=_Pulled(course.parts.job.train, course.pull))
+    given = course.parts.feed
+    feed = replace(given, samples=_Pulled(given.samples, course.pull, given.batch_size))
     parts = replace(course.parts, job=replace(course.parts.job, model=course.build), feed=feed)
     with tempfile.TemporaryDirectory() as folder:
         run = RunDir(Path(folder) / "run")
@@ -130,10 +133,10 @@ def hotloop(course: Course, *, must: Sequence[str] = ()) -> None:
 
 
 class _Pulled:
-    """A job's samples that tell when a batch is taken; there is one to a step."""
+    """A feed's samples that tell when a step's first batch is taken."""
 
-    def __init__(self, samples: Samples, pull: Callable[[], None]) -> None:
-        self._samples, self._pull = samples, pull
+    def __init__(self, samples: Samples, pull: Callable[[], None], step: int) -> None:
+        self._samples, self._pull, self._step = samples, pull, step
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -141,9 +144,10 @@ class _Pulled:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._samples, name)
 
-    def batch(self, *where: Any, **how: Any) -> Batch:
-        self._pull()
-        return self._samples.batch(*where, **how)
+    def batch(self, epoch: int, first: int, count: int) -> Batch:
+        if first % self._step == 0:  # a step is whole windows of an epoch's order
+            self._pull()
+        return self._samples.batch(epoch, first, count)
 
 
 def bare(course: Course) -> None:

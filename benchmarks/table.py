@@ -25,6 +25,10 @@ ORDER = (
     "collating",
     "adapters",
     "char_lm_plans",
+    "recipes-classifier-long",
+    "recipes-classifier-short",
+    "recipes-chat",
+    "recipes-expert",
     "checkpointing",
     "startup",
     "watching",
@@ -35,8 +39,8 @@ Written by `python -m benchmarks.table` from `benchmarks/results/*.json`; do not
 measures anew. Rows are taken by turns in one run; medians with quartiles in brackets; a ratio is
 the median over the pairs of one round. Absolute times belong to the machine and the day, ratios of
 one run count. A goal is REACHED when the worse quartile keeps it, MISSED when the better one does
-not, and UNKNOWN in between, with fewer than 20 pairs, or when the machine was busy. W1 is judged by
-the 95 % interval of the median instead.
+not, and UNKNOWN in between, with fewer than 20 pairs, or when the machine was busy. W1 and U1 are
+judged by the 95 % interval of the median instead.
 """
 
 
@@ -119,7 +123,9 @@ def page(folder: Path = RESULTS) -> str:
         if path.exists():
             text.extend(lines(json.loads(path.read_text())))
         else:
-            text.append(f"## {name}\n\nNot measured: run `python -m benchmarks.{name}`.\n")
+            module, _, case = name.partition("-")
+            run = f"python -m benchmarks.{module} {case}".strip()
+            text.append(f"## {name}\n\nNot measured: run `{run}`.\n")
     text.extend(_card(folder))
     return "\n".join(text)
 

@@ -76,13 +76,15 @@ def test_saves_by_steps_are_counted_as_the_keeper_makes_them(every, saves):
     assert work(replace(TRAINING, save_every_steps=every)).fixed_saves == saves
 
 
-def test_a_new_best_is_saved_within_the_budget_or_always_with_early_stopping():
+def test_a_new_best_is_saved_within_the_budget_or_by_its_own_cooldown():
     often = replace(TRAINING, eval_every_steps=10)
     budget = estimate(TIMING, work(often), often)
     before_saves = budget.seconds - budget.rows["save"]
     assert budget.rows["save"] == pytest.approx(0.05 * before_saves)
-    always = replace(often, patience=5)
+    always = replace(often, best_cooldown=0.0)
     assert estimate(TIMING, work(always), always).saves == 2 + 99
+    before = replace(often, best_cooldown=before_saves / 50)
+    assert estimate(TIMING, work(before), before).saves == pytest.approx(50)
     cheap = estimate(replace(TIMING, save=0.001), work(often), often)
     assert cheap.saves == 2 + 99
 

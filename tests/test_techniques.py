@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.golden import fake_torchao
 from tests.golden.outside import MACHINE, script
 from torch.utils.data import DataLoader
 
@@ -35,7 +36,7 @@ from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.probe.products import Products
 from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Job, Session
-from hotloop.techniques import device_prefetch, matmul_onednn
+from hotloop.techniques import device_prefetch, fp8, matmul_onednn
 from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique, anywhere
 from hotloop.training.graphs import MicroStep
 
@@ -72,6 +73,8 @@ _NO_CUDA = {
     "cuda-graphs",
     "cudnn-benchmark",
     "device-prefetch",
+    "fp8",
+    "int8-mixed-precision",
     "tf32",
     "compile(mode=reduce-overhead)",
     "sdpa(backend=efficient)",
@@ -79,7 +82,10 @@ _NO_CUDA = {
 }
 _CPU = _NO_CUDA | {"lagged-loss-read"}
 _CUDA = {"matmul-onednn"}
-_BEFORE_SM80 = {"autocast-bf16", "tf32", "sdpa(backend=flash)", "sdpa(backend=cudnn)"} | _CUDA
+_LOW = {"fp8", "int8-mixed-precision"}
+_BEFORE_SM80 = (
+    _LOW | {"autocast-bf16", "tf32", "sdpa(backend=flash)", "sdpa(backend=cudnn)"} | _CUDA
+)
 BLOCKED = {
     "cpu bf16": _CPU,
     "cpu": _CPU | {"autocast-bf16"},
@@ -87,11 +93,13 @@ BLOCKED = {
     "mps": _NO_CUDA | {"autocast-bf16", "matmul-onednn", "sdpa(backend=flash)"},
     "gtx 1080": _BEFORE_SM80 | {"autocast-fp16", "compile", "compile(mode=reduce-overhead)"},
     "t4": _BEFORE_SM80,
-    "rtx 3090": _CUDA,
+    "rtx 3090": _CUDA | {"fp8"},
     "rtx 4090": _CUDA,
     "h100": _CUDA,
     # Unknown is not a yes for a number format; a kernel is tried before it is used.
-    "unknown card": _CUDA | {"autocast-bf16", "autocast-fp16", "tf32", "sdpa(backend=flash)"},
+    "unknown card": _CUDA
+    | _LOW
+    | {"autocast-bf16", "autocast-fp16", "tf32", "sdpa(backend=flash)"},
 }
 LOOKED_AT = [
     *(Use.of(technique.id) for technique in techniques.ALL),
@@ -449,7 +457,10 @@ def test_its_gate_answers_everywhere(technique: Technique) -> None:
 
 
 @pytest.mark.parametrize("technique", OF_THE_ENGINE, ids=lambda t: t.id)
-def test_it_takes_effect_and_says_so(technique: Technique) -> None:
+def test_it_takes_effect_and_says_so(technique: Technique, monkeypatch: Any) -> None:
+    fake_torchao.install(monkeypatch)
+    monkeypatch.setattr(fp8, "WIDE", 1)
+    monkeypatch.setattr(fp8, "_MULTIPLE", 1)
     if technique.id == "matmul-onednn":
         technique = replace(technique, apply=on_another_cpu)
     assert wrong_effect(technique, **NOT_THE_DEFAULT.get(technique.id, {})) == []
@@ -462,12 +473,14 @@ def test_in_a_script_it_takes_effect_and_says_so(technique: Technique) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_what_cannot_work_where(machine: str) -> None:
-    shape = Plan(micro_batch=1)
+def test_what_cannot_work_where(machine: str, monkeypatch: Any) -> None:
+    fake_torchao.install(monkeypatch)
+    shape, compiled = Plan(micro_batch=1), Plan(micro_batch=1).plus("compile")
     blocked = {
         str(use)
         for use in LOOKED_AT
-        if techniques.get(use.id).blocked(MACHINES[machine], shape.plus(use.id, **dict(use.choice)))
+        for plan in (compiled if use.id in _LOW else shape,)
+        if techniques.get(use.id).blocked(MACHINES[machine], plan.plus(use.id, **dict(use.choice)))
     }
     assert blocked == BLOCKED[machine]
 

@@ -12,7 +12,7 @@ import torch
 from hotloop import preflight
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
-from hotloop.forecasting import fitted, precision_of, shapes
+from hotloop.forecasting import fitted, packing_loses, precision_of, shapes
 from hotloop.probe.allocator import cap_memory
 from hotloop.probe.gemm import measure_gemm
 from hotloop.probe.machine import detect
@@ -62,6 +62,7 @@ class Assembly:
     forecast: Forecast
     memory: str  # the forecast in a sentence
     too_much: str | None  # what to expect and do when that does not fit
+    packing: str | None = None  # why 4-bit weights cost more than they save
 
     @property
     def identity(self) -> Identity:
@@ -81,12 +82,20 @@ class Assembly:
             self.request.config.training, self.feed, len(self.job.valid)
         )
         memory = None if self.too_much is None else f"memory: {self.memory}; {self.too_much}"
-        return [doubt for doubt in (long, memory) if doubt is not None]
+        return [doubt for doubt in (long, memory, self.packing) if doubt is not None]
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """What one holds: the weights that learn, as large as their gradients, and their state."""
+        return self.forecast.gradients_bytes + self.forecast.optimizer_bytes
 
     @property
     def flops_per_token(self) -> float | None:
         """FLOP of the model for one token, forward and backward; None where unknown."""
-        tokens = self.plan.micro_batch * self.job.train.batch(0, 0, 1).tokens
+        size, job = self.plan.micro_batch, self.job
+        tokens = size * job.train.batch(0, 0, 1).tokens
+        if job.widest is not None:  # the batch of the forecast
+            tokens = job.widest(size).tokens
         return self.forecast.flops / tokens if self.forecast.flops else None
 
     def _preset(self) -> dict[str, str]:
@@ -94,11 +103,15 @@ class Assembly:
         said = "; ".join(f"{origin}: {', '.join(keys)}" for origin, keys in groups)
         return {"preset": said} if said else {}
 
-    def facts(self) -> dict[str, str]:
-        """Return what a user wants to see before step 1, a line each."""
+    def facts(self, folder: Path | None = None) -> dict[str, str]:
+        """Return what a user wants to see before step 1, a line each.
+
+        With the `folder` of the checkpoints, which then must be there, also what saving costs.
+        """
         plan, feed = self.plan, self.feed
         tokens = ""
-        if self.job.learns_tokens:  # else a sample has one target, its label
+        # Of a classifier a sample has one target, its label; rows have as many as each is long.
+        if self.job.learns_tokens and self.job.widest is None:
             tokens = f" ({feed.batch_size * self.job.train.batch(0, 0, 1).targets:,} tokens)"
         batch = (
             f"{plan.micro_batch} micro x {plan.accumulation} accumulation x 1 rank = "
@@ -116,17 +129,16 @@ class Assembly:
             "batch": batch,
             "length": f"{self.steps:,} steps = {self.steps / feed.steps_per_epoch:.2f} epochs",
             "memory": self.memory,
-            "saving": _saving(self.request.config.training),
+            "saving": preflight.saving(self.request.config.training) + self._cost(folder),
         }
 
-
-def _saving(training: Any) -> str:
-    """Return when checkpoints are made, which is what a crash can cost at most."""
-    often = (
-        [] if training.save_every_steps is None else [f"every {training.save_every_steps} steps"]
-    )
-    often += [] if training.save_every is None else [f"every {training.save_every:g} s"]
-    return f"{', '.join(['after step 1', *often])}, and at the end: a crash loses no more than that"
+    def _cost(self, folder: Path | None) -> str:
+        training, size = self.request.config.training, self.checkpoint_bytes
+        if folder is None or (
+            (seconds := preflight.save_seconds(folder, size, kept=training.keep)) is None
+        ):
+            return ""
+        return f"; {preflight.save_cost(training, self.steps, size=size, seconds=seconds)}"
 
 
 def _preset_keys(request: Request) -> dict[str, list[str]]:
@@ -203,7 +215,20 @@ def assemble(
         forecast=forecast,
         memory=text,
         too_much=too_much,
+        packing=_packing(request, data, plan, hardware, forecast),
     )
+
+
+def _packing(
+    request: Request, data: Prepared, plan: Plan, hardware: Hardware, packed: Forecast
+) -> str | None:
+    """Return why 4-bit weights are a net loss, where the recipe has them and they are one."""
+    adapter: Any = getattr(request.config, "adapter", None)
+    if getattr(adapter, "quantization", "none") == "none":
+        return None
+    config = replace(request.config, adapter=replace(adapter, quantization="none"))
+    plain = request.recipe.load().build(config, data)
+    return packing_loses(plain, plan, hardware, shapes(config, plain), packed)
 
 
 def prepare_data(request: Request, tell: Tell, poll: Callable[[], None] | None) -> Prepared:

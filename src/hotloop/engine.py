@@ -81,8 +81,7 @@ def _assembled(
 
 
 def _check_disk(run: RunDir, parts: Assembly, disk: Disk) -> None:
-    size = parts.forecast.parameters_bytes + parts.forecast.optimizer_bytes
-    check_disk(run.checkpoints, size, parts.request.config.training.keep, disk)
+    check_disk(run.checkpoints, parts.checkpoint_bytes, parts.request.config.training.keep, disk)
 
 
 def resume(

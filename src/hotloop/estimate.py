@@ -60,12 +60,11 @@ class Workload:
         read = validation
         if training.eval_batches is not None:
             read = min(validation, training.eval_batches * micro_batch)
-        saved = {1, steps, *range(0, steps + 1, training.save_every_steps or steps)} - {0}
         return cls(
             steps=steps,
             validations=-(-steps // every) if every else 1,
             validation_batches=read / micro_batch,
-            fixed_saves=len(saved),
+            fixed_saves=training.fixed_saves(steps),
         )
 
 
@@ -104,8 +103,8 @@ class Estimate:
 def estimate(timing: Timing, work: Workload, training: Training) -> Estimate:
     """Return the sum: start, compile, steps x median, validations and saves.
 
-    A new best validation is saved at once while saving is cheap. Every validation but the last,
-    which meets the save at the end, is taken for one, so that row is an upper bound.
+    A new best validation is saved when its cooldown is over. Every validation but the last, which
+    meets the save at the end, is taken for one, so that row is an upper bound.
     """
     rows = {
         "start": timing.start,
@@ -116,11 +115,14 @@ def estimate(timing: Timing, work: Workload, training: Training) -> Estimate:
         "save": 0.0,
     }
     so_far = sum(rows.values())
-    saves = max(float(work.fixed_saves), so_far // training.save_every)
+    by_time = so_far // training.save_every if training.save_every else 0.0
+    saves = max(float(work.fixed_saves), by_time)
     if timing.save:
-        best = work.validations - 1.0
-        if training.patience is None:
-            best = max(0.0, min(best, BEST_BUDGET * so_far / timing.save - saves))
+        apart, best = training.best_cooldown, work.validations - 1.0
+        if apart is None:
+            apart = timing.save / BEST_BUDGET
+        if apart:
+            best = max(0.0, min(best, so_far / apart - saves))
         saves += best
         rows["save"] = timing.save * saves
     low, high = _quartiles(timing.step)

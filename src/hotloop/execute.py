@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.errors import DeviceError, DivergedError, HotloopError
 from hotloop.core.trace import WARMUP_STEPS
 from hotloop.forecasting import precision_of
-from hotloop.probe.machine import readings
 from hotloop.training import checkpoint, prepare, store
 from hotloop.training.ahead import source_of
 from hotloop.training.feed import Position
 from hotloop.training.keeper import Keeper, SavePolicy
 from hotloop.training.loop import Ending, Loop, Rules
 from hotloop.training.messages import Note, Prepared
+from hotloop.training.outlook import Outlook
+from hotloop.training.readings import reader, watched
 from hotloop.training.recorder import Recorder
 from hotloop.training.schedule import schedule
 from hotloop.training.signals import Dropped
@@ -75,11 +76,12 @@ def execute(
         session, effects, at = set_up(
             parts, lambda session: _restore(run, parts, session, tell), ledger, signals, tell
         )
-        run.update(effects=[effect.to_json() for effect in effects], status="running")
+        facts = parts.facts(run.checkpoints)
+        run.update(effects=[effect.to_json() for effect in effects], facts=facts, status="running")
         tell(
             Prepared(
                 path=run.path,
-                facts=parts.facts(),
+                facts=facts,
                 choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
                 effects=effects,
             )
@@ -135,6 +137,13 @@ def _train(
             ledger=ledger,
             signals=signals,
             tell=tell,
+            outlook=Outlook(
+                steps=parts.steps,
+                per_epoch=parts.feed.steps_per_epoch,
+                ledger=ledger,
+                recorder=recorder,
+                keeper=keeper,
+            ),
             fell_back=_fell_back(run, effects),
         )
         try:
@@ -234,7 +243,7 @@ def _recorder(
         journal=journal,
         ledger=ledger,
         tell=tell,
-        readings=_readings(parts.hardware.device, parts.hardware.cores),
+        readings=watched(parts.hardware, reader(parts.hardware), tell),
         log_every=parts.request.config.training.log_every,
         steps=parts.steps,
         flops_per_token=parts.flops_per_token,
@@ -273,7 +282,7 @@ def _keeper(
             every_steps=training.save_every_steps,
             every_seconds=training.save_every,
             keep=training.keep,
-            every_best=training.patience is not None,
+            best_cooldown=training.best_cooldown,
         ),
         ledger=ledger,
         recorder=recorder,
@@ -345,24 +354,6 @@ def _exit_code(ending: Ending) -> int:
         assert ending.signal is not None
         return 128 + ending.signal
     return TIME_LIMIT if ending.reason == "time limit" else 0
-
-
-def _readings(device: str, cores: float | None) -> Callable[[], Mapping[str, float | None]]:
-    """Return what reads memory (bytes) and utilisation (0..1) of the device or this process."""
-
-    def read() -> Mapping[str, float | None]:
-        now = readings(device)
-        if device == "cpu":
-            busy = now["cpu_percent"]
-            share = None if busy is None or not cores else busy / 100 / cores
-            return {"memory_bytes": now["rss_bytes"], "utilisation": share}
-        busy = now["device_percent"]
-        return {
-            "memory_bytes": now["device_bytes"],
-            "utilisation": None if busy is None else busy / 100,
-        }
-
-    return read
 
 
 def _now() -> str:

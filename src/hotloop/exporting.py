@@ -240,7 +240,7 @@ def _silence() -> Iterator[None]:
             warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)  # PEFT
             yield
     finally:
-        logging.set_verbosity(verbosity)  # type: ignore[no-untyped-call]
+        logging.set_verbosity(verbosity)
         logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
@@ -258,7 +258,7 @@ def _nf4(backbone: Backbone) -> Any:
         for n, m in backbone.model.named_modules()
         if isinstance(m, torch.nn.Linear) and not is_quantised(m.weight)
     ]
-    return BitsAndBytesConfig(
+    return BitsAndBytesConfig(  # type: ignore[no-untyped-call]
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, WriteError
-from hotloop.core.files import Disk, free_bytes, make_folder, probe_folder
-from hotloop.core.units import bytes_
+from hotloop.core.files import (
+    Disk,
+    check_folder,
+    free_bytes,
+    make_folder,
+    probe_folder,
+    remove_folder,
+    write_folder,
+)
+from hotloop.core.units import bytes_, many, moment
+from hotloop.probe.clock import clock
+from hotloop.probe.spill import spills
+from hotloop.training.keeper import BEST_BUDGET
 from hotloop.training.store import listing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from hotloop.core.hardware import Hardware
@@ -24,11 +37,16 @@ __all__ = [
     "memory_sentence",
     "nearest_folder",
     "room_needed",
+    "save_cost",
+    "save_seconds",
+    "saving",
+    "too_much",
 ]
 
 HEAD_ROOM = 0.9  # of the memory may be forecast: workspaces and fragments are not in it
 STEP_OVER_FORWARD = 3  # forward and backward in forwards: the backward has twice the products
 LONG_VALIDATION = 0.2  # of the training between two validations
+TRIAL, BLOCK = 16 << 20, 1 << 20  # bytes of the largest file that is written to time a save
 
 
 def check_feed(feed: Feed) -> None:
@@ -84,6 +102,74 @@ def long_validation(training: Training, feed: Feed, validation: int) -> str | No
         f"each validation will cost about {share:.0%} of the training between two of them; "
         f"training.eval_batches={fewer} makes that {LONG_VALIDATION:.0%}"
     )
+
+
+def saving(training: Training) -> str:
+    """Return when checkpoints are made, which is what a crash can cost at most."""
+    often = (
+        [] if training.save_every_steps is None else [f"every {training.save_every_steps} steps"]
+    )
+    often += [f"every {training.save_every:g} s"]
+    return f"{', '.join(['after step 1', *often])}, and at the end: a crash loses no more than that"
+
+
+def save_seconds(
+    folder: Path, size: int, *, kept: int, now: Callable[[], float] = clock
+) -> float | None:
+    """Return the seconds until a checkpoint of `size` bytes lasts there, from one that is tried.
+
+    A larger one than 16 MiB is inferred. Each save also verifies the checkpoints that are `kept`.
+    None where the trial cannot be written. `now` is a seam.
+    """
+    try:
+        found = _tried(folder, min(size, TRIAL), kept, now)
+        if size <= TRIAL:
+            return found
+        empty = _tried(folder, 0, kept, now)
+    except (WriteError, OSError):
+        return None
+    return empty + max(0.0, found - empty) * size / TRIAL
+
+
+def _tried(folder: Path, size: int, kept: int, now: Callable[[], float]) -> float:
+    path = folder / f".tmp-save-speed-{secrets.token_hex(4)}"  # a name that `files.sweep` removes
+    block = secrets.token_bytes(BLOCK)  # random: it cannot be compressed away
+    whole, rest = divmod(size, BLOCK)
+    few = {name: [b""] for name in ("optimizer", "rng", "state")}  # each is synced
+    began = now()
+    write_folder(path, {"model": [*[block] * whole, block[:rest]], **few})
+    try:
+        written = now()
+        check_folder(path)
+        return written - began + (kept + 1) * (now() - written)
+    finally:
+        remove_folder(path)
+
+
+def save_cost(training: Training, steps: int, *, size: int, seconds: float) -> str:
+    """Return what checkpoints of `size` bytes that take some seconds each come to in a run."""
+    saves = training.fixed_saves(steps)
+    by_time = min(1.0, seconds / training.save_every)
+    bests = "and each new best at once"
+    if training.best_cooldown != 0:
+        apart = training.best_cooldown or seconds / BEST_BUDGET
+        bests = f"of new bests at most {min(1.0, seconds / apart):.0%}"
+    return (
+        f"{bytes_(size)} each, durable after {moment(seconds)}: {many(saves, 'save')} by steps "
+        f"x {moment(seconds)} = {moment(saves * seconds)}; by time at most {by_time:.1%} of the "
+        f"run, {bests}; {training.keep} are kept, and the best"
+    )
+
+
+def too_much(hardware: Hardware) -> str:
+    """Return what to expect of a forecast that does not fit."""
+    if spills(hardware):
+        return (
+            "expect it to spill: the driver puts what does not fit into the host's memory, without "
+            "an error, and steps take many times as long. Raise training.accumulation, or forbid "
+            "it in the NVIDIA control panel (CUDA - Sysmem Fallback Policy)"
+        )
+    return "expect an out of memory; hotloop then halves the micro batch and goes on"
 
 
 def memory_sentence(forecast: Forecast, hardware: Hardware) -> tuple[str, bool]:

@@ -96,6 +96,18 @@ class Hardware:
             return f"TF32 is a format of CUDA tensor cores; this is a {self.device} device"
         return self._why_below((8, 0), "TF32", "fp32 stays fp32")
 
+    def why_no_fp8(self) -> str | None:
+        """Return why float8 products do not exist here, or None."""
+        if self.device != "cuda":
+            return f"float8 products need a CUDA card, and this is a {self.device} device"
+        return self._why_below((8, 9), "float8 products", "use int8-mixed-precision or bf16")
+
+    def why_no_int8(self) -> str | None:
+        """Return why int8 products do not pay in training here, or None."""
+        if self.device != "cuda":
+            return f"int8 products need a CUDA card, and this is a {self.device} device"
+        return self._why_below((8, 0), "training by int8 products", "use fp16")
+
     def why_no_flash(self) -> str | None:
         """Return why PyTorch's flash attention cannot run here, or None. The CPU has its own."""
         if self.device == "mps":

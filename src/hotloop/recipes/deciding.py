@@ -50,6 +50,7 @@ NOTHING_TO_MEMORY = frozenset(
         "training.min_delta",
         "training.save_every_steps",
         "training.save_every",
+        "training.best_cooldown",
         "training.keep",
         "training.log_every",
     }

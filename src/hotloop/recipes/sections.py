@@ -93,8 +93,15 @@ class Training:
     save_every: float = setting(
         600.0, "checkpoint after this time", low=0, low_open=True, duration=True
     )
+    best_cooldown: float | None = setting(
+        None, "least time from a save to a new best's; null: 20 times a save", low=0, duration=True
+    )
     keep: int = setting(2, "checkpoints kept", low=2)
     log_every: int = setting(10, "optimizer steps between progress lines", low=1)
+
+    def fixed_saves(self, steps: int) -> int:
+        """Return the checkpoints by the number of steps, the first and the last included."""
+        return len({1, steps, *range(0, steps + 1, self.save_every_steps or steps)} - {0})
 
     def warmup(self, steps: int) -> int:
         """Return the optimizer steps of the warm-up in a run of `steps`."""

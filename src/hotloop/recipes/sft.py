@@ -18,6 +18,7 @@ from hotloop.models.backbone import load_backbone
 from hotloop.models.causal_lm import CausalLm
 from hotloop.models.dora import norms_held
 from hotloop.models.find import find_model
+from hotloop.models.nf4_sizes import size_as_packed
 from hotloop.models.proofs import head_is_whole, keeps_apart
 from hotloop.models.quantised import quantise
 from hotloop.models.trainable import check_trainable
@@ -110,8 +111,8 @@ def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
 def _model(config: SftConfig, found: FoundModel, *, weights: bool = True) -> CausalLm:
     """Return the model on the CPU, with adapters where they are asked for.
 
-    Without `weights` none are read, for forecasts, and none are packed. Raises ConfigError for a
-    model that does not compute or train what the configuration says.
+    Without `weights` none are read, for forecasts, and those to be packed have the sizes of packed
+    ones. Raises ConfigError for a model that does not compute or train what the configuration says.
     """
     backbone = load_backbone(
         found, head=True, isolation=isolation(), weights=weights, seed=config.seed
@@ -125,8 +126,9 @@ def _model(config: SftConfig, found: FoundModel, *, weights: bool = True) -> Cau
         )
     if weights and form_of(config, found).layout == "flat" and not keeps_apart(backbone):
         raise ConfigError(f"{found.name} mixes texts that share a row: data.layout=padded")
-    if config.adapter.quantization == "nf4" and weights:
-        quantise(backbone.model, keep=heads(backbone.model))
+    if config.adapter.quantization == "nf4":
+        pack = quantise if weights else size_as_packed
+        pack(backbone.model, keep=heads(backbone.model))
     if config.adapter.method != "none":
         attach(backbone.model, adapters_of(config.adapter, config.seed))
     return model

@@ -139,6 +139,12 @@ def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
             "adapter.method",
             "4-bit weights are frozen, so without an adapter nothing is trained",
         )
+    if config.model.checkpointing == "selective" and config.adapter.method in ("lora", "dora"):
+        both(
+            "model.checkpointing",
+            "adapter.method",
+            "adapters write into the products that selective keeps; take model.checkpointing=full",
+        )
     check_shared(config, origins, problems)
 
 

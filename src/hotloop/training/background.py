@@ -1,7 +1,7 @@
 """Writes checkpoints beside the training: a copy is taken, then a thread of its own makes it last.
 
 The copies live in memory that is taken once, so that a save costs the loop one pass of memcpy. One
-write is in flight at a time; the next save waits for it.
+write is in flight at a time; the next copy waits for it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,27 @@ class Background(Generic[T]):
         self._copies: dict[tuple[str, str], Tensor] = {}  # (file, tensor) -> host memory
         self._running: Future[T] | None = None
 
-    def start(self, snapshot: Snapshot, write: Callable[[Snapshot], T]) -> None:
-        """Copy a snapshot and hand it to the thread; what is in flight must have been taken."""
-        assert self._running is None, "one write at a time"
+    @property
+    def is_busy(self) -> bool:
+        """Whether a write has not been taken yet."""
+        return self._running is not None
+
+    def copied(self, snapshot: Snapshot) -> Snapshot:
+        """Return a copy, over the one before; what is in flight must have been taken."""
+        assert self._running is None, "its memory is being read"
         files = {name: self._copy(name, tensors) for name, tensors in snapshot.files.items()}
         if torch.cuda.is_available():
             torch.cuda.current_stream().synchronize()  # the copies from the card are complete
-        self._running = self._pool.submit(write, replace(snapshot, files=files))
+        return replace(snapshot, files=files)
+
+    def start(self, snapshot: Snapshot, write: Callable[[Snapshot], T]) -> None:
+        """Copy a snapshot and hand it to the thread; what is in flight must have been taken."""
+        self.start_copied(self.copied(snapshot), write)
+
+    def start_copied(self, copy: Snapshot, write: Callable[[Snapshot], T]) -> None:
+        """Hand what `copied` returned last to the thread."""
+        assert self._running is None, "one write at a time"
+        self._running = self._pool.submit(write, copy)
 
     def take(self, *, wait: bool) -> T | None:
         """Return what the write in flight came to, and raise what it raised; None: nothing yet."""

@@ -7,14 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import WriteError
+from hotloop.core.units import duration
 from hotloop.training import checkpoint, store
 from hotloop.training.background import Background
 from hotloop.training.messages import Note, Saved
 from hotloop.training.step import is_out_of_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hotloop.core.files import Disk
     from hotloop.core.rundir import RunDir
     from hotloop.session import Session
@@ -26,7 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Keeper", "SavePolicy"]
 
-BEST_BUDGET = 0.05  # of the wall time: a new best is saved at once while saving costs less
+# Of the time since the last save, for saving a new best: a tenth would be felt where each
+# validation is better; with a hundredth a killed process could lose the bests of 100 saves' time.
+BEST_BUDGET = 0.05
+LONG_COOLDOWN = 60.0  # seconds from which on it is said that a best one waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,7 @@ class SavePolicy:
     every_steps: int | None
     every_seconds: float | None
     keep: int  # newest sound checkpoints that stay, besides the best
-    every_best: bool  # whether each new best is saved whatever it costs
+    best_cooldown: float | None  # seconds from a save to the next best; None: by BEST_BUDGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,11 @@ class _Outcome:
 
 
 class Keeper:
-    """Saves checkpoints of one run and removes old ones."""
+    """Saves checkpoints of one run and removes old ones.
+
+    A new best is saved at once where the last save is long enough ago. Otherwise a copy waits in
+    memory, and is written when the time has come, before the next checkpoint, or at the end.
+    """
 
     def __init__(
         self,
@@ -66,94 +72,138 @@ class Keeper:
         last_step: int,
     ) -> None:
         self._run, self._session, self._identity = run, session, identity
-        self._policy, self._ledger, self._recorder = policy, ledger, recorder
+        self.policy, self._ledger, self._recorder = policy, ledger, recorder
         self._tell, self._disk = tell, disk
         self.last_step = last_step  # newest durable checkpoint; 0: none yet
-        self.seconds = 0.0  # the newest save took
+        self.seconds = 0.0  # the newest save took, of the loop
+        self.durable: float | None = None  # seconds until the newest one was; None: none yet
         self._tried, self._last_time = last_step, ledger.elapsed()
-        self._postponed = False  # whether it was said that a best one was not saved at once
-        self._background: Background[_Outcome] | None = None
-        if session.background_saves:
-            self._background = Background()
+        self._background: Background[_Outcome] = Background()  # its memory is for a held one, too
+        self.is_beside = session.background_saves  # whether its thread writes
+        self._copies = True  # whether there is memory for them
+        self._held: Snapshot | None = None  # the best so far, not yet saved
+        self._told = False  # whether it was said that one waits
 
-    def due(self, at: Position) -> bool:
-        """Whether the run should save now, at a step not tried yet."""
+    def visit(self, at: Position) -> None:
+        """Save what is due at a position; a new best that is not is held."""
         self._settle(wait=False)
         if at.step == self._tried:
-            return False
-        policy = self._policy
+            return
+        held, is_best = self._held, at.best_step == at.step
+        if self._due(at) or (is_best and (self._cooled or not self._copies)):
+            self.save(at)
+        elif is_best and (held is None or held.step != at.step):
+            self._hold(at)
+        elif held is not None and self._cooled:
+            self._recorder.flush(sync=True)
+            self._start(held, best_step=held.step)
+            self._held = None
+
+    def _due(self, at: Position) -> bool:
+        """Whether the run should save now, whatever its validation said."""
+        policy = self.policy
         if at.step == 1 or (policy.every_steps and at.step % policy.every_steps == 0):
             return True
-        now = self._ledger.elapsed()
-        if policy.every_seconds is not None and now - self._last_time >= policy.every_seconds:
-            return True
-        return at.best_step == at.step and self._affords_best(at, now)
+        since = self._ledger.elapsed() - self._last_time
+        return policy.every_seconds is not None and since >= policy.every_seconds
 
-    def _affords_best(self, at: Position, now: float) -> bool:
-        """Whether a new best is saved at once: always with early stopping, else within a budget."""
-        cheap = self._ledger.rows()["save"] + self.seconds <= BEST_BUDGET * now
-        if cheap or self._policy.every_best:
-            return True
-        if not self._postponed:
-            text = (
-                f"the best validation so far, at step {at.step}, is not saved: saving has taken "
-                f"over {BEST_BUDGET:.0%} of the time; set training.save_every_steps to save there"
-            )
-            self._tell(Note(text=text))
-        self._postponed = True
-        return False
+    @property
+    def _cooldown(self) -> float:
+        """Seconds from a save to the next one of a new best."""
+        if (fixed := self.policy.best_cooldown) is not None:
+            return fixed
+        return max(self.seconds, self.durable or 0.0) / BEST_BUDGET
+
+    @property
+    def _cooled(self) -> bool:
+        is_over = self._ledger.elapsed() - self._last_time >= self._cooldown
+        return is_over and not self._background.is_busy
 
     def save(self, at: Position, *, must: bool = False) -> None:
-        """Save a position and drop what retention allows.
+        """Save a position and drop what retention allows; before it, a best one that waits.
 
         A save that fails is told and training goes on with the older ones. With `must` the
         checkpoint is durable on return, or the WriteError is raised.
         """
         began = self._ledger.elapsed()
         self._settle(wait=True)
+        if self._held is not None and self._held.step == at.best_step:
+            self._write_held()  # a checkpoint that names its best must not be alone
+        self._held = None
         if at.step == self.last_step:
             return
         self._recorder.flush(sync=True)  # the log never lags behind a checkpoint
-        self._tried, self._last_time = at.step, self._ledger.elapsed()
-        loss = at.best_loss if at.best_step == at.step else None
-        snapshot = checkpoint.take(self._session, at, self._identity, validation_loss=loss)
-        write = partial(self._write, best_step=at.best_step, began=self._last_time)
-        if self._background is not None and not self._started(snapshot, write):
-            self._background = None
-        if self._background is None:
-            self._finish(write(snapshot), must=must)
-            return
-        self._ledger.mark("save")
-        self.seconds = self._ledger.elapsed() - began  # what the loop waited
+        self._tried = at.step
+        self._start(self._snapshot(at), best_step=at.best_step, must=must)
+        if self._background.is_busy:
+            self._ledger.mark("save")
+            self.seconds = self._ledger.elapsed() - began  # what the loop waited
         if must:
             self._settle(wait=True, must=True)
 
-    def _started(self, snapshot: Snapshot, write: Callable[[Snapshot], _Outcome]) -> bool:
-        """Hand a copy to the thread; False, and told, when there is no memory for one."""
-        assert self._background is not None
+    def _snapshot(self, at: Position) -> Snapshot:
+        loss = at.best_loss if at.best_step == at.step else None
+        return checkpoint.take(self._session, at, self._identity, validation_loss=loss)
+
+    def _start(self, snapshot: Snapshot, *, best_step: int | None, must: bool = False) -> None:
+        """Write a snapshot: in the thread from a copy, or at once."""
+        self._last_time = self._ledger.elapsed()
+        write = partial(self._write, best_step=best_step, began=self._last_time)
+        copy = self._copied(snapshot) if self.is_beside else None
+        if copy is None:
+            self._finish(write(snapshot), must=must)
+        else:
+            self._background.start_copied(copy, write)
+
+    def _copied(self, snapshot: Snapshot) -> Snapshot | None:
+        """Return a copy; None, and told, when there is no memory for one."""
+        if snapshot is self._held:
+            return snapshot
         try:
-            self._background.start(snapshot, write)
+            return self._background.copied(snapshot)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            self._background.close()
-            text = "no memory for a copy of the state: checkpoints are written at once from now on"
-            self._tell(Note(text=text, warning=True))
-            return False
-        return True
+        self.is_beside = self._copies = False
+        text = "no memory for a copy of the state: checkpoints are written at once from now on"
+        self._tell(Note(text=text, warning=True))
+        return None
+
+    def _hold(self, at: Position) -> None:
+        """Copy a new best; without memory for a copy it is saved."""
+        self._settle(wait=True)
+        self._held = self._copied(self._snapshot(at))
+        self._ledger.mark("save")
+        if self._held is None:
+            self.save(at)
+        elif not self._told and self._cooldown >= LONG_COOLDOWN:
+            text = (
+                f"the best validation so far, at step {at.step}, waits in memory: new bests are "
+                f"written {duration(self._cooldown)} apart (training.best_cooldown), and at the end"
+            )
+            self._tell(Note(text=text))
+            self._told = True
+
+    def _write_held(self) -> None:
+        held, self._held = self._held, None
+        assert held is not None
+        self._recorder.flush(sync=True)
+        self._last_time = self._ledger.elapsed()
+        self._finish(self._write(held, best_step=held.step, began=self._last_time), must=False)
 
     def close(self) -> None:
-        """Wait for the checkpoint in flight."""
-        if self._background is not None:
-            self._settle(wait=True)
-            self._background.close()
+        """Write a best one that waits, and wait for the checkpoint in flight."""
+        self._settle(wait=True)
+        if self._held is not None:
+            self._write_held()
+        self._background.close()
 
     def _write(self, snapshot: Snapshot, *, best_step: int | None, began: float) -> _Outcome:
         """Make a snapshot last, possibly in a thread: nothing here is told or logged."""
         size, error = 0, None
         try:
             size = checkpoint.write(self._run.checkpoints, snapshot, disk=self._disk)
-            store.retain(self._run.checkpoints, keep=self._policy.keep, best_step=best_step)
+            store.retain(self._run.checkpoints, keep=self.policy.keep, best_step=best_step)
         except WriteError as failed:
             error = failed
         seconds = self._ledger.elapsed() - began
@@ -161,8 +211,6 @@ class Keeper:
 
     def _settle(self, *, wait: bool, must: bool = False) -> None:
         """Take in what the write in flight came to."""
-        if self._background is None:
-            return
         if (outcome := self._background.take(wait=wait)) is not None:
             self._finish(outcome, must=must)
 
@@ -178,8 +226,9 @@ class Keeper:
             text = f"{outcome.error} (training goes on; {self.safe})"
             self._tell(Note(text=text, warning=True))
             return
-        if self._background is None:
+        if not self.is_beside:
             self.seconds = waited
+        self.durable = outcome.seconds
         self._recorder.event(
             "save",
             outcome.step,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hotloop.training.keeper import Keeper
     from hotloop.training.ledger import Ledger
     from hotloop.training.messages import Tell
+    from hotloop.training.outlook import Outlook
     from hotloop.training.recorder import Recorder
     from hotloop.training.schedule import Schedule
     from hotloop.training.signals import Signals
@@ -77,6 +78,7 @@ class Loop:
     rate: Schedule
     recorder: Recorder
     keeper: Keeper
+    outlook: Outlook
     ledger: Ledger
     signals: Signals
     tell: Tell
@@ -112,8 +114,7 @@ class Loop:
             if (ending := self._ending(at)) is not None:
                 self.keeper.save(at, must=True)
                 return ending
-            if self.keeper.due(at):
-                self.keeper.save(at)
+            self.keeper.visit(at)
             generators = checkpoint.rng_state(session.device)
             self.good = at, generators
             ledger.mark("other")
@@ -147,6 +148,7 @@ class Loop:
             before, at = at, self.feed.after(at)
             self.source.prepare(at, session.micro_batch)
             self.recorder.step(before, generators, window, rate, loss, norm)
+            self.outlook.step(at)
             if at.sample == 0:
                 self.recorder.epoch_done(at.epoch)
 
@@ -239,8 +241,7 @@ class Loop:
             self.fell_back(text)
         else:
             return False
-        self.recorder.event("note", at.step, text=text)
-        self.tell(Note(text=text, warning=True))
+        self.recorder.note(at.step, text, warning=True)
         return True
 
     def _placed(self, error: DivergedError, at: Position) -> DivergedError:

@@ -137,6 +137,11 @@ class Recorder:
         self._lines.append(event_line(kind, step=step, t=self._ledger.elapsed(), **fields))
         self._write()
 
+    def note(self, step: int, text: str, *, warning: bool = False) -> None:
+        """Tell a sentence and keep it in the log."""
+        self.event("note", step, text=text)
+        self._tell(Note(text=text, warning=warning))
+
     def _write(self, *, sync: bool = False) -> None:
         """Write what is waiting; a full disk is told once and the lines wait for the next try."""
         if not self._lines:

@@ -53,6 +53,8 @@ ORDER: Final = (
     "autocast-bf16",
     "autocast-fp16",
     "compile",
+    "fp8",
+    "int8-mixed-precision",
 )
 # Together they can pay where neither does alone.
 PAIRS: Final = (

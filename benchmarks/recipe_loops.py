@@ -1,0 +1,261 @@
+"""A recipe's training by hotloop, by Hugging Face's Trainer and by TRL, each with its own feeding.
+
+Peers get hotloop's tokens in lists, as a tokenised data set has them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from benchmarks import loops
+from benchmarks.recipe_contestant import RATE, STEPS
+from benchmarks.recipe_data import kept
+from benchmarks.turns import NotRun
+from hotloop.models.shifted import shifted_loss
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from benchmarks.recipe_contestant import Contestant
+    from hotloop.assemble import Assembly
+    from hotloop.core.plan import Plan
+    from hotloop.session import Batch
+
+__all__ = ["hotloop", "trainer", "trl"]
+
+RANK, ALPHA = 16, 32
+
+
+def hotloop(
+    here: Contestant,
+    *more: str,
+    plan: Plan | None = None,
+    in_any_order: bool = False,
+    all_logits: bool = False,
+) -> None:
+    """Train by hotloop's engine, with settings beside the case's own.
+
+    `in_any_order` takes the rows as they are shuffled, not by length; `all_logits` makes those of
+    prompts and padding as well.
+    """
+    parts = here.given.assembly(*more, plan=plan)
+    here.forecast = None if all_logits else parts.forecast.peak_bytes
+    here.loss_of = lambda model, batch: parts.job.loss(model, {**batch, "label": batch["labels"]})
+    if in_any_order:
+        parts.job.train.like = None  # type: ignore[attr-defined] # no setting takes that away
+    if all_logits:
+        job = replace(parts.job, loss=lambda m, b: shifted_loss(m.logits(b), b["labels"]))
+        parts = replace(parts, job=job)
+    feed = replace(parts.feed, samples=_Counted(parts.job.train, here))
+    loops.hotloop(_Built(replace(parts, feed=feed), here))
+
+
+class _Built(loops.Course):
+    """A course that tells its contestant when the model is built."""
+
+    def __init__(self, parts: Assembly, here: Contestant) -> None:
+        super().__init__(parts, here.pull)
+        self._here = here
+
+    def build(self) -> nn.Module:
+        self._here.building()
+        self._here.model = super().build()
+        return self._here.model
+
+
+class _Counted:
+    """A job's samples that count what they give."""
+
+    def __init__(self, samples: Any, here: Contestant) -> None:
+        self._samples, self._here = samples, here
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._samples, name)
+
+    def batch(self, epoch: int, first: int, count: int) -> Batch:
+        batch: Batch = self._samples.batch(epoch, first, count)
+        rows = self._samples.ids(epoch, first, count)
+        self._here.count(int(self._samples.lengths[rows].sum()), batch.tokens)
+        return batch
+
+
+class _Classifier(nn.Module):
+    """transformers' own encoder and attention, with the pooling and head that hotloop has."""
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoModel
+
+        super().__init__()
+        self.encoder = AutoModel.from_pretrained(folder / "model", add_pooling_layer=False)
+        head = load_file(folder / "head.safetensors")
+        self.head = nn.Linear(*reversed(head["0.weight"].shape))
+        self.head.load_state_dict({name.removeprefix("0."): each for name, each in head.items()})
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        labels: Tensor,
+        token_type_ids: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        hidden = self.encoder(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+        ).last_hidden_state
+        real = attention_mask[..., None].to(hidden.dtype)
+        logits = self.head((hidden * real).sum(1) / real.sum(1))
+        return {"loss": cross_entropy(logits.float(), labels), "logits": logits}
+
+
+def _their_loss(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+    found: Tensor = model(**{**batch, "attention_mask": batch["attention_mask"].long()})["loss"]
+    return found
+
+
+def _their_model(here: Contestant, *, adapt: bool) -> Any:
+    """Return the model of the folder as transformers loads it; with PEFT's LoRA to `adapt` it."""
+    from transformers import AutoModelForCausalLM
+
+    if here.given.recipe == "pair-classifier":
+        return _Classifier(here.given.folder)
+    model = AutoModelForCausalLM.from_pretrained(here.given.folder / "model", dtype=torch.float32)
+    if not adapt:
+        return model
+    from peft import get_peft_model
+
+    return get_peft_model(model, _lora())
+
+
+def _lora() -> Any:
+    from peft import LoraConfig
+
+    return LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def _arguments(here: Contestant, folder: str) -> dict[str, Any]:
+    """Return what equals the settings of hotloop's rows; all else is the peer's own default."""
+    return {
+        "output_dir": folder,
+        "max_steps": STEPS,
+        "per_device_train_batch_size": here.given.batch,
+        "learning_rate": RATE,
+        "lr_scheduler_type": "constant",
+        "weight_decay": 0.0,
+        "bf16": here.given.is_bf16,
+        "use_cpu": True,
+        "dataloader_pin_memory": False,  # there is no card
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+
+
+def _watched(kind: type, here: Contestant) -> type:
+    """Return a Trainer that tells when a step begins and what it is given."""
+
+    class Watched(kind):  # type: ignore[misc]
+        def training_step(self, model: nn.Module, inputs: Any, *rest: Any, **more: Any) -> Tensor:
+            here.pull()
+            ids, mask = inputs["input_ids"], inputs.get("attention_mask")
+            here.count(ids.numel() if mask is None else int(mask.sum()), ids.numel())
+            found: Tensor = super().training_step(model, inputs, *rest, **more)
+            return found
+
+    return Watched
+
+
+def _quiet() -> None:
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def _trained(loop: Any) -> None:
+    """Train until the end, which others bring. Raises NotRun with what the peer has to say."""
+    from transformers import PrinterCallback
+
+    loop.remove_callback(PrinterCallback)  # hotloop's screen is off as well
+    try:
+        loop.train()
+    except (NotImplementedError, RuntimeError, ValueError) as error:
+        raise NotRun(f"{type(error).__name__}: {error}") from error
+
+
+def trainer(here: Contestant, *, pad_to: int | None = None, **arguments: Any) -> None:
+    """Train by Hugging Face's Trainer with the batches of its own collators.
+
+    `pad_to` pads the rows beforehand, as run_glue.py does by default.
+    """
+    from transformers import (
+        AutoTokenizer,
+        DataCollatorForSeq2Seq,
+        DataCollatorWithPadding,
+        Trainer,
+        TrainingArguments,
+        default_data_collator,
+    )
+
+    _quiet()
+    tokenizer = AutoTokenizer.from_pretrained(here.given.folder / "model")
+    rows: list[Any] = kept(here.given.folder, "train")
+    if pad_to is not None:
+        whole = {"padding": "max_length", "max_length": pad_to}
+        rows = [dict(tokenizer.pad(row, **whole)) for row in rows]
+        collator: Any = default_data_collator
+    elif here.given.recipe == "pair-classifier":
+        collator = DataCollatorWithPadding(tokenizer)
+    else:
+        collator = DataCollatorForSeq2Seq(tokenizer)
+    with tempfile.TemporaryDirectory() as folder:
+        set_to = TrainingArguments(**{**_arguments(here, folder), **arguments})
+        here.building()
+        here.model, here.loss_of = _their_model(here, adapt=here.given.adapts), _their_loss
+        _trained(
+            _watched(Trainer, here)(
+                model=here.model, args=set_to, train_dataset=rows, data_collator=collator
+            )
+        )
+
+
+def trl(here: Contestant, **arguments: Any) -> None:
+    """Train by TRL's SFTTrainer on rows whose prompts it is told of."""
+    import datasets
+    from transformers import AutoTokenizer
+    from trl import SFTConfig, SFTTrainer
+
+    _quiet()
+    datasets.disable_progress_bars()
+    tokenizer = AutoTokenizer.from_pretrained(here.given.folder / "model")
+    rows = [
+        {"input_ids": row["input_ids"], "completion_mask": [int(n != -100) for n in row["labels"]]}
+        for row in kept(here.given.folder, "train")
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        usual = {"completion_only_loss": True, "max_length": here.given.longest}
+        set_to = SFTConfig(**{**_arguments(here, folder), **usual, **arguments})
+        here.building()
+        try:
+            loop = _watched(SFTTrainer, here)(
+                model=_their_model(here, adapt=False),
+                args=set_to,
+                train_dataset=datasets.Dataset.from_list(rows),
+                processing_class=tokenizer,
+                peft_config=_lora() if here.given.adapts else None,
+            )
+        except ValueError as error:
+            raise NotRun(f"{type(error).__name__}: {error}") from error
+        here.model, here.loss_of = loop.model, _their_loss
+        _trained(loop)

@@ -1,0 +1,51 @@
+"""Reads memory and utilisation while a run goes on, and says when memory spills."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.probe.machine import readings
+from hotloop.probe.spill import spilled
+from hotloop.training.messages import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.training.messages import Readings, Tell
+
+__all__ = ["reader", "watched"]
+
+
+def reader(hardware: Hardware) -> Callable[[], Readings]:
+    """Return what reads memory (bytes) and utilisation (0..1) of the device or this process."""
+    device, cores = hardware.device, hardware.cores
+
+    def read() -> Readings:
+        now = readings(device)
+        if device == "cpu":
+            busy = now["cpu_percent"]
+            share = None if busy is None or not cores else busy / 100 / cores
+            return {"memory_bytes": now["rss_bytes"], "utilisation": share}
+        busy = now["device_percent"]
+        return {
+            "memory_bytes": now["device_bytes"],
+            "utilisation": None if busy is None else busy / 100,
+        }
+
+    return read
+
+
+def watched(hardware: Hardware, read: Callable[[], Readings], tell: Tell) -> Callable[[], Readings]:
+    """Return what reads as `read` does, and says once that memory spills into the host's."""
+    is_told = False
+
+    def look() -> Readings:
+        nonlocal is_told
+        now = read()
+        if not is_told and (why := spilled(hardware, now["memory_bytes"], now["utilisation"])):
+            tell(Note(text=why, warning=True))
+            is_told = True
+        return now
+
+    return look

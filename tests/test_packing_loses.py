@@ -1,0 +1,98 @@
+"""Weights in 4 bits: counted as such, and warned of where they save nothing that is needed."""
+
+from dataclasses import replace
+
+import pytest
+from tests.data.test_tokenise import jsonl
+from tests.golden import tiny_models, tiny_tokenizer
+from tests.golden.adapting import QUIET
+
+from hotloop.assemble import assemble
+from hotloop.core.hardware import Hardware
+from hotloop.engine import silent
+from hotloop.forecasting import fitted, forecast_of, packing_loses, shapes
+from hotloop.preflight import HEAD_ROOM, too_much
+from hotloop.probe import memory
+from hotloop.request import fresh_request
+
+pytestmark = pytest.mark.filterwarnings(QUIET)
+WIDE = {"hidden_size": 256, "intermediate_size": 512, "head_dim": 32, "vocab_size": 400}
+WSL = "Linux-5.15.90.1-microsoft-standard-WSL2-x86_64"
+
+
+@pytest.fixture(scope="module")
+def request_of(tmp_path_factory):
+    """Return what makes a request of a tiny model with adapters, packed or not."""
+    folder = tmp_path_factory.mktemp("qwen3")
+    tiny_tokenizer.save(folder)
+    tiny_models.saved(folder, "qwen3", **WIDE)
+    rows = [{"question": f"{at} the fox", "answer": "lazy dog"} for at in range(40)]
+    data = jsonl(folder / "rows.jsonl", rows)
+
+    def make(quantization):
+        keys = f"model.name={folder}", f"data.path={data}", "data.max_length=48", "adapter.rank=4"
+        return fresh_request("chat-sft", [*keys, f"adapter.quantization={quantization}"])
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def both(request_of):
+    return {how: assemble(request_of(how), silent, lambda: None) for how in ("none", "nf4")}
+
+
+def card(memory, platform="Linux-6.8-x86_64"):
+    versions = {"platform": platform}
+    return Hardware(device="cuda", name="a card", memory_bytes=memory, versions=versions)
+
+
+def test_packed_weights_are_forecast_at_half_a_byte(both):
+    plain, packed = both["none"].forecast, both["nf4"].forecast
+    assert plain.parameters == packed.parameters
+    assert plain.gradients_bytes == packed.gradients_bytes
+    numbers = sum(
+        parameter.numel()
+        for name, parameter in both["none"].job.skeleton().named_parameters()
+        if name.endswith("_proj.weight")
+    )
+    saved = plain.parameters_bytes - packed.parameters_bytes
+    assert numbers > 500_000
+    assert 4 - saved / numbers == pytest.approx(0.5 + 1 / 64, abs=0.001)
+
+
+def test_the_forecast_is_near_a_step_that_is_made(both):
+    parts = both["nf4"]
+    made = memory.measure(parts.job, micro_batch=parts.plan.micro_batch)
+    assert parts.forecast.peak_bytes == pytest.approx(made.peak_bytes, rel=0.06)
+
+
+def test_it_is_a_net_loss_where_the_unpacked_weights_fit(both):
+    plain, packed = both["none"], both["nf4"]
+    settings = shapes(plain.request.config, plain.job)
+    peak = forecast_of(plain.job, plain.plan, card(None), settings).peak_bytes
+
+    def said(memory):
+        return packing_loses(plain.job, plain.plan, card(memory), settings, packed.forecast)
+
+    text = said(int(peak / HEAD_ROOM) + 1)
+    assert text is not None
+    assert text.startswith("QLoRA is a net loss here: with adapter.quantization=none")
+    assert said(int(peak / HEAD_ROOM) - 1) is None, "there packing is what makes it fit"
+    assert said(None) is None
+
+
+def test_the_run_hears_of_it_and_one_without_packing_does_not(both):
+    assert any("QLoRA is a net loss" in doubt for doubt in both["nf4"].doubts())
+    assert both["none"].packing is None
+
+
+def test_what_does_not_fit_spills_where_the_driver_lets_it(both):
+    parts = both["nf4"]
+    settings = shapes(parts.request.config, parts.job)
+    *_, why = fitted(parts.job, parts.plan, card(1), settings, silent, fit=False)
+    assert "activation-checkpointing:mode=full is forecast to need less" in (why or "")
+    for platform, expected in (("Linux-6.8-x86_64", "out of memory"), (WSL, "expect it to spill")):
+        small = card(parts.forecast.peak_bytes, platform)  # no head-room
+        *_, why = fitted(parts.job, parts.plan, small, settings, silent, fit=False)
+        assert expected in (why or "")
+    assert "spill" not in too_much(replace(card(1, WSL), device="cpu"))
