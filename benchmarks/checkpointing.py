@@ -194,7 +194,7 @@ class _Kept:
             run=run,
             session=session,
             identity=IDENTITY,
-            policy=SavePolicy(every_steps=None, every_seconds=None, keep=2, every_best=False),
+            policy=SavePolicy(every_steps=None, every_seconds=None, keep=2, best_cooldown=None),
             ledger=Ledger(clock),
             recorder=self,  # type: ignore[arg-type]
             tell=silent,
@@ -222,7 +222,7 @@ class _Kept:
         self._keeper.save(at)
         blocked = clock() - began
         while self._logged != step:
-            self._keeper.due(at)  # the loop's question after each step: it takes in what is done
+            self._keeper.visit(at)  # the loop's question after each step: it takes in what is done
             time.sleep(POLL_S)
         return {BLOCKED: blocked, DURABLE: self._at - began}
 

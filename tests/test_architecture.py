@@ -28,7 +28,7 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"ceilings", "stopping"},
     {"host"},
     {"intervene", "scriptplan", "suggest"},
-    {"casebook", "gather"},
+    {"casebook", "gather", "recorded"},
     {"observe"},
     {"library"},
     {"report"},

@@ -175,6 +175,6 @@ def test_the_folder_is_named_after_the_script(tmp_path, monkeypatch):
     assert place_for(Target(name="a.py", is_module=False), Path("x")) == tmp_path / "x"
 
 
-def test_only_runs_of_scripts_are_judged_again(tmp_path):
+def test_a_folder_that_is_not_there_is_not_judged(tmp_path):
     with pytest.raises(HotloopError, match="nowhere"):
         judge_again(tmp_path / "nowhere")

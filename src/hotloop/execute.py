@@ -19,7 +19,7 @@ from hotloop.training.keeper import Keeper, SavePolicy
 from hotloop.training.loop import Ending, Loop, Rules
 from hotloop.training.messages import Note, Prepared
 from hotloop.training.outlook import Outlook
-from hotloop.training.readings import reader, watched
+from hotloop.training.readings import peak_told, reader, watched
 from hotloop.training.recorder import Recorder
 from hotloop.training.schedule import schedule
 from hotloop.training.signals import Dropped
@@ -147,7 +147,10 @@ def _train(
             fell_back=_fell_back(run, effects),
         )
         try:
-            return _drive(run, loop, at, ledger)
+            ended = _drive(run, loop, at, ledger)
+            if (peak := peak_told(parts.hardware, parts.forecast.peak_bytes)) is not None:
+                tell(Note(text=peak))
+            return ended
         finally:
             keeper.close()
     finally:

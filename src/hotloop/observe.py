@@ -19,13 +19,14 @@ from hotloop import __version__
 from hotloop.casebook import case_of
 from hotloop.core.case import Case
 from hotloop.core.env import ENV, forget_children, observe_children
-from hotloop.core.errors import DataError, HotloopError
+from hotloop.core.errors import HotloopError
 from hotloop.core.files import read_json, write_file
 from hotloop.core.rundir import OBSERVED, RunDir
 from hotloop.diagnose import diagnose
 from hotloop.gather import gathered, leave, wait_for
 from hotloop.host import Host, Limits
 from hotloop.launch import Stopped, run
+from hotloop.recorded import case_of_run
 from hotloop.training.effect import Effect
 
 if TYPE_CHECKING:
@@ -178,12 +179,13 @@ def _kept(
 
 
 def judge_again(folder: Path) -> tuple[Case, Diagnosis]:
-    """Judge what was kept of a script. Raises DataError when there is nothing of a script."""
+    """Judge what was kept of a script, or what the record of a run of hotloop train says.
+
+    Raises DataError where nothing was kept.
+    """
     home = RunDir.open(folder)
     if not home.case.exists():
-        raise DataError(
-            f"{folder} is a run of hotloop train: hotloop report {folder} shows it. "
-            "What hotloop doctor judges again is a folder that hotloop doctor or run made"
-        )
+        case = case_of_run(home)
+        return case, diagnose(case)
     case = Case.from_json(read_json(home.case))
     return case, diagnose(case)

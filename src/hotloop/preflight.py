@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hotloop.training.feed import Feed
 
 __all__ = [
+    "budget",
     "check_disk",
     "check_feed",
     "long_validation",
@@ -172,15 +173,29 @@ def too_much(hardware: Hardware) -> str:
     return "expect an out of memory; hotloop then halves the micro batch and goes on"
 
 
+def budget(forecast: Forecast) -> dict[str, int]:
+    """Return what makes the peak, in bytes by name; what takes nothing is left out."""
+    weights = forecast.parameters_bytes - forecast.buffers_bytes
+    adapters = forecast.trained_bytes if forecast.trained_bytes < weights else 0
+    logits = forecast.logits_bytes or 0
+    parts = {
+        "weights": weights - adapters,
+        "adapters": adapters,  # or whatever else learns beside frozen weights
+        "gradients": forecast.gradients_bytes,
+        "optimizer": forecast.optimizer_bytes,
+        "activations": forecast.activations_bytes - logits,
+        "logits": logits,
+        "buffers": forecast.buffers_bytes,
+    }
+    return {name: size for name, size in parts.items() if size}
+
+
 def memory_sentence(forecast: Forecast, hardware: Hardware) -> tuple[str, bool]:
     """Return (what the forecast says, whether it fits with head-room)."""
     peak, have = forecast.peak_bytes, hardware.memory_bytes
-    text = (
-        f"{bytes_(peak)} forecast (parameters {bytes_(forecast.parameters_bytes)}, "
-        f"optimizer {bytes_(forecast.optimizer_bytes)}, "
-        f"activations {bytes_(forecast.activations_bytes)}"
-        + (f"; kept from {forecast.made})" if forecast.made else ")")
-    )
+    parts = ", ".join(f"{name} {bytes_(size)}" for name, size in budget(forecast).items())
+    kept = f"; kept from {forecast.made}" if forecast.made else ""
+    text = f"{bytes_(peak)} forecast ({parts}{kept})"
     if have is None:
         return f"{text}; the memory of {hardware.name} is unknown", True
     fits = peak <= HEAD_ROOM * have

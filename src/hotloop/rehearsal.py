@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder
-from hotloop.checks import characters, data, labels, machine, settings, speed
+from hotloop.checks import characters, data, labels, machine, rows, settings, speed, texts
 from hotloop.checks.case import Case, Check
 from hotloop.core.files import free_bytes
 from hotloop.core.finding import Diagnosis, ranked
 from hotloop.core.rundir import RunDir
 from hotloop.core.units import bytes_
 from hotloop.data.labelled import Labelled
+from hotloop.data.texts import Texts
 from hotloop.data.tokens import TokenSet
 from hotloop.estimate import Workload, estimate
 from hotloop.execute import set_up, start_weights
@@ -48,7 +49,6 @@ CHECKS: tuple[Check, ...] = (
     settings.near_out_of_memory,
     settings.disk_room,
     settings.long_warm_up,
-    settings.learning_rate_off,
     settings.one_validation,
     settings.idle_patience,
     settings.refused_techniques,
@@ -67,6 +67,7 @@ CHECKS: tuple[Check, ...] = (
 )
 OF_DATA: dict[type, tuple[Check, ...]] = {
     TokenSet: (
+        settings.learning_rate_off,  # a rule for models that are trained from scratch
         characters.cut_text,
         characters.unseen_characters,
         characters.small_validation,
@@ -78,6 +79,15 @@ OF_DATA: dict[type, tuple[Check, ...]] = {
         labels.leaked_rows,
         labels.contradicting_rows,
         labels.rare_classes,
+        rows.cut_tokens,
+        rows.padding,
+    ),
+    Texts: (
+        texts.small_validation,
+        texts.leaked_texts,
+        texts.repeated_texts,
+        rows.cut_tokens,
+        rows.padding,
     ),
 }
 NOT_CHECKED = (

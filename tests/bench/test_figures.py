@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from hotloop.bench.figures import figures, forecast_epoch
+from hotloop.bench.work import work_of
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Trial
@@ -21,7 +22,7 @@ def heard(**changes) -> Told:
 
 
 def test_rates_are_of_the_median_step_and_the_whole_batch(parts):
-    found = figures(parts, TRIAL, heard(), ceilings(parts), None)
+    found = figures(parts, work_of(parts.job), TRIAL, heard(), ceilings(parts), None)
     assert found.values["it_per_s"] == 2
     assert found.values["samples_per_s"] == 12
     assert found.values["tokens_per_s"] == found.values["targets_per_s"] == 12 * 16
@@ -34,7 +35,7 @@ def test_rates_are_of_the_median_step_and_the_whole_batch(parts):
 
 
 def test_what_a_cpu_does_not_have_is_unknown_with_its_reason(parts):
-    found = figures(parts, TRIAL, heard(), ceilings(parts), None)
+    found = figures(parts, work_of(parts.job), TRIAL, heard(), ceilings(parts), None)
     for name in ("gpu_util", "vram", "temperature_c"):
         assert name not in found.values
         assert found.unknown[name] == "this machine trains on its CPU"
@@ -44,24 +45,26 @@ def test_a_card_that_cannot_be_read_is_unknown_not_zero(parts):
     card = Hardware(device="cuda", name="a card", capability=(8, 6), cores=2)
     on_card = replace(parts, hardware=card)
     trial = replace(TRIAL, peak_of="card")
-    found = figures(on_card, trial, heard(), ceilings(on_card), "the driver is too old")
+    found = figures(
+        on_card, work_of(parts.job), trial, heard(), ceilings(on_card), "the driver is too old"
+    )
     assert found.values["vram"] == 1 << 30
     assert found.unknown["gpu_util"] == "the driver is too old"
     seen = heard(card={"gpu_util": 0.5, "temperature_c": 70.0})
-    found = figures(on_card, trial, seen, ceilings(on_card), None)
+    found = figures(on_card, work_of(parts.job), trial, seen, ceilings(on_card), None)
     assert found.values["gpu_util"] == 0.5
     assert found.unknown == {}
 
 
 def test_more_than_the_ceiling_is_impossible(parts):
-    found = figures(parts, TRIAL, heard(), ceilings(parts, rate=1e3), None)
+    found = figures(parts, work_of(parts.job), TRIAL, heard(), ceilings(parts, rate=1e3), None)
     assert "tokens/s x" in found.impossible
     assert "it cannot be" in found.impossible
 
 
 def test_without_flop_the_ceiling_says_nothing(parts):
     blind = replace(parts, forecast=replace(parts.forecast, flops=0))
-    found = figures(blind, TRIAL, heard(), ceilings(parts), None)
+    found = figures(blind, work_of(parts.job), TRIAL, heard(), ceilings(parts), None)
     assert found.unknown["mfu"] == "the model's FLOP are not known"
 
 

@@ -5,8 +5,8 @@ from hotloop.core.errors import UsageError
 from hotloop.recipes.registry import RECIPES
 
 
-def test_every_ladder_is_of_a_recipe():
-    assert set(LADDERS) <= set(RECIPES)
+def test_every_recipe_has_a_ladder():
+    assert set(LADDERS) == set(RECIPES)
     assert all(find(name).recipe == name for name in LADDERS)
 
 

@@ -2,6 +2,7 @@ import random
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -175,6 +176,23 @@ def test_the_persistent_parts_are_what_arithmetic_says():
     assert told.optimizer_bytes == 2 * told.gradients_bytes + steps
     parts = told.parameters_bytes + told.gradients_bytes + told.optimizer_bytes
     assert told.peak_bytes == parts + told.activations_bytes
+
+
+def test_logits_and_what_learns_are_told_apart():
+    thin = partial(Transformer, layers=1, width=8, heads=2)  # the peak is where logits are
+    told = forecast(job(model=thin, vocabulary=VOCABULARY), micro_batch=4)
+    logits = 4 * 4 * LENGTH * VOCABULARY
+    assert logits <= told.logits_bytes <= 4 * logits  # their softmax and gradient as well
+    assert told.logits_bytes < told.activations_bytes
+    told = forecast(job(model=half_frozen), micro_batch=4)
+    assert told.trained_bytes == bytes_of(half_frozen(), trainable=True) < told.parameters_bytes
+    assert told.buffers_bytes == 8 * LENGTH  # positions
+
+
+def test_logits_are_not_guessed_where_a_layer_has_the_size_of_the_vocabulary():
+    assert forecast(job(), micro_batch=2).logits_bytes is None  # nobody said what it is
+    twin = partial(Transformer, width=128)
+    assert forecast(job(model=twin, vocabulary=128), micro_batch=2).logits_bytes is None
 
 
 def test_activations_grow_with_the_batch_and_shrink_in_bf16():

@@ -1,7 +1,7 @@
 """What readings of a run say of it."""
 
 from hotloop.core.hardware import Hardware
-from hotloop.training.readings import reader, watched
+from hotloop.training.readings import peak_told, reader, watched
 
 GIB = 1 << 30
 
@@ -22,3 +22,11 @@ def test_a_cpu_has_the_memory_of_its_process_and_a_share_of_its_cores():
     now = read()
     assert now["memory_bytes"] > 1e7
     assert now["utilisation"] is None or now["utilisation"] >= 0
+
+
+def test_a_cards_peak_is_told_beside_its_forecast():
+    card = Hardware(device="cuda", name="a card", memory_bytes=8 * GIB)
+    told = peak_told(card, 3 * GIB, lambda device: {"device_peak_bytes": 2.0 * GIB})
+    assert told == "memory: at most 2 GiB of tensors, 3 GiB were forecast (+50%)"
+    assert peak_told(card, 3 * GIB, lambda device: {"device_peak_bytes": None}) is None
+    assert peak_told(Hardware(device="cpu", name="a CPU"), 3 * GIB) is None

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import datetime
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
+from hotloop.assemble import assemble
 from hotloop.bench.ceiling import Ceilings
 from hotloop.bench.figures import figures, forecast_epoch
 from hotloop.bench.ladder import Spot
 from hotloop.bench.listen import CardWatch, Heard
 from hotloop.bench.result import Result, Row, State
 from hotloop.bench.whole import make_epoch
+from hotloop.bench.work import Work, work_of
+from hotloop.core.errors import HotloopError
 from hotloop.core.parity import agree
 from hotloop.core.trial import compare
 from hotloop.core.units import duration
 from hotloop.recipes.schema import flatten
+from hotloop.recipes.settings import rebuild
 from hotloop.tuning import recipetrial
 from hotloop.tuning.moves import promise
 from hotloop.tuning.race import Entry, race
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.assemble import Assembly
-    from hotloop.bench.ladder import Ladder, Program, Rung
+    from hotloop.bench.ladder import Ladder, Rung
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Trial
     from hotloop.tuning.race import Pace
@@ -46,6 +50,17 @@ class _Done:
 
     trial: Trial
     heard: Heard
+    setting: _Setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """The recipe with the settings of some rungs."""
+
+    key: str  # what is other than asked for
+    parts: Assembly
+    record: dict[str, object]  # of its request
+    work: Work
 
 
 class Climb:
@@ -78,11 +93,11 @@ class Climb:
         self._spot = Spot(config=parts.request.config, hardware=parts.hardware, own=parts.plan)
         threads = int((parts.plan.choice("threads") or {}).get("count", 0)) or None
         self._ceilings = ceilings or Ceilings(parts.hardware, threads=threads)
-        self._record = recipetrial.record_of(parts.request)
+        self._settings: dict[str, _Setting] = {}
         self._why_no_card: str | None = None
         self._before = ladder.before.change(parts.plan, self._spot)
         self._done: dict[str, _Done] = {}
-        self._reference: Trial | None = None  # whose losses the others must keep
+        self._references: dict[str, Trial] = {}  # by settings: whose losses the others must keep
         self._rows: list[Row] = []
         self._stopped: str | None = None
         self._judged = ladder.judged
@@ -148,9 +163,13 @@ class Climb:
         until = "" if left is None else f"; about {duration(max(left, 10.0))} left"
         heard: list[Heard] = []
         assert not isinstance(self._before, str)
+        try:
+            base_setting, setting = self._setting(lowest), self._setting(rung)
+        except HotloopError as error:
+            return _row(rung, "failed", str(error), plan=plan)
         entries = [
-            self._entry(lowest.program, self._before, heard),
-            self._entry(rung.program, plan, heard, needs=needs),
+            self._entry(lowest, base_setting, self._before, heard),
+            self._entry(rung, setting, plan, heard, needs=needs),
         ]
 
         def tell(what: str) -> None:
@@ -165,23 +184,48 @@ class Climb:
         if not trial.is_ok:
             state = _STATES.get(trial.outcome)
             return replace(row, state=state, why=trial.reason) if state else row
-        self._done[rung.id] = _Done(trial, heard[-1])
-        return self._told(row, rung, trial, base, heard[-1])
+        self._done[rung.id] = done = _Done(trial, heard[-1], setting)
+        return self._told(row, rung, done, _at_work(base, base_setting.work, setting.work))
 
-    def _told(self, row: Row, rung: Rung, trial: Trial, base: Trial, heard: Heard) -> Row:
+    def _setting(self, rung: Rung) -> _Setting:
+        """Return the recipe as the rung has it; raises HotloopError where it cannot be had."""
+        request, changes = self._parts.request, dict(rung.settings(self._spot.config))
+        flat = flatten(request.config)
+        changes = {key: value for key, value in changes.items() if flat[key] != value}
+        key = str(sorted(changes.items()))
+        if key not in self._settings:
+            parts = self._parts
+            if changes:
+                schema = request.recipe.resolve.schema
+                config = rebuild(schema, {**flat, **changes}, origin=f"rung {rung.id}")
+                request = replace(request, config=config)
+                parts = assemble(request, lambda _: None, lambda: None, plan=parts.plan)
+            self._settings[key] = _Setting(
+                key=key,
+                parts=parts,
+                record=recipetrial.record_of(request),
+                work=work_of(parts.job),
+            )
+        return self._settings[key]
+
+    def _told(self, row: Row, rung: Rung, done: _Done, base: Trial) -> Row:
         """Fill in what was measured."""
-        found = figures(self._parts, trial, heard, self._ceilings, self._why_no_card)
+        trial, heard, setting = done.trial, done.heard, done.setting
+        found = figures(
+            setting.parts, setting.work, trial, heard, self._ceilings, self._why_no_card
+        )
         if found.impossible is not None:
             return replace(row, state="impossible", why=found.impossible, effects=trial.effects)
         values = dict(found.values)
-        if (whole := forecast_epoch(self._parts, trial, heard.said)) is not None:
+        if (whole := forecast_epoch(setting.parts, trial, heard.said)) is not None:
             values["epoch_s"] = whole.seconds
         same = None
-        if rung.program == "engine" and self._reference is None:
-            self._reference = trial
-        elif rung.program == "engine" and self._reference is not None:
-            wanted = promise(trial.plan, self._reference.plan)
-            same = agree(self._reference.evidence, trial.evidence, wanted)
+        reference = self._references.get(setting.key)
+        if rung.program == "engine" and reference is None:
+            self._references[setting.key] = trial
+        elif rung.program == "engine" and reference is not None:
+            wanted = promise(trial.plan, reference.plan)
+            same = agree(reference.evidence, trial.evidence, wanted)
         return replace(
             row,
             state="measured",
@@ -195,16 +239,23 @@ class Climb:
         )
 
     def _entry(
-        self, program: Program, plan: Plan, heard: list[Heard], *, needs: tuple[str, ...] = ()
+        self,
+        rung: Rung,
+        setting: _Setting,
+        plan: Plan,
+        heard: list[Heard],
+        *,
+        needs: tuple[str, ...] = (),
     ) -> Entry:
         def start() -> Heard:
             def command(channel: int) -> list[str]:
                 return recipetrial.command(
                     channel,
                     plan,
-                    self._record,
+                    setting.record,
                     aside=self._folder,
-                    module=_MODULES[program],
+                    module=_MODULES[rung.program],
+                    loop=None if rung.loop is None else asdict(rung.loop),
                 )
 
             free = int(_SHARE * psutil.virtual_memory().available)
@@ -234,7 +285,7 @@ class Climb:
                 continue
             self._tell(f"an epoch for real, {self._rows[at].name}")
             done = self._done[id]
-            made = make_epoch(self._parts, done.trial, done.heard.said, self._folder)
+            made = make_epoch(done.setting.parts, done.trial, done.heard.said, self._folder)
             self._rows[at] = replace(self._rows[at], epoch=made)
             self._keep(self._result())
 
@@ -260,6 +311,12 @@ class Climb:
             busy_cores=self._busy,
             stopped=self._stopped,
         )
+
+
+def _at_work(trial: Trial, its: Work, wanted: Work) -> Trial:
+    """Return a trial as if its steps had other tokens: packed rows hold more than others do."""
+    more = wanted.tokens / its.tokens
+    return replace(trial, rounds={round: more * time for round, time in trial.rounds.items()})
 
 
 def _row(

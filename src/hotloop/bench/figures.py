@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hotloop.assemble import Assembly
     from hotloop.bench.ceiling import Ceilings
     from hotloop.bench.listen import Heard
+    from hotloop.bench.work import Work
     from hotloop.core.trial import Trial
     from hotloop.estimate import Estimate
 
@@ -33,28 +34,38 @@ class Figures:
 
 
 def figures(
-    parts: Assembly, trial: Trial, heard: Heard, ceilings: Ceilings, why_no_card: str | None
+    parts: Assembly,
+    work: Work,
+    trial: Trial,
+    heard: Heard,
+    ceilings: Ceilings,
+    why_no_card: str | None,
 ) -> Figures:
-    """Return the figures of a trial that is ok; rates are of its median round."""
+    """Return the figures of a trial that is ok; rates are of its median round.
+
+    Where rows differ in length, the FLOP of a mean one are not known: those that are forecast are
+    of the longest.
+    """
     assert trial.step_time is not None
     step, found = trial.step_time.median, dict[str, float | None]()
-    sample = parts.job.train.batch(0, 0, 1)
     batch = trial.plan.micro_batch * trial.plan.accumulation
     found["it_per_s"] = 1 / step
     found["samples_per_s"] = batch / step
-    found["tokens_per_s"] = batch * sample.tokens / step
-    found["targets_per_s"] = batch * sample.targets / step
+    found["tokens_per_s"] = tokens_per_s = batch * work.tokens / step
+    found["targets_per_s"] = batch * work.targets / step
     unknown, impossible = dict[str, str](), None
     if parts.flops_per_token is None:
         unknown |= dict.fromkeys(("mfu", "of_ceiling"), "the model's FLOP are not known")
+    elif parts.job.widest is not None:
+        unknown |= dict.fromkeys(("mfu", "of_ceiling"), "rows differ, and so do their FLOP")
     else:
-        rate = parts.flops_per_token * batch * sample.tokens / step
+        rate = parts.flops_per_token * tokens_per_s
         ceiling = ceilings.of(trial.plan)
         peak = _peak(parts, trial, ceiling)
         found |= {"mfu": rate / peak, "of_ceiling": rate / ceiling.median}
         impossible = ceilings.why_impossible(trial.plan, rate)
         if impossible is not None:
-            tokens, flops = count(batch * sample.tokens / step), count(parts.flops_per_token)
+            tokens, flops = count(tokens_per_s), count(parts.flops_per_token)
             impossible = f"{tokens} tokens/s x {flops}FLOP a token: {impossible}"
     found |= {"start_s": heard.said.get("start"), "compile_s": heard.said.get("compile")}
     busy, cores = heard.busy_cores, parts.hardware.cores
@@ -80,9 +91,12 @@ def _peak(parts: Assembly, trial: Trial, ceiling: Measurement) -> float:
     return card.flops.get(precision_of(trial.plan, parts.hardware), ceiling.median)
 
 
-def forecast_epoch(parts: Assembly, trial: Trial, said: Mapping[str, Any]) -> Estimate | None:
+def forecast_epoch(
+    parts: Assembly, trial: Trial, said: Mapping[str, Any], *, steps: int | None = None
+) -> Estimate | None:
     """Return what one epoch of `parts` takes with its validations and saves; None where unknown.
 
+    `steps` are those of a part of an epoch.
     `said` is the last word of the trial: seconds of its start, a validation and a save.
     """
     aside, step = said.get("aside"), trial.step_time
@@ -101,7 +115,7 @@ def forecast_epoch(parts: Assembly, trial: Trial, said: Mapping[str, Any]) -> Es
     )
     work = Workload.of(
         training,
-        steps=parts.feed.steps_per_epoch,
+        steps=steps or parts.feed.steps_per_epoch,
         steps_per_epoch=parts.feed.steps_per_epoch,
         micro_batch=trial.plan.micro_batch,
         validation=len(parts.job.valid),

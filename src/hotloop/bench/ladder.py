@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from hotloop import techniques
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
 
-__all__ = ["Claim", "Ladder", "Program", "Rung", "Spot", "either", "using"]
+__all__ = ["Claim", "Ladder", "Loop", "Program", "Rung", "Spot", "as_asked", "either", "using"]
 
 Program = Literal["engine", "plain loop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """What a plain loop over rows of tokens does; of other data there is one kind."""
+
+    pads: Literal["to the limit", "to the longest"]  # data.max_length, or the batch's longest row
+    logits: Literal["all", "learned"] = "learned"  # of a language model: where labels carry loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +44,12 @@ class Spot:
     own: Plan  # hotloop's own choice here
 
 
+def as_asked(config: Any) -> Mapping[str, Any]:
+    """Return no settings besides those asked for."""
+    del config
+    return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
     """One step of the ladder."""
@@ -44,6 +58,9 @@ class Rung:
     name: str
     change: Callable[[Plan, Spot], Plan | str]  # plan of the rung below -> its own, or why not
     program: Program = "engine"
+    loop: Loop | None = None  # of a plain loop over rows of tokens
+    # From the settings asked for, those that are others on this rung: key -> value.
+    settings: Callable[[Any], Mapping[str, Any]] = as_asked
     claims: Sequence[Claim] = ()
     is_top: bool = False  # a whole plan: nothing is put on top of it
 

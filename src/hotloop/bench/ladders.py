@@ -1,10 +1,10 @@
-"""The ladders by name: one file each."""
+"""The ladders by the name of their recipe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.bench import charlm
+from hotloop.bench import charlm, rows
 from hotloop.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LADDERS", "find"]
 
-LADDERS: dict[str, Ladder] = {ladder.recipe: ladder for ladder in (charlm.LADDER,)}
+LADDERS: dict[str, Ladder] = {
+    ladder.recipe: ladder
+    for ladder in (charlm.LADDER, rows.PAIR_CLASSIFIER, rows.CHAT_SFT, rows.EXPERT_SFT)
+}
 
 
 def find(name: str) -> Ladder:

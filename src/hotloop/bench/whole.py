@@ -37,7 +37,7 @@ def make_epoch(parts: Assembly, trial: Trial, said: Mapping[str, Any], folder: P
     assert trial.step_time is not None
     request = shortened(parts, LONG / trial.step_time.median)
     small = assemble(request, _unheard, lambda: None, plan=trial.plan)
-    time = forecast_epoch(small, trial, said)
+    time = forecast_epoch(small, trial, said, steps=small.steps)
     if time is None:
         return Epoch(estimated=0.0, measured=None, why="no validation was timed")
     make_folder(folder)
@@ -60,22 +60,28 @@ def make_epoch(parts: Assembly, trial: Trial, said: Mapping[str, Any], folder: P
     return Epoch(
         estimated=time.seconds,
         measured=ended.seconds,
-        steps=small.feed.steps_per_epoch,
+        steps=small.steps,
         rows=json.loads(json.dumps(ended.result["wall"])),
     )
 
 
 def shortened(parts: Assembly, steps: float) -> Request:
-    """Return the request of one epoch over so much of the data that it has about `steps` steps."""
-    config, request = parts.request.config, parts.request
-    window, whole = parts.job.train.batch(0, 0, 1).tokens, parts.feed.steps_per_epoch
+    """Return the request of one epoch over so much of the data that it has about `steps` steps.
+
+    Data that cannot be cut are read that far.
+    """
+    config, request, whole = parts.request.config, parts.request, parts.feed.steps_per_epoch
     wanted = min(whole, max(_FEWEST, round(steps)))
     changes: dict[str, Any] = {"training.epochs": 1, "training.max_steps": None}
-    if wanted < whole:
+    flat = flatten(config)
+    if wanted < whole and "data.max_chars" not in flat:
+        changes["training.max_steps"] = wanted
+    elif wanted < whole:
+        window = parts.job.train.batch(0, 0, 1).tokens
         tokens = wanted * parts.feed.batch_size * window
         changes["data.max_chars"] = round(tokens / (1 - config.data.validation_share)) + 2 * window
-    flat = {**flatten(config), **changes}
-    return replace(request, config=rebuild(request.recipe.resolve.schema, flat, origin="bench"))
+    made = rebuild(request.recipe.resolve.schema, {**flat, **changes}, origin="bench")
+    return replace(request, config=made)
 
 
 def _unheard(message: object) -> None:

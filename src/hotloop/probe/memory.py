@@ -52,6 +52,7 @@ _FAKE_LIMITS = (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+_TABLES = 2  # of a vocabulary: embedding and head
 _TRIES = 8  # forecasts of one search; a straight line needs 4
 
 
@@ -66,6 +67,11 @@ class Forecast:
     optimizer_bytes: int  # its state, from the first step on
     activations_bytes: int  # what the peak holds beyond parameters, gradients, optimizer state
     peak_bytes: int
+    trained_bytes: int  # of the parameters that learn; part of parameters_bytes, as the next
+    buffers_bytes: int
+    # Of the peak, part of the activations: tensors whose last dimension is the vocabulary. None:
+    # there is none, or other layers have its size as well.
+    logits_bytes: int | None
     flops: int | None  # forward and backward of one micro batch; causal attention counts in full
     seconds: float  # what the forecast itself took
     left_out: str  # what the peak does not hold
@@ -85,6 +91,9 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.current = 0
         self.peak = 0
         self.flops = 0
+        self.wide: int | None = None  # tensors whose last dimension is this are counted apart
+        self.wide_at_peak = 0
+        self._wide = 0
         self._alive: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     def __torch_dispatch__(
@@ -106,14 +115,18 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key, size = id(storage), storage.nbytes()  # PyTorch keeps one Python object per storage
         if size == 0 or key in self._alive:
             return
+        wide = size if tensor.dim() > 1 and tensor.shape[-1] == self.wide else 0
 
         def died(_: object) -> None:
             del self._alive[key]
             self.current -= size
+            self._wide -= wide
 
         self._alive[key] = weakref.ref(storage, died)
         self.current += size
-        self.peak = max(self.peak, self.current)
+        self._wide += wide
+        if self.current > self.peak:
+            self.peak, self.wide_at_peak = self.current, self._wide
 
 
 def forecast(
@@ -227,7 +240,9 @@ def _step(
             model = job.model().train()
             numbers = sum(parameter.numel() for parameter in model.parameters())
             kept = _bytes([*model.parameters(), *model.buffers()])
+            tracker.wide = _told_by(model, job.vocabulary)
             flops, peak = _forward_backward(job, model, shapes, precision, accumulation, tracker)
+            logits = tracker.wide_at_peak
             gradients = _bytes(p.grad for p in model.parameters() if p.grad is not None)
             tracker.peak = tracker.current
             if job.state_bytes is None:
@@ -237,6 +252,7 @@ def _step(
             else:
                 state = sum(job.state_bytes(p) for p in model.parameters() if p.requires_grad)
             # From the second step on the state is there during forward and backward as well.
+            logits = logits if peak + state >= tracker.peak else 0
             peak = max(peak + state, tracker.peak)
     return Forecast(
         micro_batch=micro_batch,
@@ -246,10 +262,22 @@ def _step(
         optimizer_bytes=state,
         activations_bytes=peak - kept - gradients - state,
         peak_bytes=peak,
+        trained_bytes=_bytes(p for p in model.parameters() if p.requires_grad),
+        buffers_bytes=kept - _bytes(model.parameters()),
+        logits_bytes=None if tracker.wide is None else logits,
         flops=flops or None,
         seconds=clock() - began,
         left_out=_left_out(device),
     )
+
+
+def _told_by(model: nn.Module, vocabulary: int) -> int | None:
+    """Return the vocabulary where a last dimension of its size is that of logits alone."""
+    if not vocabulary:
+        return None
+    tables = [p.shape for p in model.parameters() if p.dim() > 1 and vocabulary in p.shape]
+    is_plain = all(shape[0] == vocabulary not in shape[1:] for shape in tables)
+    return vocabulary if is_plain and len(tables) <= _TABLES else None
 
 
 def _forward_backward(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hotloop.core.units import bytes_
 from hotloop.probe.machine import readings
 from hotloop.probe.spill import spilled
 from hotloop.training.messages import Note
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.training.messages import Readings, Tell
 
-__all__ = ["reader", "watched"]
+__all__ = ["peak_told", "reader", "watched"]
 
 
 def reader(hardware: Hardware) -> Callable[[], Readings]:
@@ -34,6 +35,18 @@ def reader(hardware: Hardware) -> Callable[[], Readings]:
         }
 
     return read
+
+
+def peak_told(
+    hardware: Hardware, forecast: int, now: Callable[[str], Readings] = readings
+) -> str | None:
+    """Return how a card's peak compares with its forecast, in bytes; None where none is known."""
+    if hardware.device != "cuda" or not (peak := now("cuda")["device_peak_bytes"]):
+        return None
+    return (
+        f"memory: at most {bytes_(peak)} of tensors, {bytes_(forecast)} were forecast "
+        f"({forecast / peak - 1:+.0%})"
+    )
 
 
 def watched(hardware: Hardware, read: Callable[[], Readings], tell: Tell) -> Callable[[], Readings]:

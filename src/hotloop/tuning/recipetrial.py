@@ -59,17 +59,20 @@ def command(
     *,
     aside: Path | None = None,
     module: str = __name__,
+    loop: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Return the command that starts the trial of a `record_of`.
 
     With `aside`, a folder, a validation and a save in it are timed once, between two blocks;
-    nothing of the save stays. `module` has the `main` of another loop over the same session.
+    nothing of the save stays. `module` has the `main` of another loop over the same session, and
+    `loop` is what it is to do.
     """
     asked = {
         "channel": channel,
         "plan": plan.to_json(),
         "request": dict(request),
         "aside": None if aside is None else str(aside),
+        "loop": loop,
     }
     return [sys.executable, "-c", launch.starter(module), json.dumps(asked)]
 
@@ -97,7 +100,7 @@ class RecipeTrial:
     _tried: TryOut
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
-        self._asked = asked
+        self.asked = asked
         self._witness = Witness()
         self._effects: list[Effect] = []
         self._aside: dict[str, Any] | None = None
@@ -105,7 +108,7 @@ class RecipeTrial:
 
     def run(self) -> None:
         """Build the session as the engine does, and make its steps."""
-        self.parts = parts = assembled(self._asked)
+        self.parts = parts = assembled(self.asked)
         from hotloop.execute import set_up, start_weights
         from hotloop.training.ledger import Ledger
         from hotloop.training.signals import Signals
@@ -181,7 +184,7 @@ class RecipeTrial:
 
     def _timed_aside(self) -> dict[str, Any] | None:
         """Return the seconds of a validation's micro batches and of a save, where asked for."""
-        folder = self._asked.get("aside")
+        folder = self.asked.get("aside")
         if folder is not None and self._aside is None and self._gate.steps >= _SETTLED:
             validation, save = self._tried.validations(), self._tried.save(Path(folder))
             self._aside = {"validation": validation, "save": save}

@@ -1,0 +1,160 @@
+"""What the record of a run of hotloop train says, as the case that the doctor's rules judge.
+
+A record has every step with its phases, validations, saves and readings, and the wall time by row.
+It has no loaders, batches or module: those are looked at before a run (`hotloop doctor RECIPE`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.core.case import Case
+from hotloop.core.errors import DataError
+from hotloop.core.hardware import Hardware
+from hotloop.core.observed import Evaluation, Save, Steps
+from hotloop.core.trace import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hotloop.core.rundir import RunDir
+    from hotloop.core.trace import Event, StepTrace
+
+__all__ = ["case_of_run"]
+
+_MOST: Final = 2000  # steps whose times are given, the last ones
+_PHASES: Final = {
+    "data": "data wait",
+    "forward": "forward",
+    "backward": "backward",
+    "update": "optimizer",
+}
+_STATE: Final = ("model", "optimizer", "scheduler", "rng", "epoch")  # of every checkpoint
+_KINDS: Final = (("evaluate", "eval"), ("save", "save"))  # rows, and events that have their time
+_LEFT: Final = (
+    "loaders, batches and the model: they are not in a run's record; hotloop doctor RECIPE "
+    "key=value looks at them before a run",
+    "where in the code time goes: a run's record has phases, and no stacks",
+)
+
+
+def case_of_run(run: RunDir) -> Case:
+    """Return what is known of a run of hotloop train. Raises DataError where it made no step."""
+    record: dict[str, Any] = run.read()
+    events = run.events()
+    made = steps(events)
+    if not made:
+        raise DataError(f"{run.path} has no step in its log yet: there is nothing to judge")
+    plan = run.plan()
+    hardware, last = Hardware.from_json(record["hardware"]), made[-1]
+    evaluations, saves = _of_kind(events, "eval"), _of_kind(events, "save")
+    rows = -(-int(record["data"].get("rows", {}).get("valid", 0)) // plan.micro_batch)
+    flops = record.get("flops_per_token")
+    return Case(
+        hardware=hardware,
+        script=f"hotloop train {record['recipe']}",
+        wall=_wall(events, made),
+        steps=_steps(made, plan.accumulation, flops),
+        stopped=None if record["status"] == "complete" else str(record.get("reason", "running")),
+        planned_steps=record["steps"],
+        epochs=last.epoch + 1,
+        evaluations=tuple(
+            Evaluation(at=e["t"] - e["wall"], seconds=e["wall"], step=e["step"], batches=rows)
+            for e in evaluations
+        ),
+        saves=tuple(
+            Save(
+                at=e["t"] - e["wall"],
+                seconds=e["wall"],
+                step=e["step"],
+                bytes=e["bytes"],
+                path=str(run.checkpoints),
+                kinds=_STATE,
+            )
+            for e in saves
+        ),
+        readings=_readings(_of_kind(events, "reading"), hardware),
+        techniques={
+            e["technique"]: e["how"] for e in record["effects"] if e["word"] == "in effect"
+        },
+        requested={
+            key: str(value) for key, value in record["config"].items() if _is_asked(record, key)
+        },
+        not_checked=_LEFT,
+    )
+
+
+def _is_asked(record: Mapping[str, Any], key: str) -> bool:
+    return str(record["origins"].get(key, "default")) not in ("default", "auto")
+
+
+def _of_kind(events: Sequence[Event], kind: str) -> list[Any]:
+    return [event for event in events if event["kind"] == kind]
+
+
+def _wall(events: Sequence[Event], made: Sequence[StepTrace]) -> dict[str, float]:
+    """Return seconds by row, of all processes that came to their end; a killed one wrote none."""
+    rows: dict[str, float] = {}
+    for event in events:
+        if event["kind"] == "end":
+            of_process: Any = event["wall"]
+            for name, seconds in of_process.items():
+                rows[name] = rows.get(name, 0.0) + seconds
+    phases = _phases(made)
+    if not rows:  # killed, or it still runs: what its steps say
+        rows = {row: sum(e["wall"] for e in _of_kind(events, kind)) for row, kind in _KINDS}
+        rows["data wait"] = phases["data wait"]
+        rows["step"] = sum(each.wall for each in made) - phases["data wait"]
+    inside = rows.pop("step")
+    named = {name: phases[name] for name in ("forward", "backward", "optimizer")}
+    share = min(1.0, inside / max(sum(named.values()), 1e-9))
+    rows |= {name: share * seconds for name, seconds in named.items()}
+    rest = inside - share * sum(named.values()) + rows.pop("other", 0.0)
+    return {**rows, "after step": rest}
+
+
+def _phases(made: Iterable[StepTrace]) -> dict[str, float]:
+    found = dict.fromkeys(_PHASES.values(), 0.0)
+    for step in made:
+        for phase, row in _PHASES.items():
+            found[row] += step.phases.get(phase, 0.0)
+    return found
+
+
+def _steps(made: Sequence[StepTrace], accumulation: int, flops: float | None) -> Steps:
+    """Return the steps; the first of each process, which set things up, are not timed."""
+    timed = [each for each in made if each.nth > 1][-_MOST:]
+    tokens = sorted(each.tokens for each in made)[len(made) // 2]
+    return Steps(
+        count=made[-1].step,
+        wall=tuple(each.wall for each in timed),
+        rows={
+            row: tuple(each.phases.get(phase, 0.0) for each in timed)
+            for phase, row in _PHASES.items()
+        },
+        numbers=tuple(each.step for each in timed),
+        backwards=float(accumulation),
+        samples=made[0].samples / accumulation,
+        tokens=tokens / accumulation,
+        losses=tuple((each.step, each.loss) for each in made[-_MOST:]),
+        nonfinite=next((each.step for each in made if not math.isfinite(each.loss)), None),
+        flops=None if flops is None else flops * tokens,
+    )
+
+
+def _readings(events: Sequence[Any], hardware: Hardware) -> dict[str, tuple[float, ...]]:
+    """Return readings by the names that rules know; unknown ones are left out."""
+    memory, busy = "gpu_memory_bytes", "gpu_utilisation"
+    if hardware.device != "cuda":
+        memory, busy = "rss_bytes", "cpu_cores"
+    cores = hardware.cores if hardware.device != "cuda" else 1.0
+    found = {
+        memory: tuple(e["memory_bytes"] for e in events if e["memory_bytes"] is not None),
+        busy: tuple(
+            e["utilisation"] * cores
+            for e in events
+            if e["utilisation"] is not None and cores is not None
+        ),
+    }
+    return {name: values for name, values in found.items() if values}
