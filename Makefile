@@ -87,6 +87,7 @@ gpu:
 	PYTHONPATH=src python3 -m pytest -m gpu -p no:cacheprovider -W default::pytest.PytestConfigWarning \
 	  tests/training tests/probe
 	PYTHONPATH=src python3 -m benchmarks.gpu
+	PYTHONPATH=src python3 -m benchmarks.gpu_texts
 
 picture: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.picture $(RUN) docs/pictures
