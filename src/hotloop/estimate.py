@@ -115,8 +115,7 @@ def estimate(timing: Timing, work: Workload, training: Training) -> Estimate:
         "save": 0.0,
     }
     so_far = sum(rows.values())
-    by_time = so_far // training.save_every if training.save_every else 0.0
-    saves = max(float(work.fixed_saves), by_time)
+    saves = max(float(work.fixed_saves), so_far // training.save_every)
     if timing.save:
         apart, best = training.best_cooldown, work.validations - 1.0
         if apart is None:
