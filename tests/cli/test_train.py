@@ -32,9 +32,9 @@ def test_a_start_whose_forecast_is_kept_loads_no_compiler(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert "; kept from 20" in done.stderr
+    assert "; kept from 20" in " ".join(done.stderr.split())  # a line may break in it
     assert done.stdout.splitlines() == [str(tmp_path / "second"), "[]"]
-    assert "kept from" not in capsys.readouterr().err
+    assert "kept from" not in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
