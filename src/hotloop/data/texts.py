@@ -32,7 +32,7 @@ __all__ = ["Texts", "texts"]
 
 _EPOCH: Final = 1 << 40  # no run trains so long, so none draws from this stream
 _FEWEST: Final = 2  # rows of which one can be held out
-_AT_ONCE: Final = 1 << 16  # rows whose marks are counted together
+_AT_ONCE: Final = 1 << 11  # rows whose marks are counted together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,6 +149,9 @@ def _learned(file: RowMap) -> tuple[NDArray[np.int64], int]:
     for first in range(0, file.rows, _AT_ONCE):
         rows = every[first : first + _AT_ONCE]
         begins, counts = file.spans(mask, file.locate(rows))
-        for at, (begin, count) in enumerate(zip(begins.tolist(), counts.tolist(), strict=True)):
-            keep[first + at] = file.view(mask)[begin + 1 : begin + count].any()
+        first_value, ends = begins.min(), begins + counts
+        marks = file.view(mask)[first_value : ends.max()] != 0
+        before = np.concatenate(([0], marks.cumsum(dtype=np.int32)))  # marks before each value
+        learned = np.minimum(begins + 1, ends)  # the first token of a row is never learned
+        keep[rows] = before[ends - first_value] > before[learned - first_value]
     return every[keep], int(np.count_nonzero(~keep))

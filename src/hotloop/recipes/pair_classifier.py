@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch.nn.functional import cross_entropy
 
-from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.errors import ConfigError
 from hotloop.core.units import many
 from hotloop.data.classes import balanced
 from hotloop.data.cutting import by_tokens
@@ -28,7 +28,7 @@ from hotloop.recipes.class_metrics import METRICS, positive_class, report
 from hotloop.recipes.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.pair_predictions import predict
 from hotloop.recipes.pair_rows import form_of, prepare_data
-from hotloop.recipes.pretrained import adapters_of, choices, isolation, shown
+from hotloop.recipes.pretrained import adapters_of, choices, is_frozen, isolation, shown
 from hotloop.session import Job, Judge
 
 if TYPE_CHECKING:
@@ -81,13 +81,9 @@ def rebuilt(config: PairClassifierConfig, kept: Mapping[str, str]) -> Classifier
 
     Raises DataError where frozen weights are no longer those that it was trained on.
     """
-    told, is_frozen = json.loads(kept["classes.json"]), config.adapter.method != "none"
-    if is_frozen and (found := find_model(str(config.model.name))).fingerprint != told["model"]:
-        raise DataError(
-            f"{found.folder} was changed since the run: what it learned fits the weights that were "
-            "there; put them back"
-        )
-    return _model(config, len(told["classes"]), weights=is_frozen)
+    told, found = json.loads(kept["classes.json"]), find_model(str(config.model.name))
+    frozen = is_frozen(config.adapter, found, told["model"])
+    return _model(config, len(told["classes"]), weights=frozen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

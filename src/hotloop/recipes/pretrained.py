@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import ENV
+from hotloop.core.errors import DataError
 from hotloop.data.tokenizer import find_tokenizer
 from hotloop.models.adapter_config import ALL_LINEAR, AdapterConfig
 from hotloop.models.isolation import Isolation
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from hotloop.models.find import FoundModel
     from hotloop.recipes.text_sections import Adapter
 
-__all__ = ["adapters_of", "choices", "isolation", "padding_of", "shown"]
+__all__ = ["adapters_of", "choices", "is_frozen", "isolation", "padding_of", "shown"]
 
 _SHOWN = 30  # tokens of the first row
 
@@ -49,6 +50,21 @@ def adapters_of(adapter: Adapter, seed: int) -> AdapterConfig:
         targets=ALL_LINEAR if names == (ALL_LINEAR,) else names,
         seed=seed,
     )
+
+
+def is_frozen(adapter: Adapter, found: FoundModel, fingerprint: str) -> bool:
+    """Return whether a run's weights are those of the pretrained model, beside what it learned.
+
+    Raises DataError where they have another `fingerprint` than the run was trained on.
+    """
+    if adapter.method == "none":
+        return False
+    if found.fingerprint != fingerprint:
+        raise DataError(
+            f"{found.folder} was changed since the run: what it learned fits the weights that were "
+            "there; put them back"
+        )
+    return True
 
 
 def padding_of(found: FoundModel) -> int:

@@ -45,11 +45,12 @@ class Recipe:
     summary: str
     resolve: Resolver
     idle: Callable[..., dict[str, str]]  # why a setting that was given has no effect
-    # The attention asked for, and over how many tokens; None: the model has its own.
-    attends: Callable[[Any], tuple[str, int] | None]
     auto: Callable[[Hardware], Layer]  # what preset=auto sets
-    series: Callable[[Any], Mapping[str, str]]  # runs it asks for: name -> in words; none: one run
-    member: Callable[[Any, str], Any]  # the configuration of one run of a series
+    # The attention asked for, and over how many tokens; None: the model has its own.
+    attends: Callable[[Any], tuple[str, int] | None] = lambda config: None
+    # Runs it asks for: name -> in words; none: one run.
+    series: Callable[[Any], Mapping[str, str]] = lambda config: {}
+    member: Callable[[Any, str], Any] = lambda config, name: config  # of one run of a series
     # Techniques that settings ask for, by id.
     asked: Callable[[Any], Mapping[str, Asked]] = lambda config: {}
     takes_manifests: bool = False
@@ -77,7 +78,6 @@ RECIPES = {
         summary="labels of texts or pairs of texts, by a pretrained model",
         resolve=resolve_pair_classifier,
         idle=idle_pair_classifier,
-        attends=lambda config: None,
         auto=auto_pair_classifier,
         series=fold_names,
         member=one_fold,
@@ -88,10 +88,7 @@ RECIPES = {
         summary="answers of chats and instructions, by a pretrained language model",
         resolve=resolve_chat_sft,
         idle=idle_sft,
-        attends=lambda config: None,
         auto=auto_sft,
-        series=lambda config: {},
-        member=lambda config, name: config,
         asked=asked_of,
         module="hotloop.recipes.chat_sft",
     ),
@@ -100,10 +97,7 @@ RECIPES = {
         summary="an adapter for each of some manifests, on packed rows",
         resolve=resolve_expert_sft,
         idle=idle_sft,
-        attends=lambda config: None,
         auto=auto_sft,
-        series=lambda config: {},
-        member=lambda config, name: config,
         asked=asked_of,
         takes_manifests=True,
         module="hotloop.recipes.expert_sft",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.errors import ConfigError
 from hotloop.core.units import bytes_, many
 from hotloop.data.cutting import by_tokens
 from hotloop.data.tokenrows import TokenRows
@@ -23,7 +23,7 @@ from hotloop.models.proofs import head_is_whole, keeps_apart
 from hotloop.models.quantised import quantise
 from hotloop.models.trainable import check_trainable
 from hotloop.recipes.optimizers import optimizer_of, state_bytes
-from hotloop.recipes.pretrained import adapters_of, choices, isolation, shown
+from hotloop.recipes.pretrained import adapters_of, choices, is_frozen, isolation, shown
 from hotloop.recipes.sft_judge import judge_of, loss
 from hotloop.recipes.sft_rows import form_of
 from hotloop.session import Job
@@ -99,13 +99,7 @@ def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
     Raises DataError where frozen weights are no longer those that it was trained on.
     """
     told, found = json.loads(kept["texts.json"]), find_model(str(config.model.name))
-    is_frozen = config.adapter.method != "none"
-    if is_frozen and found.fingerprint != told["model"]:
-        raise DataError(
-            f"{found.folder} was changed since the run: what it learned fits the weights that were "
-            "there; put them back"
-        )
-    return _model(config, found, weights=is_frozen)
+    return _model(config, found, weights=is_frozen(config.adapter, found, told["model"]))
 
 
 def _model(config: SftConfig, found: FoundModel, *, weights: bool = True) -> CausalLm:
