@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.tokenrows import TokenRows
 
-__all__ = ["HELD", "Lengths", "Sizes", "Texts", "held", "kept", "rows_of", "written"]
+__all__ = ["HELD", "Lengths", "Sizes", "Texts", "held", "kept", "rows_of", "tokenizer", "written"]
 
 SPECIALS = ("[PAD]", "[CLS]", "[SEP]", "</s>")
 HELD = 16  # rows of the held-out batch
@@ -92,7 +92,7 @@ class Texts:
 
 def written(folder: Path, texts: Texts, sizes: Sizes) -> None:
     """Write a model, train.jsonl and valid.jsonl."""
-    _tokenizer(folder / "model", texts.kind, sizes.vocabulary)
+    tokenizer(folder / "model", texts.kind, sizes.vocabulary)
     torch.manual_seed(0)
     model = _decoder(sizes) if texts.kind == "prompt" else _encoder(sizes)
     model.save_pretrained(folder / "model")
@@ -102,7 +102,8 @@ def written(folder: Path, texts: Texts, sizes: Sizes) -> None:
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def _tokenizer(folder: Path, kind: str, vocabulary: int) -> None:
+def tokenizer(folder: Path, kind: str, vocabulary: int) -> None:
+    """Write a tokenizer whose words are tokens."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     words = [*SPECIALS, *(f"w{id}" for id in range(len(SPECIALS), vocabulary))]

@@ -191,7 +191,7 @@ def assemble(
         plan, origins, choices, refused = plan_of(request, hardware, steps=steps, threads=threads)
         for why in refused:
             tell(Note(text=why, warning=True))
-        fit = request.origins["training.batch_size"].startswith("auto")
+        fit = request.origins["training.batch_size"].startswith(("auto", "preset"))
     else:
         origins, choices = {use.id: "the run's plan" for use in plan.techniques}, []
         fit = False

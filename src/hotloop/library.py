@@ -130,10 +130,12 @@ class Run:
         *,
         which: str = "best",
         progress: Callable[[int, int], None] | None = None,
+        baselines: bool = False,
     ) -> Predicted:
         """Return what the trained classifier says of the rows of a file or folder.
 
-        Raises UsageError for a run that predicts no labels, DataError for rows that cannot be used.
+        With `baselines` there is what baselines say that learn of the rows of the run. Raises
+        UsageError for a run that predicts no labels, DataError for rows that cannot be used.
         """
         from hotloop.core.env import ENV
 
@@ -148,6 +150,7 @@ class Run:
             Path(path),
             cache=ENV.cache / "tokens",
             progress=progress,
+            baselines=baselines,
         )
         return predicted
 

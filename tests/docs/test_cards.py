@@ -1,7 +1,10 @@
 """docs/cards.md is made from the code; this holds it to it."""
 
 import importlib.util
+import json
 from pathlib import Path
+
+import pytest
 
 from hotloop.core.cards import CARDS
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
@@ -42,3 +45,25 @@ def test_every_card_has_a_line_with_its_source():
     assert table.count("| published |") + table.count("| derived |") == len(CARDS)
     assert "| rtx 4090 | 24 GiB | 8.9 | 82.6 | 82.6 | 165.2 | 165.2 | 1.008 | published |" in table
     assert "| v100 sxm2 | 16 GiB | 7.0 | 15.7 | - | - | 125 | 0.9 |" in table
+
+
+def test_every_preset_of_a_recipe_on_texts_has_a_forecast():
+    record = json.loads(generator().FORECASTS.read_text(encoding="utf-8"))
+    found = [(row["recipe"], row["preset"]) for row in record["forecasts"]]
+    cards = [name for name in PRESETS if name != "cpu"]
+    recipes = ("pair-classifier", "chat-sft", "expert-sft")
+    assert sorted(found) == sorted((recipe, card) for recipe in recipes for card in cards)
+    assert all(
+        row["peak_bytes"] < row["memory_bytes"] for row in record["forecasts"] if row["fits"]
+    )
+
+
+@pytest.mark.slow
+def test_a_forecast_is_what_the_code_says():
+    from benchmarks.preset_forecasts import forecasts
+
+    record = json.loads(generator().FORECASTS.read_text(encoding="utf-8"))
+    told = next(row for row in record["forecasts"] if row["recipe"] == "chat-sft")
+    found = next(forecasts("chat-sft", [told["preset"]]))
+    assert found["micro_batch"] == told["micro_batch"]
+    assert found["peak_bytes"] == pytest.approx(told["peak_bytes"], rel=0.02)

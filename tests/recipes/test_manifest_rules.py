@@ -194,6 +194,16 @@ def test_fields_that_contradict_each_other_are_refused_with_both_places(
     assert len(str(caught.value).splitlines()) == 1
 
 
+def test_a_model_folder_beside_the_manifest_goes_before_another(tmp_path: Path) -> None:
+    (tmp_path / "models" / "tiny").mkdir(parents=True)
+    found = asked({"model": "models/tiny"}, tmp_path)["model"]
+    assert found.settings == {"model.name": str(tmp_path / "models" / "tiny")}
+    assert "beside the manifest" in found.text
+    assert asked({"model": "models/other"}, tmp_path)["model"].settings == {
+        "model.name": "models/other"
+    }
+
+
 def test_every_contradiction_is_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         asked({"fp16": True, "bf16": True, "load_in_8bit": True, "data": "~"})

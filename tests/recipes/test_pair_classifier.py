@@ -8,7 +8,7 @@ import torch
 from tests.data.test_tokenise import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
-from hotloop import engine
+from hotloop import assemble, engine
 from hotloop.cli.main import main
 from hotloop.core.errors import ConfigError, DataError
 from hotloop.library import load_run
@@ -155,6 +155,22 @@ def test_predictions_are_those_of_the_last_validation(run, data, tmp_path, capsy
     assert "true \\ predicted" in capsys.readouterr().out
 
 
+def test_what_must_be_beaten_stands_beside_the_scores(run, data, tmp_path, capsys):
+    path = jsonl(tmp_path / "new.jsonl", rows(60, first=1000))
+    scores = tmp_path / "scores.json"
+    argv = ["predict", str(run.path), str(path), "--baselines", "--json", str(scores)]
+    assert main([*argv, "--out", str(tmp_path / "p.jsonl")]) == 0
+    said, told = capsys.readouterr().out, json.loads(scores.read_text())["baselines"]
+    labels = [row["label"] for row in rows(60, first=1000)]
+    majority = labels.count("other") / 60  # of the training rows 8 in 9 are other
+    assert told["majority class"]["accuracy"] == pytest.approx(majority)
+    assert f"majority class                   accuracy {majority:.4f}" in said
+    assert told["bag of words"]["rows"] == 60
+    beat = run.record["facts"]["to beat"]
+    assert beat.startswith("accuracy (macro F1) on the validation rows, learned of ")
+    assert "bag of words, second text only" in beat
+
+
 def test_rows_without_labels_are_predicted_and_not_scored(run, tmp_path, capsys):
     path = jsonl(tmp_path / "new.jsonl", [{k: r[k] for k in r if k[0] in "ph"} for r in rows(5)])
     assert main(["predict", str(run.path), str(path)]) == 0
@@ -163,6 +179,55 @@ def test_rows_without_labels_are_predicted_and_not_scored(run, tmp_path, capsys)
         {"label", "probabilities"}
     ] * 5
     assert "there is nothing to score" in said.err
+
+
+def test_attention_dropout_is_what_was_asked_for(model, data):
+    from hotloop.recipes.pair_classifier import rebuilt
+
+    kept = {"classes.json": json.dumps({"classes": ["a", "b"], "groups": [], "model": "none"})}
+    for asked, has in (("null", 0.0), ("0.25", 0.25)):
+        config = fresh_request(
+            "pair-classifier", settings(model("bert"), data, f"model.attention_dropout={asked}")
+        ).config
+        built = rebuilt(config, kept).backbone.model
+        assert {
+            each.dropout.p for name, each in built.named_modules() if name.endswith("self")
+        } == {has}
+
+
+def test_auto_pads_what_is_of_like_length_and_no_other(model, tmp_path):
+    for name, short, layout in (("like", 43, "padded"), ("unlike", 3, "flat")):  # 43 are cut off
+        texts = ["the fox " * (43 if at % 3 else short) for at in range(40)]
+        made = [{"text": text, "label": at % 2} for at, text in enumerate(texts)]
+        path = jsonl(tmp_path / f"{name}.jsonl", made)
+        more = ("data.layout=auto", "training.batch_size=20", "training.accumulation=1")
+        request = fresh_request(
+            "pair-classifier",
+            [*settings(model("bert"), path, "data.max_length=64", "data.text_b=null", *more)],
+        )
+        data = assemble.prepare_data(request, engine.silent, None)
+        job = request.recipe.load().build(request.config, data)
+        assert (job.train.form.layout, job.valid.form.layout) == (layout, layout)
+
+
+def test_presets_are_those_of_char_lm_and_grow_with_the_card():
+    from hotloop.core.hardware import Hardware
+    from hotloop.recipes.registry import RECIPES
+
+    card = Hardware(device="cuda", name="card", memory_bytes=24 << 30)
+    cpu = Hardware(device="cpu", name="CPU")
+    for name in ("pair-classifier", "chat-sft", "expert-sft"):
+        auto = RECIPES[name].auto
+        assert auto(cpu).values["data.layout"] == "auto"
+        assert "data.layout" not in auto(card).values  # flat is the default
+        sizes = [
+            auto(Hardware(device="cuda", name="card", memory_bytes=gib << 30)).values
+            for gib in (6, 12, 16, 24, 80)
+        ]
+        micro = [v["training.batch_size"] // v.get("training.accumulation", 1) for v in sizes]
+        assert micro == sorted(micro)
+        assert len(set(micro)) >= 3
+        assert set(RECIPES["char-lm"].resolve.presets) == set(RECIPES[name].resolve.presets)
 
 
 def test_what_a_run_of_labels_cannot_do_says_what_can(run, capsys):

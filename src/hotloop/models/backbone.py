@@ -174,9 +174,11 @@ def load_backbone(
         )
     opened = bidirectional and found.is_decoder
     config, kind = _configured(found, head=head, opened=opened)
-    for name in _DROPOUTS:
-        if attention_dropout is not None and hasattr(config, name):
-            setattr(config, name, attention_dropout)
+    if attention_dropout is not None:
+        names = [name for name in _DROPOUTS if hasattr(config, name)]
+        if not names:
+            raise ConfigError(f"{found.name} has no attention dropout that could be set")
+        setattr(config, names[0], attention_dropout)
     drawn = not weights and not _virtual()
     model = _built(found, kind, config, dtype, seed=seed if drawn else None)
     if opened:

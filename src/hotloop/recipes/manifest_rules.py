@@ -17,7 +17,7 @@ __all__ = ["answers"]
 _USUAL_STEPS = 500  # of save_steps and logging_steps: transformers 5.23, training_args.py
 _LEAST_KEPT = 2  # sections.Training.keep: a torn one must not be the only one
 _PLAIN = (  # what it means is what it becomes
-    "model", "max_seq_length", "use_tf32", "torch_compile", "learning_rate",
+    "max_seq_length", "use_tf32", "torch_compile", "learning_rate",
     "prompt_column", "response_column",
 )  # fmt: skip
 
@@ -42,6 +42,7 @@ def answers(given: Mapping[str, Given], *, folder: Path, expert: str) -> tuple[A
         _warmup, _saving, _evaluation,
     ):  # fmt: skip
         rule(desk)
+    _model(desk, folder)
     _paths(desk, folder, placeholders(expert, desk.value("model")))
     if desk.problems:
         raise ConfigError("\n".join(desk.problems))
@@ -270,6 +271,14 @@ def _evaluation(desk: Desk) -> None:
     why = "no validation" if when == "no" else "validation at the end of each epoch"
     desk.effect("eval_strategy", why, {by_epochs: often, by_steps: None})
     desk.idle("eval_steps", f"{desk.given['eval_strategy'].said} leaves it out")
+
+
+def _model(desk: Desk, folder: Path) -> None:
+    """Take a folder beside the manifest before one of the same name elsewhere, and before a hub."""
+    name, how = desk.value("model"), FIELDS["model"].rule.meaning
+    if name and not Path(name).is_absolute() and (folder / name).is_dir():
+        name, how = str(folder / name), "a model folder beside the manifest"
+    desk.effect("model", how, {FIELDS["model"].targets[0]: name})
 
 
 def _paths(desk: Desk, folder: Path, names: Mapping[str, str]) -> None:

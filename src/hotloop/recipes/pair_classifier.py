@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -26,9 +26,18 @@ from hotloop.models.proofs import sees_ahead
 from hotloop.models.trainable import check_trainable
 from hotloop.recipes.class_metrics import METRICS, positive_class, report
 from hotloop.recipes.optimizers import optimizer_of, state_bytes
+from hotloop.recipes.pair_baselines import MOST, row_baselines, said, tested
 from hotloop.recipes.pair_predictions import predict
 from hotloop.recipes.pair_rows import form_of, prepare_data
-from hotloop.recipes.pretrained import adapters_of, choices, is_frozen, isolation, shown
+from hotloop.recipes.pretrained import (
+    adapters_of,
+    choices,
+    is_frozen,
+    isolation,
+    pads_much,
+    shown,
+)
+from hotloop.recipes.resolving import AUTO
 from hotloop.session import Job, Judge
 
 if TYPE_CHECKING:
@@ -38,6 +47,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.labelled import Labelled
     from hotloop.data.parts import Part
+    from hotloop.data.tokenrows import Form
     from hotloop.models.find import FoundModel
     from hotloop.recipes.pair_classifier_config import PairClassifierConfig
 
@@ -61,6 +71,7 @@ def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) 
         isolation=isolation(),
         weights=weights,
         bidirectional=model.bidirectional,
+        attention_dropout=model.attention_dropout,
         seed=config.seed,
     )
     if weights and found.is_decoder and sees_ahead(backbone) != model.bidirectional:
@@ -130,9 +141,8 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
     """Return the job: rows of the data to their labels."""
     training, classes = config.training, len(data.classes.names)
     found = find_model(str(config.model.name))
-    form = form_of(config, found)
 
-    def rows(part: Part, *, shuffle: bool) -> TokenRows:
+    def rows(part: Part, form: Form, *, shuffle: bool) -> TokenRows:
         return TokenRows(
             data.store,
             part.split,
@@ -148,7 +158,11 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
     weights = None
     if config.class_weights == "balanced":
         weights = tuple(balanced(counts, names=data.classes.names).tolist())
-    train = rows(data.train, shuffle=True)
+    form = form_of(config, found)
+    train = rows(data.train, form, shuffle=True)
+    if config.data.layout == AUTO and pads_much(train, training):
+        form = replace(form, layout="flat")
+        train = rows(data.train, form, shuffle=True)
     return Job(
         name="pair-classifier",
         model=lambda: _model(config, classes),
@@ -156,7 +170,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         optimizer=optimizer_of(training),
         state_bytes=state_bytes(training),
         train=train,
-        valid=rows(data.valid, shuffle=False),
+        valid=rows(data.valid, form, shuffle=False),
         seed=config.seed,
         cut=by_tokens,
         judge=_judge(config, data),
@@ -168,22 +182,27 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         learns_all=True,
         skeleton=lambda: _model(config, classes, weights=False),
         vocabulary=found.vocabulary,
-        kept={
-            "classes.json": json.dumps(
-                {
-                    "classes": data.classes.labels,
-                    "groups": data.groups,
-                    "model": found.fingerprint,
-                }
-            )
-        },
+        kept={"classes.json": json.dumps(_kept(data, found))},
         example=partial(_excerpt, data, found, train),
         facts={
             "objective": f"one of {classes} classes: {_shares(data, counts.tolist())}",
             "data": _counted(data, train),
+            "to beat": _to_beat(data),
             "trains": _trains(config, classes),
         },
     )
+
+
+def _kept(data: Labelled, found: FoundModel) -> dict[str, Any]:
+    """Return what a run folder keeps: what its logits are of."""
+    return {"classes": data.classes.labels, "groups": data.groups, "model": found.fingerprint}
+
+
+def _to_beat(data: Labelled) -> str:
+    train, valid = tested(data, data.train), tested(data, data.valid)
+    found = row_baselines(train, valid, names=data.classes.names)
+    rows = min(MOST, len(data.train.rows))
+    return f"accuracy (macro F1) on the validation rows, learned of {rows:,}: {said(found)}"
 
 
 def _counted(data: Labelled, train: TokenRows) -> str:

@@ -39,6 +39,12 @@ class PairModel:
     pooling_tokens: int = setting(1, "tokens of first-k and last-k", low=1)
     head_width: int | None = setting(None, "a hidden layer before the classes", low=1)
     head_dropout: float = setting(0.0, "share dropped before the head", low=0, high=0.9)
+    attention_dropout: float | None = setting(
+        None,
+        "share of attention dropped; null: as the model says; 0: fast on cards",
+        low=0,
+        high=0.9,
+    )
     bidirectional: bool = setting(False, "let a decoder's tokens see later ones")
 
 
@@ -59,8 +65,8 @@ class PairData:
     group: str | None = setting(None, "key of a group: its rows stay in one part")
     max_length: int = setting(256, "tokens of a row; what is longer is cut off", low=2)
     bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
-    layout: Literal["flat", "padded"] = setting(
-        "flat", "batches without padding, or padded to their longest row"
+    layout: Literal["auto", "flat", "padded"] = setting(
+        "flat", "batches without padding, or padded to their longest row; auto: by the padding"
     )
     drop_last: bool = setting(False, "leave out an epoch's last, smaller batch")
     num_workers: int = setting(0, "loader processes", low=0)

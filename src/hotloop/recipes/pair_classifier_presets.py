@@ -6,13 +6,12 @@ The experiments are those of the project behind the recipe, by its names.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hotloop.core.hardware import Hardware
 from hotloop.recipes.sections import Preset
-from hotloop.recipes.sources import Layer
+from hotloop.recipes.text_presets import LAYOUT, by_memory, card_presets
 
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_pair_classifier"]
 
-GIB = 1 << 30
+_SIZES = {12: 16, 16: 32, 24: 64, 80: 256}  # rows of a step, by GB of memory
 
 
 def _card(memory: str, batch_size: int) -> Preset:
@@ -25,23 +24,21 @@ def _card(memory: str, batch_size: int) -> Preset:
 
 _CPU = Preset(
     source="rule",
-    values={"training.batch_size": 32, "training.accumulation": 2, "data.max_length": 128},
+    values={
+        "training.batch_size": 32,
+        "training.accumulation": 2,
+        "data.max_length": 128,
+        "data.layout": "auto",
+    },
     reasons={
         "training.batch_size": "small steps: a model this small learns in a few hundred",
         "training.accumulation": "micro batches of 16 rows stay in the cache",
         "data.max_length": "attention grows with the square of it",
+        "data.layout": LAYOUT,
     },
 )
-PRESETS: Mapping[str, Preset] = MappingProxyType(
-    {
-        "t4": _card("16 GB", 32),
-        "rtx3090": _card("24 GB", 64),
-        "rtx4080s": _card("16 GB", 48),
-        "rtx4090": _card("24 GB", 64),
-        "h100": _card("80 GB", 256),
-        "cpu": _CPU,
-    }
-)
+PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
+auto_pair_classifier = by_memory(_SIZES, _card, cpu=_CPU)
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
         "quick_test": Preset(
@@ -78,16 +75,3 @@ EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
         ),
     }
 )
-
-
-def auto_pair_classifier(hardware: Hardware) -> Layer:
-    """Return what `preset=auto` sets: the batch, by the memory of the device.
-
-    The sizes are those of the presets; a card's usable memory is a little under its name.
-    """
-    if hardware.device == "cpu":
-        return _CPU.layer("auto (CPU)")
-    memory = (hardware.memory_bytes or 0) / GIB
-    batch = next((size for least, size in ((70, 256), (22, 64), (15, 32)) if memory >= least), 16)
-    why = f"{memory:.0f} GiB on {hardware.name}" if memory else "memory unknown"
-    return Layer(origin=f"auto ({why})", values={"training.batch_size": batch})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,8 @@ from hotloop.data.records import head as first_rows
 from hotloop.data.tokenrows import TokenRows
 from hotloop.models.find import find_model
 from hotloop.recipes.class_metrics import report
-from hotloop.recipes.pair_rows import form_of, order_of
+from hotloop.recipes.pair_baselines import Tested, row_baselines, tested
+from hotloop.recipes.pair_rows import form_of, order_of, prepare_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.store import Store
     from hotloop.models.find import FoundModel
-    from hotloop.recipes.class_metrics import Report
+    from hotloop.recipes.class_metrics import Report, Scores
     from hotloop.recipes.pair_classifier_config import PairClassifierConfig
 
 __all__ = ["Predicted", "predict"]
@@ -48,6 +49,7 @@ class Predicted:
     names: tuple[str, ...]  # of the classes
     probabilities: NDArray[np.float32]  # [rows, classes]
     report: Report | None  # None: the rows have no labels
+    baselines: Mapping[str, Scores] = field(default_factory=dict)  # none: nobody asked
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield for each row its label, and how probable the model holds each class."""
@@ -64,12 +66,14 @@ def predict(
     *,
     cache: Path,
     progress: Callable[[int, int], None] | None = None,
+    baselines: bool = False,
 ) -> Predicted:
     """Return what `model`, in evaluation mode, says of the rows of a file or folder.
 
     `kept` are the texts that the run keeps, by name. Rows are read as those that were trained on;
-    labels and groups may be missing. Raises DataError for rows that cannot be used, and for labels
-    that the model does not know.
+    labels and groups may be missing. With `baselines` there are the scores of baselines, learned of
+    the rows of the run's configuration, which then must still be there. Raises DataError for rows
+    that cannot be used, and for labels that the model does not know.
     """
     told: dict[str, Any] = json.loads(kept["classes.json"])
     classes = Classes(labels=tuple(told["classes"]))
@@ -90,7 +94,26 @@ def predict(
         names=classes.names,
         probabilities=torch.from_numpy(logits).softmax(-1).numpy(),
         report=_scored(store, classes, logits.argmax(-1)),
+        baselines=_baselines(config, store, classes, cache) if baselines else {},
     )
+
+
+def _baselines(
+    config: PairClassifierConfig, store: Store, classes: Classes, cache: Path
+) -> dict[str, Scores]:
+    """Return what the rows of the run let baselines say of rows that have labels."""
+    if "label" not in store.splits[_SPLIT].names:
+        return {}
+    data = prepare_data(config, cache=cache)
+    truth = _truth(store, classes)
+    rows = np.arange(len(truth), dtype=np.int64)
+    test = Tested(store=store, split=_SPLIT, rows=rows, classes=truth)
+    return row_baselines(tested(data, data.train), test, names=classes.names)
+
+
+def _truth(store: Store, classes: Classes) -> NDArray[np.int64]:
+    words = store.splits[_SPLIT].words("label")
+    return classes.numbers(words, place=lambda row: Place("the rows", row=row))
 
 
 def _tokens(config: PairClassifierConfig, found: FoundModel, path: Path, cache: Path) -> Store:
@@ -107,7 +130,7 @@ def _scored(store: Store, classes: Classes, said: NDArray[np.int64]) -> Report |
     file = store.splits[_SPLIT]
     if "label" not in file.names:
         return None
-    truth = classes.numbers(file.words("label"), place=lambda row: Place("the rows", row=row))
+    truth = _truth(store, classes)
     words = file.words("task") if "task" in file.names else []
     groups = sorted(set(map(group_name, words)))
     counts = np.zeros((max(1, len(groups)), len(classes.names), len(classes.names)), np.int64)

@@ -76,5 +76,6 @@ def order_of(config: PairClassifierConfig, found: FoundModel) -> Order:
 
 
 def form_of(config: PairClassifierConfig, found: FoundModel) -> Form:
-    """Return how rows become tensors."""
-    return Form(pad=padding_of(found), layout=config.data.layout, has_labels=False)
+    """Return how rows become tensors; auto is for those that are trained on to decide."""
+    is_flat = config.data.layout == "flat"
+    return Form(pad=padding_of(found), layout="flat" if is_flat else "padded", has_labels=False)

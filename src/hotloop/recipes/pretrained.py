@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.env import ENV
 from hotloop.core.errors import DataError
+from hotloop.data.layouts import MOST_PADDING, padding_share
 from hotloop.data.tokenizer import find_tokenizer
 from hotloop.models.adapter_config import ALL_LINEAR, AdapterConfig
 from hotloop.models.isolation import Isolation
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from hotloop.data.tokenrows import TokenRows
     from hotloop.models.backbone import Backbone
     from hotloop.models.find import FoundModel
+    from hotloop.recipes.sections import Training
     from hotloop.recipes.text_sections import Adapter
 
-__all__ = ["adapters_of", "choices", "is_frozen", "isolation", "padding_of", "shown"]
+__all__ = ["adapters_of", "choices", "is_frozen", "isolation", "padding_of", "pads_much", "shown"]
 
 _SHOWN = 30  # tokens of the first row
 
@@ -30,6 +32,17 @@ _SHOWN = 30  # tokens of the first row
 def isolation() -> Isolation:
     """Return attention in segments, by the way that was measured fastest on this machine."""
     return Isolation(clock=time.perf_counter, known=Ways(ENV.cache / "forecasts"))
+
+
+def pads_much(rows: TokenRows, training: Training) -> bool:
+    """Whether padded micro batches would have more padding than one call of attention saves."""
+    share = padding_share(
+        rows.lengths[rows.chosen],
+        training.batch_size // training.accumulation,
+        is_alike=rows.like is not None,
+        round_to=rows.form.round_to,
+    )
+    return share > MOST_PADDING
 
 
 def choices(model: nn.Module) -> MutableMapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,15 @@ from hotloop.models.proofs import head_is_whole, keeps_apart
 from hotloop.models.quantised import quantise
 from hotloop.models.trainable import check_trainable
 from hotloop.recipes.optimizers import optimizer_of, state_bytes
-from hotloop.recipes.pretrained import adapters_of, choices, is_frozen, isolation, shown
+from hotloop.recipes.pretrained import (
+    adapters_of,
+    choices,
+    is_frozen,
+    isolation,
+    pads_much,
+    shown,
+)
+from hotloop.recipes.resolving import AUTO
 from hotloop.recipes.sft_judge import judge_of, loss
 from hotloop.recipes.sft_rows import form_of
 from hotloop.session import Job
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     from hotloop.data.parts import Part
     from hotloop.data.store import Store
     from hotloop.data.texts import Texts
+    from hotloop.data.tokenrows import Form
     from hotloop.models.causal_lm import Way
     from hotloop.models.find import FoundModel
     from hotloop.recipes.sft_config import SftConfig
@@ -48,12 +58,14 @@ def build(config: SftConfig, data: Texts, *, name: str) -> Job:
     """Return the job: each token that carries loss, given those before it."""
     training, found = config.training, find_model(str(config.model.name))
 
-    def rows(part: Part, *, shuffle: bool, beside: dict[str, Any] | None = None) -> TokenRows:
+    def rows(
+        part: Part, form: Form, *, shuffle: bool, beside: dict[str, Any] | None = None
+    ) -> TokenRows:
         like = config.data.group_by_length and not config.data.packing
         return TokenRows(
             data.store,
             part.split,
-            form=form_of(config, found),
+            form=form,
             seed=config.seed,
             shuffle=shuffle,
             like=training.batch_size if like else None,
@@ -61,12 +73,16 @@ def build(config: SftConfig, data: Texts, *, name: str) -> Job:
             beside=beside,
         )
 
-    train = rows(data.train, shuffle=True)
+    form = form_of(config, found)
+    train = rows(data.train, form, shuffle=True)
+    if config.data.layout == AUTO and not train.is_packed and pads_much(train, training):
+        form = replace(form, layout="flat")
+        train = rows(data.train, form, shuffle=True)
     of_file = data.store.splits[data.valid.split].rows
-    valid = rows(data.valid, shuffle=False, beside={"row": np.arange(of_file)})
+    valid = rows(data.valid, form, shuffle=False, beside={"row": np.arange(of_file)})
     return Job(
         name=name,
-        model=lambda: _model(config, found),
+        model=lambda: _model(config, found, is_flat=form.layout == "flat"),
         loss=loss,
         optimizer=optimizer_of(training),
         state_bytes=state_bytes(training),
@@ -102,7 +118,9 @@ def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
     return _model(config, found, weights=is_frozen(config.adapter, found, told["model"]))
 
 
-def _model(config: SftConfig, found: FoundModel, *, weights: bool = True) -> CausalLm:
+def _model(
+    config: SftConfig, found: FoundModel, *, weights: bool = True, is_flat: bool = False
+) -> CausalLm:
     """Return the model on the CPU, with adapters where they are asked for.
 
     Without `weights` none are read, for forecasts, and those to be packed have the sizes of packed
@@ -118,7 +136,7 @@ def _model(config: SftConfig, found: FoundModel, *, weights: bool = True) -> Cau
             f"{found.name} does something between its last layer and its logits that hotloop does "
             "not know: take another architecture"
         )
-    if weights and form_of(config, found).layout == "flat" and not keeps_apart(backbone):
+    if weights and is_flat and not keeps_apart(backbone):
         raise ConfigError(f"{found.name} mixes texts that share a row: data.layout=padded")
     if config.adapter.quantization == "nf4":
         pack = quantise if weights else size_as_packed
@@ -156,7 +174,7 @@ def _counted(config: SftConfig, data: Texts, train: TokenRows) -> str:
     how = "padded to their longest row"
     if config.data.packing:
         how = "of packed rows, texts kept apart"
-    elif config.data.layout == "flat":
+    elif train.form.layout == "flat":
         how = "without padding"
     return (
         f"{many(len(train), 'training row')} and {many(len(data.valid.rows), 'validation row')}, "

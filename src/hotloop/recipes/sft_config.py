@@ -69,8 +69,8 @@ class SftData:
     max_length: int = setting(1024, "tokens of a row; what is longer is cut off", low=2)
     packing: bool = setting(False, "several texts in one row of max_length, kept apart")
     group_by_length: bool = setting(True, "rows of like length come together")
-    layout: Literal["flat", "padded"] = setting(
-        "flat", "batches without padding, or padded to their longest row"
+    layout: Literal["auto", "flat", "padded"] = setting(
+        "flat", "batches without padding, or padded to their longest row; auto: by the padding"
     )
     bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
     drop_last: bool = setting(False, "leave out an epoch's last, smaller batch")
@@ -164,7 +164,8 @@ def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
         no_effect("data.validation_share", "has no effect with data.valid_path")
     if config.data.packing:
         no_effect("data.group_by_length", "has no effect: packed rows are of one length")
-        no_effect("data.layout", "has no effect: packed rows have next to no padding")
+        if not origins["data.layout"].startswith(("auto", "preset")):
+            no_effect("data.layout", "has no effect: packed rows have next to no padding")
     return idle
 
 

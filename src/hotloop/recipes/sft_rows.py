@@ -88,6 +88,9 @@ def order_of(config: SftConfig, found: FoundModel) -> Order:
 
 
 def form_of(config: SftConfig, found: FoundModel) -> Form:
-    """Return how rows become tensors; packed ones are of one length already."""
-    layout = "padded" if config.data.packing else config.data.layout
-    return Form(pad=padding_of(found), layout=layout)
+    """Return how rows become tensors; packed ones are of one length already.
+
+    Auto is for the rows that are trained on to decide.
+    """
+    is_flat = config.data.layout == "flat" and not config.data.packing
+    return Form(pad=padding_of(found), layout="flat" if is_flat else "padded")

@@ -1,0 +1,170 @@
+"""Forecasts the memory of every preset of the recipes on pretrained models; no card is needed.
+
+python -m benchmarks.preset_forecasts
+
+The model has the sizes of Qwen3-0.6B (config.json on the hub, 2026-11: 28 layers x 1024, 151,936
+ids), every row has as many tokens as the preset allows, adapters are the defaults of LoRA (DoRA for
+pair-classifier). Nothing is run and no weight read: operators are traced on tensors without
+numbers, for a card that the presets' own name or size of memory stands for.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from benchmarks.recipe_data import Lengths, Texts, tokenizer
+from hotloop import preflight
+from hotloop.assemble import prepare_data
+from hotloop.core.hardware import Hardware
+from hotloop.engine import silent
+from hotloop.forecasting import fitted, shapes
+from hotloop.request import fresh_request, plan_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["MODEL", "PAGE", "forecasts"]
+
+PAGE = Path(__file__).parent / "results" / "preset-forecasts.json"
+GIB = 1 << 30
+ROWS = 512  # more than a batch of any preset
+MODEL: dict[str, Any] = {  # https://huggingface.co/Qwen/Qwen3-0.6B/blob/main/config.json, 2026-11
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151_936,
+    "max_position_embeddings": 40_960,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 1_000_000,
+    "hidden_act": "silu",
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "tie_word_embeddings": True,
+    "eos_token_id": 3,
+    "pad_token_id": 0,
+    "bos_token_id": None,
+    "initializer_range": 0.02,
+}
+# The cards: what the driver leaves of a memory of that name is a little less.
+CARDS: dict[str, tuple[str, int, tuple[int, int]]] = {
+    "t4": ("Tesla T4", 16, (7, 5)),
+    "12gb": ("NVIDIA GeForce RTX 4070", 12, (8, 9)),
+    "16gb": ("NVIDIA GeForce RTX 4080", 16, (8, 9)),
+    "24gb": ("NVIDIA GeForce RTX 4090", 24, (8, 9)),
+    "rtx3090": ("NVIDIA GeForce RTX 3090", 24, (8, 6)),
+    "rtx4080s": ("NVIDIA GeForce RTX 4080 SUPER", 16, (8, 9)),
+    "rtx4090": ("NVIDIA GeForce RTX 4090", 24, (8, 9)),
+    "h100": ("NVIDIA H100 80GB HBM3", 80, (9, 0)),
+}
+LEFT = 0.97  # of the memory by name
+RECIPES = {
+    "pair-classifier": ("pair", 256, ("adapter.method=dora",)),
+    "chat-sft": ("prompt", 1024, ()),
+    "expert-sft": ("prompt", 1024, ()),
+}
+
+
+def machine(preset: str) -> Hardware:
+    """Return the card of a preset."""
+    name, memory, capability = CARDS[preset]
+    return Hardware(
+        device="cuda", name=name, memory_bytes=int(LEFT * memory * GIB), capability=capability
+    )
+
+
+def _written(folder: Path, kind: str, length: int) -> None:
+    tokenizer(folder / "model", kind, 2048)
+    (folder / "model" / "config.json").write_text(json.dumps(MODEL))
+    _empty_weights(folder / "model" / "model.safetensors")
+    texts = Texts(
+        kind=kind, lengths=Lengths(median=length, sigma=0.0, low=length, high=length), rows=ROWS
+    )
+    rows = (json.dumps(row) + "\n" for row in texts.made(2048, seed=1))
+    (folder / "rows.jsonl").write_text("".join(rows))
+
+
+def _empty_weights(path: Path) -> None:
+    """Write what is read of the weights, their names and shapes; the file has holes for numbers."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    with torch.device("meta"):
+        state = Qwen3ForCausalLM(Qwen3Config(**MODEL)).state_dict()
+    state.pop("lm_head.weight")  # tied
+    header, end = dict[str, Any](), 0
+    for name, tensor in state.items():
+        begin, end = end, end + 2 * tensor.numel()
+        header[name] = {"dtype": "BF16", "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        file.truncate(8 + len(text) + end)
+
+
+def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield what each preset of a recipe needs on its card."""
+    kind, length, settings = RECIPES[recipe]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        _written(folder, kind, length)
+        for preset in presets:
+            hardware = machine(preset)
+            request = fresh_request(
+                recipe,
+                (
+                    f"preset={preset}",
+                    f"model.name={folder / 'model'}",
+                    f"data.path={folder / 'rows.jsonl'}",
+                    f"data.max_length={length}",
+                    *settings,
+                ),
+            )
+            job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
+            plan, *_ = plan_of(request, hardware, steps=1000, threads=(1, "one"))
+            kept = shapes(request.config, job)
+            plan, found, _, too_much = fitted(job, plan, hardware, kept, silent, fit=True)
+            yield {
+                "recipe": recipe,
+                "preset": preset,
+                "card": hardware.name,
+                "memory_bytes": hardware.memory_bytes,
+                "length": length,
+                "settings": list(settings),
+                "micro_batch": plan.micro_batch,
+                "batch": plan.micro_batch * plan.accumulation,
+                "techniques": [str(use) for use in plan.techniques],
+                "peak_bytes": found.peak_bytes,
+                "parts": preflight.budget(found),
+                "fits": too_much is None,
+            }
+
+
+def main() -> None:
+    """Write the forecasts of all."""
+    made = []
+    for recipe in RECIPES:
+        for row in forecasts(recipe, tuple(CARDS)):
+            print(
+                recipe,
+                row["preset"],
+                f"{row['peak_bytes'] / GIB:.1f} GiB",
+                row["micro_batch"],
+                row["fits"],
+            )
+            made.append(row)
+    record = {"torch": torch.__version__, "model": MODEL, "forecasts": made}
+    PAGE.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
