@@ -23,7 +23,7 @@ from hotloop import preflight
 from hotloop.assemble import prepare_data
 from hotloop.core.hardware import Hardware
 from hotloop.engine import silent
-from hotloop.forecasting import fitted, shapes
+from hotloop.forecasting import forecast_of, shapes
 from hotloop.request import fresh_request, plan_of
 
 if TYPE_CHECKING:
@@ -131,8 +131,8 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
             )
             job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
             plan, *_ = plan_of(request, hardware, steps=1000, threads=(1, "one"))
-            kept = shapes(request.config, job)
-            plan, found, _, too_much = fitted(job, plan, hardware, kept, silent, fit=True)
+            found = forecast_of(job, plan, hardware, shapes(request.config, job))
+            fits = preflight.memory_sentence(found, hardware)[1]
             yield {
                 "recipe": recipe,
                 "preset": preset,
@@ -145,7 +145,7 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
                 "techniques": [str(use) for use in plan.techniques],
                 "peak_bytes": found.peak_bytes,
                 "parts": preflight.budget(found),
-                "fits": too_much is None,
+                "fits": fits,
             }
 
 

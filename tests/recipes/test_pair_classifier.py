@@ -210,6 +210,26 @@ def test_auto_pads_what_is_of_like_length_and_no_other(model, tmp_path):
         assert (job.train.form.layout, job.valid.form.layout) == (layout, layout)
 
 
+def test_widths_of_padded_rows_are_multiples_of_what_is_asked_for(model, data):
+    from hotloop.recipes.pair_classifier_config import idle_pair_classifier
+
+    more = ("data.layout=padded", "data.pad_to_multiple_of=5")
+    request = fresh_request("pair-classifier", settings(model("bert"), data, *more))
+    rows = assemble.prepare_data(request, engine.silent, None)
+    train = request.recipe.load().build(request.config, rows).train
+    longest = int(train.lengths[train.ids(0, 0, 12)].max())
+    width = train.batch(0, 0, 12).tensors["input_ids"].shape[1]
+    assert (width % 5, width - longest < 5) == (0, True)
+    assert not idle_pair_classifier(request.config, request.origins)
+    flat = fresh_request("pair-classifier", settings(model("bert"), data, "data.layout=flat"))
+    assert not idle_pair_classifier(flat.config, flat.origins)  # of the preset: nobody asked
+    both = fresh_request(
+        "pair-classifier", settings(model("bert"), data, "data.layout=flat", more[1])
+    )
+    told = idle_pair_classifier(both.config, both.origins)
+    assert "rows are not padded" in told["data.pad_to_multiple_of"]
+
+
 def test_presets_are_those_of_char_lm_and_grow_with_the_card():
     from hotloop.core.hardware import Hardware
     from hotloop.recipes.registry import RECIPES
@@ -219,6 +239,7 @@ def test_presets_are_those_of_char_lm_and_grow_with_the_card():
     for name in ("pair-classifier", "chat-sft", "expert-sft"):
         auto = RECIPES[name].auto
         assert auto(cpu).values["data.layout"] == "auto"
+        assert auto(cpu).values["data.pad_to_multiple_of"] == 1
         assert "data.layout" not in auto(card).values  # flat is the default
         sizes = [
             auto(Hardware(device="cuda", name="card", memory_bytes=gib << 30)).values

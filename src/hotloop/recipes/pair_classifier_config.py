@@ -10,7 +10,13 @@ from hotloop.recipes.pair_classifier_presets import EXPERIMENTS, PRESETS
 from hotloop.recipes.resolving import AUTO, Resolver
 from hotloop.recipes.schema import changed, said, setting
 from hotloop.recipes.sections import NO_WORKERS, Training, check_shared
-from hotloop.recipes.text_sections import TEXT_ALIASES, Adapter, check_adapter
+from hotloop.recipes.text_sections import (
+    NOT_PADDED,
+    TEXT_ALIASES,
+    Adapter,
+    check_adapter,
+    is_typed,
+)
 
 __all__ = [
     "CrossValidation",
@@ -67,6 +73,9 @@ class PairData:
     bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
     layout: Literal["auto", "flat", "padded"] = setting(
         "flat", "batches without padding, or padded to their longest row; auto: by the padding"
+    )
+    pad_to_multiple_of: int = setting(
+        8, "widths of padded batches are multiples of it, as matrix units like them", low=1
     )
     drop_last: bool = setting(False, "leave out an epoch's last, smaller batch")
     num_workers: int = setting(0, "loader processes", low=0)
@@ -170,6 +179,8 @@ def idle_pair_classifier(
         for name in ("rank", "alpha", "dropout", "targets"):
             no_effect(f"adapter.{name}", "has no effect with adapter.method=none")
     no_effect("data.num_workers", NO_WORKERS)
+    if config.data.layout == "flat" and is_typed(origins, "data.pad_to_multiple_of"):
+        no_effect("data.pad_to_multiple_of", NOT_PADDED)
     for key in ("data.valid_path", "cv.folds"):
         if key in given:
             no_effect("data.validation_share", f"has no effect with {key}")

@@ -29,12 +29,14 @@ _CPU = Preset(
         "training.accumulation": 2,
         "data.max_length": 128,
         "data.layout": "auto",
+        "data.pad_to_multiple_of": 1,
     },
     reasons={
         "training.batch_size": "small steps: a model this small learns in a few hundred",
         "training.accumulation": "micro batches of 16 rows stay in the cache",
         "data.max_length": "attention grows with the square of it",
         "data.layout": LAYOUT,
+        "data.pad_to_multiple_of": "a CPU has no units that want more",
     },
 )
 PRESETS = card_presets(_SIZES, _card, cpu=_CPU)

@@ -78,4 +78,9 @@ def order_of(config: PairClassifierConfig, found: FoundModel) -> Order:
 def form_of(config: PairClassifierConfig, found: FoundModel) -> Form:
     """Return how rows become tensors; auto is for those that are trained on to decide."""
     is_flat = config.data.layout == "flat"
-    return Form(pad=padding_of(found), layout="flat" if is_flat else "padded", has_labels=False)
+    return Form(
+        pad=padding_of(found),
+        layout="flat" if is_flat else "padded",
+        round_to=config.data.pad_to_multiple_of,
+        has_labels=False,
+    )

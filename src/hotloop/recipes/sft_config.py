@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hotloop.recipes.auto import Asked
 from hotloop.recipes.schema import changed, said, setting
 from hotloop.recipes.sections import NO_WORKERS, Training, check_shared
-from hotloop.recipes.text_sections import Adapter, check_adapter
+from hotloop.recipes.text_sections import NOT_PADDED, Adapter, check_adapter, is_typed
 
 __all__ = [
     "SftAdapter",
@@ -71,6 +71,9 @@ class SftData:
     group_by_length: bool = setting(True, "rows of like length come together")
     layout: Literal["auto", "flat", "padded"] = setting(
         "flat", "batches without padding, or padded to their longest row; auto: by the padding"
+    )
+    pad_to_multiple_of: int = setting(
+        8, "widths of padded batches are multiples of it, as matrix units like them", low=1
     )
     bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
     drop_last: bool = setting(False, "leave out an epoch's last, smaller batch")
@@ -164,8 +167,10 @@ def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
         no_effect("data.validation_share", "has no effect with data.valid_path")
     if config.data.packing:
         no_effect("data.group_by_length", "has no effect: packed rows are of one length")
-        if not origins["data.layout"].startswith(("auto", "preset")):
+        if is_typed(origins, "data.layout"):
             no_effect("data.layout", "has no effect: packed rows have next to no padding")
+    elif config.data.layout == "flat" and is_typed(origins, "data.pad_to_multiple_of"):
+        no_effect("data.pad_to_multiple_of", NOT_PADDED)
     return idle
 
 

@@ -30,12 +30,14 @@ _CPU = Preset(
         "training.accumulation": 4,
         "data.max_length": 512,
         "data.layout": "auto",
+        "data.pad_to_multiple_of": 1,
     },
     reasons={
         "training.batch_size": "the same on every card",
         "training.accumulation": "micro batches of 4 rows stay in the cache",
         "data.max_length": "attention grows with the square of it",
         "data.layout": LAYOUT,
+        "data.pad_to_multiple_of": "a CPU has no units that want more",
     },
 )
 SFT_PRESETS = card_presets(_SIZES, _card, cpu=_CPU)

@@ -93,4 +93,8 @@ def form_of(config: SftConfig, found: FoundModel) -> Form:
     Auto is for the rows that are trained on to decide.
     """
     is_flat = config.data.layout == "flat" and not config.data.packing
-    return Form(pad=padding_of(found), layout="flat" if is_flat else "padded")
+    return Form(
+        pad=padding_of(found),
+        layout="flat" if is_flat else "padded",
+        round_to=config.data.pad_to_multiple_of,
+    )

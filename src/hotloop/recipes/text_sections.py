@@ -8,7 +8,16 @@ from typing import Literal
 from hotloop.recipes.schema import said, setting
 from hotloop.recipes.sections import ALIASES
 
-__all__ = ["SFT_ALIASES", "TEXT_ALIASES", "Adapter", "check_adapter"]
+__all__ = [
+    "NOT_PADDED",
+    "SFT_ALIASES",
+    "TEXT_ALIASES",
+    "Adapter",
+    "check_adapter",
+    "is_typed",
+]
+
+NOT_PADDED = "has no effect with data.layout=flat: rows are not padded"
 
 TEXT_ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -42,6 +51,11 @@ SFT_ALIASES: Mapping[str, str] = MappingProxyType(
         "model.quantization": "adapter.quantization",
     }
 )
+
+
+def is_typed(origins: Mapping[str, str], key: str) -> bool:
+    """Whether somebody asked for a setting: neither a default nor of a preset."""
+    return not origins[key].startswith(("auto", "preset", "default"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
