@@ -135,7 +135,7 @@ def test_the_first_sound_records_are_the_head(folder):
     [
         ("a.jsonl", b"\n \r\n\n"),
         ("a.jsonl", b"\xef\xbb\xbf"),
-        ("a.jsonl.gz", gzip.compress(b"")),
+        ("a.jsonl.gz", gzip.compress(b"", mtime=0)),
         ("a.json", b"[ ]"),
         ("a.json", b"[]"),
         ("a.csv", b"text,label\n"),
