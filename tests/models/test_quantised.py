@@ -200,6 +200,22 @@ def test_nothing_is_warned_of_when_bitsandbytes_is_imported(run_python):
     assert run_python(code) == ""
 
 
+def test_what_bitsandbytes_lacks_for_a_product_nobody_asks_for_is_not_said(tmp_path, run_python):
+    says = (
+        "import logging\n"
+        "log = logging.getLogger('bitsandbytes.backends.cpu.ops')\n"
+        "log.warning('Failed to load CPU gemm_4bit_forward from kernels-community: %s', 1)\n"
+        "log.warning('another')\n"
+    )
+    (tmp_path / "bitsandbytes.py").write_text(says)
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from hotloop.models.quantised import _bitsandbytes\n"
+        "_bitsandbytes()\n"
+    )
+    assert run_python(code) == "another\n"
+
+
 @pytest.fixture
 def run_python():
     import subprocess

@@ -12,6 +12,7 @@ With a `window` of W a position sees itself and W - 1 before it (and after it, i
 from __future__ import annotations
 
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import torch
@@ -41,44 +42,46 @@ def per_document(
     """Attend in each segment by itself, [B, H, T, K]; keys and values may have fewer heads.
 
     The work grows with the sum of squared lengths (where a window is shorter, of lengths times
-    windows), and with one call for each segment or window.
+    windows), and with one call for each run of segments of one length, or for each window.
     """
-    parts = [
-        torch.split(flat(x), list(boundaries.lengths), dim=1) for x in (q_BHTK, k_BHTK, v_BHTK)
-    ]
+    alike = [(length, len([*run])) for length, run in groupby(boundaries.lengths)]
+    sizes = [length * count for length, count in alike]
+    parts = [torch.split(flat(x), sizes, dim=1) for x in (q_BHTK, k_BHTK, v_BHTK)]
     attend = partial(
         functional.scaled_dot_product_attention,
         scale=scale,
         dropout_p=dropout,
         enable_gqa=q_BHTK.shape[1] != k_BHTK.shape[1],
     )
-    out = [
-        attend(q[None], k[None], v[None], is_causal=causal)[0]
-        if window is None or q.shape[1] <= window
-        else _windowed(q[None], k[None], v[None], window, causal=causal, attend=attend)[0]
-        for q, k, v in zip(*parts, strict=True)
-    ]
+    out = []
+    for (length, count), *qkv in zip(alike, *parts, strict=True):
+        q, k, v = (x.unflatten(1, (count, length)).transpose(0, 1) for x in qkv)
+        if window is None or length <= window:
+            found = attend(q, k, v, is_causal=causal)
+        else:
+            found = _windowed(q, k, v, window, causal=causal, attend=attend)
+        out.append(flat(found))
     return rows_again(torch.cat(out, dim=1), boundaries)
 
 
 def _windowed(
-    q_1HTK: Tensor,
-    k_1HTK: Tensor,
-    v_1HTK: Tensor,
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    v_BHTK: Tensor,
     window: int,
     *,
     causal: bool,
     attend: Callable[..., Tensor],
 ) -> Tensor:
     """Attend a window's length of queries at a time to the keys that one of them may see."""
-    T, out = q_1HTK.shape[2], []
+    T, out = q_BHTK.shape[2], []
     for first in range(0, T, window):
         last = min(first + window, T)
         begin, end = max(0, first - window + 1), last if causal else min(T, last + window - 1)
-        queries = torch.arange(first, last, device=q_1HTK.device)
-        keys = torch.arange(begin, end, device=q_1HTK.device)
+        queries = torch.arange(first, last, device=q_BHTK.device)
+        keys = torch.arange(begin, end, device=q_BHTK.device)
         mask = near(queries[:, None] - keys, window, causal=causal)
-        q, k, v = q_1HTK[:, :, first:last], k_1HTK[:, :, begin:end], v_1HTK[:, :, begin:end]
+        q, k, v = q_BHTK[:, :, first:last], k_BHTK[:, :, begin:end], v_BHTK[:, :, begin:end]
         out.append(attend(q, k, v, attn_mask=mask))
     return torch.cat(out, dim=2)
 

@@ -7,6 +7,7 @@ quantised ("double quantisation"); products are made in `compute`, usually bf16.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -38,17 +39,26 @@ _BLOCK = 64  # weights that share a scale
 
 
 def _bitsandbytes() -> Any:
-    """Import bitsandbytes without the warnings that torch gives about itself meanwhile."""
-    with warnings.catch_warnings():
-        # 14 times on torch 2.13 and bitsandbytes 0.50.2, which says nothing itself
-        warnings.filterwarnings("ignore", r".*torch\.jit\.script", DeprecationWarning)
-        try:
+    """Import bitsandbytes without what torch and it say about things that are not used here."""
+    # On CPUs with bf16 instructions it misses the package kernels: for its product of one row only.
+    log = logging.getLogger("bitsandbytes.backends.cpu.ops")
+    log.addFilter(_is_of_use)
+    try:
+        with warnings.catch_warnings():
+            # 14 times on torch 2.13 and bitsandbytes 0.50.2, which says nothing itself
+            warnings.filterwarnings("ignore", r".*torch\.jit\.script", DeprecationWarning)
             import bitsandbytes
-        except ImportError as error:
-            raise DeviceError(
-                f"4-bit weights need bitsandbytes ({error}): pip install 'hotloop[quant]'"
-            ) from error
+    except ImportError as error:
+        raise DeviceError(
+            f"4-bit weights need bitsandbytes ({error}): pip install 'hotloop[quant]'"
+        ) from error
+    finally:
+        log.removeFilter(_is_of_use)
     return bitsandbytes
+
+
+def _is_of_use(record: logging.LogRecord) -> bool:
+    return "gemm_4bit_forward" not in record.msg
 
 
 def is_quantised(weight: Tensor) -> bool:
