@@ -7,7 +7,7 @@ PEERS := .venv-peers
 # Packages installed without bytecode would be compiled again at every start (7.5 s, not 3.4 s).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench bench-techniques bench-ladder docs gpu campaign picture wheel clean
+.PHONY: demo test check bench bench-techniques bench-ladder text-runs docs gpu campaign picture wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -75,6 +75,10 @@ bench-techniques: $(VENV)/.ready
 # From a plain loop to hotloop's own choice on this CPU, on a machine with nothing else to do.
 bench-ladder: $(VENV)/.ready
 	$(BIN)/hotloop bench char-lm preset=cpu --json benchmarks/results/bench-char-lm-cpu.json $(BENCH)
+
+# Whole runs of the recipes on text, on real data: make text-runs DATA=FOLDER.
+text-runs: $(VENV)/.ready-test
+	$(BIN)/python -m benchmarks.text_runs $(DATA)
 
 # Pages that are made from the code.
 docs: $(VENV)/.ready

@@ -134,12 +134,16 @@ class Contestant:
         return {"s": seconds, "tokens": self.taken.tokens, "slots": self.taken.slots}
 
     def loss(self) -> float:
-        """Return the mean loss of the held-out rows, whose memory is not that of a step."""
+        """Return the mean loss of the held-out rows, whose memory is not that of a step.
+
+        In the precision of training: Accelerate leaves its autocast in the model that it was given.
+        """
         assert self.model is not None
         self.peak = memory("VmHWM")
         assert self.loss_of is not None
         self.model.eval()
-        with torch.no_grad():
+        in_bf16 = torch.autocast("cpu", torch.bfloat16, enabled=self.given.is_bf16)
+        with torch.no_grad(), in_bf16:
             found = self.loss_of(self.model, held(kept(self.given.folder, "valid"))).item()
         self.model.train()
         return float(found)

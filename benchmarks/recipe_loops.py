@@ -236,13 +236,14 @@ def products(here: Contestant) -> None:
 
     Each linear layer multiplies the tokens of a batch that has no padding, and makes the gradients
     of its input and of its weight; a language model's head those of the tokens that carry loss.
-    Layers frozen under LoRA make no gradient of their weight.
+    Layers frozen under LoRA make no gradient of their weight. Weights are in the precision already.
     """
+    dtype = torch.bfloat16 if here.given.is_bf16 else torch.float32
     rows: list[Any] = kept(here.given.folder, "train")
     here.building()
     here.model, here.loss_of = _their_model(here, adapt=False), _their_loss
     layers = [
-        (module.weight.detach(), name.endswith("lm_head"), here.given.adapts)
+        (module.weight.detach().to(dtype), name.endswith("lm_head"), here.given.adapts)
         for name, module in here.model.named_modules()
         if isinstance(module, nn.Linear) and not name.startswith("head")
     ]
@@ -255,7 +256,7 @@ def products(here: Contestant) -> None:
         here.pull()
         here.count(tokens, tokens)
         for weight, is_head, is_frozen in layers:
-            given = torch.ones(learned if is_head else tokens, weight.shape[1])
+            given = torch.ones(learned if is_head else tokens, weight.shape[1], dtype=dtype)
             grad = given @ weight.T
             grad @ weight
             if not is_frozen:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 SAMPLES, TOKENS, PADDING = "samples/s", "tokens/s", "padding %"
 THREADS, WARM = 2, 2
-SAME, CLOSE = 1e-4, 0.05  # nats before training; of that loss, after the same steps
+SAME, SAME_BF16, CLOSE = 1e-4, 2e-3, 0.05  # nats before training; of that loss, after the steps
 PADDED, DYNAMIC, BEST = "HF Trainer, padded to {}", "HF Trainer, dynamic", "HF Trainer, by length"
 TRL, TRL_FREE, TRL_PACKED = "TRL, its defaults", "TRL, padding-free", "TRL, packed"
 OWN = "hotloop, its own choice"
@@ -300,7 +300,9 @@ class Lap:
         return {SAMPLES: rate / self.mean, TOKENS: rate, PADDING: padding}
 
 
-def compared(laps: Mapping[str, Lap], about: Mapping[str, Any]) -> list[str]:
+def compared(
+    laps: Mapping[str, Lap], about: Mapping[str, Any], same_within: float = SAME
+) -> list[str]:
     """Return a sentence on each row's held-out loss against the first row's."""
     if not laps:
         return []
@@ -308,7 +310,7 @@ def compared(laps: Mapping[str, Lap], about: Mapping[str, Any]) -> list[str]:
     said = []
     for name, lap in laps.items():
         begins, after = about[name]["loss"], lap.loss
-        same = abs(begins - about[first]["loss"]) < SAME
+        same = abs(begins - about[first]["loss"]) < same_within
         text = f"{begins:.5f} before training, {'the same' if same else 'DIFFERS'}"
         if after is not None and (other := laps[first].loss) is not None:
             close = abs(after - other) < CLOSE * begins
@@ -362,10 +364,11 @@ def race(name: str, argv: Sequence[str]) -> None:
         about = {row: entry.about() for row, entry in entries.items()}
         for entry in entries.values():
             entry.stop()
-    precision = "bf16" if case.given(Path()).is_bf16 else "fp32"
+    is_bf16 = case.given(Path()).is_bf16
+    precision = "bf16" if is_bf16 else "fp32"
     bench.notes.append(f"{precision}; {case.texts.rows:,} rows of {mean:.0f} tokens on average")
     trained = {row: lap for row, lap in laps.items() if case.rows[row].trains}
-    bench.notes += compared(trained, about)
+    bench.notes += compared(trained, about, SAME_BF16 if is_bf16 else SAME)
     if not chosen.quick:
         bench.notes += took({row: about[row] for row in trained})
     bench.conclude(readings)

@@ -70,6 +70,7 @@ def test_a_run_that_was_killed_is_judged_by_its_steps(run, monkeypatch):
     events = [event for event in run.events() if event["kind"] != "end"]
     monkeypatch.setattr(RunDir, "events", lambda self: events)
     case = case_of_run(run)
+    assert any(each.startswith("data.path=") for each in case.arguments), case.arguments
     whole = sum(step.wall for step in steps(events))
     asides = sum(each.seconds for each in (*case.evaluations, *case.saves))
     assert case.seconds == pytest.approx(whole + asides, rel=1e-6)

@@ -161,7 +161,10 @@ def train_series(
     All data are read before the first run begins, so that missing ones are told at once.
     """
     config, recipe = request.config, request.recipe
-    each = {n: replace(request, config=recipe.member(config, n), series={}) for n in request.series}
+    each = {
+        name: replace(request, config=recipe.after(recipe.member(config, name), out), series={})
+        for name in request.series
+    }
     data: dict[str, str] = {}
     for name, one in each.items():
         try:

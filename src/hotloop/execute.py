@@ -205,6 +205,9 @@ def _restore(run: RunDir, parts: Assembly, session: Session, tell: Tell) -> Posi
 
 def start_weights(parts: Assembly, session: Session, tell: Tell) -> Position:
     """Put the session at step 0, with the weights of `init_from` where there is one."""
+    if parts.job.begins:
+        for note in load_weights(session.model, *parts.job.begins):
+            tell(Note(text=note, warning=True))
     if parts.request.config.init_from:
         source = Path(parts.request.config.init_from)
         notes = load_weights(session.model, source)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.core.case import Case
+from hotloop.core.case import TRAIN, Case
 from hotloop.core.errors import DataError
 from hotloop.core.hardware import Hardware
 from hotloop.core.observed import Evaluation, Save, Steps
 from hotloop.core.trace import steps
+from hotloop.recipes.values import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +54,12 @@ def case_of_run(run: RunDir) -> Case:
     flops = record.get("flops_per_token")
     return Case(
         hardware=hardware,
-        script=f"hotloop train {record['recipe']}",
+        script=f"{TRAIN} {record['recipe']}",
+        arguments=tuple(
+            f"{key}={typed(value)}"
+            for key, value in record["config"].items()
+            if record["origins"].get(key) == "command line"
+        ),
         wall=_wall(events, made),
         steps=_steps(made, plan.accumulation, flops),
         stopped=None if record["status"] == "complete" else str(record.get("reason", "running")),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     import numpy as np
     import torch
@@ -168,6 +169,7 @@ class Job:
     learns_tokens: bool = True  # False: a sample has one target, its label
     learns_all: bool = False  # a trained parameter without a gradient at first is an error
     skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
+    begins: Sequence[Path] = ()  # runs whose weights it begins with
     vocabulary: int = 0  # tokens; shapes depend on it
     # Name -> text of what a run folder keeps beside the weights, so that it can be moved.
     kept: Mapping[str, str] = field(default_factory=dict)

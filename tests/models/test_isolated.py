@@ -8,7 +8,17 @@ from tests.golden.segmented import boundaries
 from torch.nn import functional
 
 from hotloop.models.gpt import Gpt
-from hotloop.models.isolated import block_mask, flat, masked, per_document, rows_again, segments_of
+from hotloop.models.isolated import (
+    block_mask,
+    flat,
+    masked,
+    near,
+    per_document,
+    rows_again,
+    segments_of,
+    wide,
+    written_out,
+)
 from hotloop.models.shifted import shifted_loss
 
 H, K = 2, 8
@@ -20,7 +30,11 @@ def by_mask(q, k, v, at, *, causal=True, scale=None, window=None, dropout=0.0):
     return masked(q, k, v, mask, scale=scale, dropout=dropout)
 
 
-WAYS = [per_document, by_mask]
+def by_products(*given, **how):
+    return per_document(*given, **how, by=written_out)
+
+
+WAYS = [per_document, by_products, by_mask]
 every_way = pytest.mark.parametrize("attend", WAYS)
 
 
@@ -123,15 +137,15 @@ def test_dropout_is_that_of_attention_weights(dropout):
 
 @pytest.mark.parametrize("window", [None, 64, 512])
 @pytest.mark.parametrize("causal", [True, False])
-def test_both_ways_agree_on_long_rows(causal, window):
+def test_all_ways_agree_on_long_rows(causal, window):
     at = boundaries([300, 1, 700, 23], [1024])
     given = drawn(at)
     outs = [attend(*given, at, causal=causal, window=window) for attend in WAYS]
-    torch.testing.assert_close(*outs)
     weights = torch.linspace(-1, 1, outs[0].numel()).view(outs[0].shape)
-    grads = [torch.autograd.grad(out, given, weights) for out in outs]
-    for one, other in zip(*grads, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    first, *others = (torch.autograd.grad(out, given, weights) for out in outs)
+    for out, grads in zip(outs[1:], others, strict=True):
+        torch.testing.assert_close(out, outs[0])
+        torch.testing.assert_close(grads, first, rtol=1e-4, atol=1e-5)
 
 
 @every_way
@@ -230,3 +244,46 @@ def test_a_whole_model_keeps_documents_apart_exactly(attend):
         seen.append((logits[0, 7:], grad[0, 7:], loss, *weights))
     for one, changed in zip(*seen, strict=True):
         assert torch.equal(one, changed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("heads", [4, 2, 1])
+@pytest.mark.parametrize("how", ["all", "causal", "padding", "window"])
+def test_attention_written_out_is_sdpas(how, heads, dtype):
+    made = torch.Generator().manual_seed(0)
+    tensors = [
+        torch.randn(3, 7, each, 8, generator=made).to(dtype).transpose(1, 2).requires_grad_()
+        for each in (4, heads, heads)
+    ]
+    masks = {
+        "padding": torch.arange(7)[None, None, None] < torch.tensor([7, 3, 5])[:, None, None, None],
+        "window": near(torch.arange(7)[:, None] - torch.arange(7), 3, causal=True),
+    }
+    more = {"attn_mask": masks.get(how), "is_causal": how == "causal", "scale": 0.3}
+    outs, grads = [], []
+    for by in (functional.scaled_dot_product_attention, written_out, wide):
+        out = by(*tensors, **more, enable_gqa=heads < 4)
+        outs.append(out)
+        grads.append(torch.autograd.grad(out.float().square().sum(), tensors))
+    close = 2e-6 if dtype == torch.float32 else 2e-2
+    for out, grad in zip(outs[1:], grads[1:], strict=True):
+        torch.testing.assert_close(out, outs[0], rtol=0, atol=close)
+        torch.testing.assert_close(grad, grads[0], rtol=0, atol=10 * close)
+
+
+@pytest.mark.parametrize("by", [written_out, wide])
+def test_attention_is_in_float32_whatever_autocast_says(by):
+    tensors = [torch.randn(2, 2, 5, 8) for _ in range(3)]
+    with torch.autocast("cpu", torch.bfloat16):
+        out = by(*tensors)
+    assert out.dtype == torch.bfloat16
+    assert torch.equal(out, by(*tensors).to(torch.bfloat16))
+
+
+def test_attention_written_out_drops_shares():
+    tensors = [torch.randn(2, 2, 5, 8) for _ in range(3)]
+    torch.manual_seed(0)
+    first = written_out(*tensors, dropout_p=0.5)
+    torch.manual_seed(0)
+    assert torch.equal(first, written_out(*tensors, dropout_p=0.5))
+    assert not torch.equal(first, written_out(*tensors))

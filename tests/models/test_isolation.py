@@ -5,10 +5,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from tests.golden.segmented import boundaries
+from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hotloop.core.errors import DeviceError
-from hotloop.models.isolated import block_mask, masked, per_document
+from hotloop.models import isolation
+from hotloop.models.isolated import block_mask, masked, per_document, written_out
 from hotloop.models.isolation import Isolation
 
 AT = boundaries([3, 5], [8])
@@ -20,7 +22,7 @@ def drawn(rows=2, width=8, *, learns=True):
 
 
 class Clock:
-    """Gives each timing its seconds, documents and mask by turns."""
+    """Gives each timing its seconds: documents, products and mask by turns."""
 
     def __init__(self, *timings):
         self.readings = [value for seconds in timings for value in (0.0, seconds)]
@@ -34,9 +36,10 @@ class Clock:
 @pytest.mark.parametrize(
     ("timings", "chosen"),
     [
-        ([9, 1, 2, 3, 2, 3, 2, 3], "documents"),  # the first two warm up
-        ([1, 9, 3, 2, 3, 2, 3, 2], "mask"),
-        ([1, 1, 9, 3, 9, 3, 2, 3], "documents"),  # the fastest of each counts
+        ([9, 1, 1, 2, 4, 3, 2, 4, 3, 2, 4, 3], "documents"),  # the first three warm up
+        ([1, 1, 9, 3, 4, 2, 3, 4, 2, 3, 4, 2], "mask"),
+        ([1, 9, 1, 3, 2, 4, 3, 2, 4, 3, 2, 4], "products"),
+        ([1, 1, 1, 9, 4, 3, 9, 4, 3, 2, 4, 3], "documents"),  # the fastest of each counts
     ],
 )
 def test_the_faster_one_is_kept(timings, chosen):
@@ -44,16 +47,19 @@ def test_the_faster_one_is_kept(timings, chosen):
     one = Isolation(clock=clock)
     out = one.attend(*given, AT)
     assert list(one.chosen.values()) == [chosen]
-    mask = block_mask(AT)
-    expected = per_document(*given, AT) if chosen == "documents" else masked(*given, mask)
-    assert torch.equal(out, expected)
+    ways = {
+        "documents": lambda: per_document(*given, AT),
+        "products": lambda: per_document(*given, AT, by=written_out),
+        "mask": lambda: masked(*given, block_mask(AT)),
+    }
+    assert torch.equal(out, ways[chosen]())
     assert clock.readings == []
     again = boundaries([4, 4], [8])  # of the same bucket
     assert torch.allclose(one.attend(*given, again), per_document(*given, again), atol=1e-6)
 
 
 def test_a_shape_is_told_in_words():
-    one = Isolation(clock=Clock(*[1] * 40))
+    one = Isolation(clock=Clock(*[1] * 60))
     one.attend(*drawn(), AT)
     one.attend(*drawn(learns=False), AT, causal=False)
     with torch.no_grad():
@@ -75,7 +81,7 @@ def test_a_shape_is_told_in_words():
 
 
 def test_what_was_chosen_before_is_not_measured_again():
-    first = Isolation(clock=Clock(*[2, 1] * 4))
+    first = Isolation(clock=Clock(*[3, 2, 1] * 4))
     first.attend(*drawn(), AT)
     assert list(first.chosen.values()) == ["mask"]
     clock = Clock()
@@ -126,14 +132,14 @@ def test_a_cards_kernel_is_not_asked_for_dropout():
             "why_no_flex": lambda *_, dropout: asked.append(dropout) or "none",
         }
     )
-    one = Isolation(clock=Clock(*[2, 1] * 4), card=why)
+    one = Isolation(clock=Clock(*[3, 2, 1] * 4), card=why)
     one.attend(*drawn(), AT, window=3, dropout=0.25)
     assert asked == [(3, 0.25), 0.25]
 
 
 @pytest.mark.parametrize("way", ["varlen", "flex"])
 def test_what_is_gone_is_said(way):
-    one = Isolation(clock=Clock(*[2, 1] * 4))
+    one = Isolation(clock=Clock(*[3, 2, 1] * 4))
     one.attend(*drawn(), AT)
     known = dict.fromkeys(one.chosen, way)
     with pytest.raises(DeviceError, match=f"{way} was chosen before, but this torch does not"):
@@ -141,7 +147,7 @@ def test_what_is_gone_is_said(way):
 
 
 def test_a_mask_is_made_once_a_batch_for_each_window():
-    one = Isolation(clock=Clock(*[2, 1] * 8))
+    one = Isolation(clock=Clock(*[3, 2, 1] * 8))
     for window in (None, 3, None):
         one.attend(*drawn(), AT, window=window)
         key = "mask", True, window, torch.device("cpu")
@@ -164,7 +170,7 @@ def test_a_mask_that_would_be_too_large_is_not_tried():
 def test_measuring_draws_no_number_and_leaves_no_gradient():
     given = drawn()
     before = torch.get_rng_state()
-    one = Isolation(clock=Clock(*[1] * 16))
+    one = Isolation(clock=Clock(*[1] * 24))
     one.attend(*given, AT)
     assert torch.equal(before, torch.get_rng_state())
     assert all(x.grad is None for x in given)
@@ -183,12 +189,62 @@ def test_measuring_is_not_seen_by_what_counts_operators():
             seen[-1] += 1
             return func(*args, **(kwargs or {}))
 
-    one, given = Isolation(clock=Clock(*[1] * 8)), drawn()
+    one, given = Isolation(clock=Clock(*[1] * 12)), drawn()
     for _ in range(2):  # the second has nothing to measure
         seen.append(0)
         with Counts():
             one.attend(*given, AT)
     assert seen[0] == seen[1] > 0
+
+
+@pytest.mark.parametrize(("timings", "chosen"), [([2, 3] * 4, "kernel"), ([3, 2] * 4, "products")])
+@pytest.mark.parametrize("masked_rows", [False, True])
+def test_of_rows_the_faster_one_is_kept(timings, chosen, masked_rows):
+    given, clock = drawn(), Clock(*timings)
+    mask = torch.arange(8)[None, None, None] < torch.tensor([5, 8])[:, None, None, None]
+    mask = mask if masked_rows else None
+    one = Isolation(clock=clock)
+    out = one.attend_rows(*given, mask, causal=not masked_rows)
+    by = functional.scaled_dot_product_attention if chosen == "kernel" else written_out
+    assert torch.equal(out, by(*given, attn_mask=mask, is_causal=not masked_rows))
+    assert list(one.chosen.values()) == [chosen]
+    told = "masked rows" if masked_rows else "rows"
+    assert f", {told}, 2 heads" in next(iter(one.chosen))
+    one.attend_rows(*given, mask, causal=not masked_rows)
+    assert clock.readings == []
+
+
+def test_rows_with_too_many_scores_are_not_written_out():
+    one = Isolation(clock=Clock())
+    given = [x.expand(1, 2, 2048, 1) for x in torch.zeros(3, 1)]
+    assert one.attend_rows(*given, None).shape == (1, 2, 2048, 1)
+    assert list(one.chosen.values()) == ["kernel"]
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_where_the_kernel_would_compute_in_bf16_float32_is_a_way(autocast):
+    given = [x.detach() if autocast else x.detach().bfloat16() for x in drawn()]
+    rows, segments = (Isolation(clock=Clock(*times)) for times in ([2, 1, 3] * 4, [2, 1, 3, 4] * 4))
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        out = rows.attend_rows(*given, None)
+        segments.attend(*(x.bfloat16() for x in given), AT)
+    assert [*rows.chosen.values(), *segments.chosen.values()] == ["wide", "wide"]
+    close = functional.scaled_dot_product_attention(*(x.float() for x in given), is_causal=True)
+    assert torch.equal(out, close.bfloat16())
+
+
+def test_what_was_chosen_of_less_does_not_write_out_too_much(monkeypatch):
+    class Always(dict):
+        def __contains__(self, key):
+            return True
+
+        def __getitem__(self, key):
+            return "products"
+
+    monkeypatch.setitem(isolation._BY, "products", lambda *_, **__: pytest.fail("written out"))
+    one = Isolation(clock=Clock(), known=Always())
+    given = [x.expand(1, 2, 2048, 1) for x in torch.zeros(3, 1)]
+    assert one.attend(*given, boundaries([2048])).shape == (1, 2, 2048, 1)
 
 
 def test_a_forecast_measures_nothing():
@@ -199,4 +255,5 @@ def test_a_forecast_measures_nothing():
         given = [torch.empty(2, 2, 8, 4, requires_grad=True) for _ in range(3)]
         for window in (None, 3):
             assert one.attend(*given, AT, window=window).shape == (2, 2, 8, 4)
+        assert one.attend_rows(*given, None).shape == (2, 2, 8, 4)
     assert one.chosen == {}

@@ -66,6 +66,7 @@ def settings(folder, data, *more):
         "training.eval_every_epochs=null",
         "training.eval_every_steps=5",
         "training.log_every=1",
+        "training.precision=fp32",  # some CPUs have bf16: losses are compared
     ]
     keys = {text.partition("=")[0] for text in more}
     return [*(text for text in own if text.partition("=")[0] not in keys), *more]

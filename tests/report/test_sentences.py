@@ -104,6 +104,9 @@ def test_a_command_can_be_typed():
     module = replace(CASE, script="package.train")
     assert command(module, "tf32", "package.train") == "hotloop run --with tf32 -m package.train"
     assert name(module) == "package.train"
+    recorded = replace(CASE, script="hotloop train char-lm", arguments=["data.path=my text.txt"])
+    typed = "hotloop train char-lm 'data.path=my text.txt' --with async-checkpoint"
+    assert command(recorded, "async-checkpoint", "char-lm") == typed
 
 
 def test_what_a_stopped_run_does_once_is_in_no_share():

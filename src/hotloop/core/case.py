@@ -15,9 +15,10 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.measurement import Measurement
 from hotloop.core.observed import Batches, Evaluation, Loader, Save, Stack, Steps, Sync
 
-__all__ = ["IN_STEP", "ONCE", "SCHEMA", "Case"]
+__all__ = ["IN_STEP", "ONCE", "SCHEMA", "TRAIN", "Case"]
 
 SCHEMA = 1
+TRAIN = "hotloop train"  # where the record of such a run is judged, its script begins so
 ONCE = ("start", "import", "data load", "compile", "after training")
 IN_STEP = (
     "data wait",

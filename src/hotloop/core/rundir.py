@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["OBSERVED", "SCHEMA", "RunDir"]
 
 # What a run may keep beside its weights, to be moved too.
-KEPT = frozenset({"vocabulary.json", "classes.json", "texts.json"})
+KEPT = frozenset({"vocabulary.json", "classes.json", "texts.json", "tasks.json"})
 SCHEMA = 1  # history: 1 (2026-11) first
 OBSERVED = ".hotloop"  # in the working directory: runs of scripts
 

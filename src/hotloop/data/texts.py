@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hotloop.data.preparing import Order
     from hotloop.data.store import Store
 
-__all__ = ["Texts", "texts"]
+__all__ = ["Texts", "learned", "texts"]
 
 _EPOCH: Final = 1 << 40  # no run trains so long, so none draws from this stream
 _FEWEST: Final = 2  # rows of which one can be held out
@@ -115,7 +115,7 @@ def _usable(store: Store, vocabulary: int) -> tuple[dict[str, NDArray[np.int64]]
                 "embeddings: the tokenizer is another model's, or the model must be given more "
                 "(resize_token_embeddings of transformers)"
             )
-        rows[split], none = _learned(file)
+        rows[split], none = learned(file)
         lost += none
         if not len(rows[split]):
             raise DataError(
@@ -138,7 +138,7 @@ def _held_out(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
     return is_held
 
 
-def _learned(file: RowMap) -> tuple[NDArray[np.int64], int]:
+def learned(file: RowMap) -> tuple[NDArray[np.int64], int]:
     """Return the rows of which something carries loss, and how many others there are."""
     every = np.arange(file.rows)
     mask = next((name for name in MASKS if name in file.names), None)

@@ -20,7 +20,7 @@ from hotloop.models.adapter_config import ALL_LINEAR, AdapterConfig, matches
 from hotloop.models.adapters import adapted, attach, linears, saved_modules, targeted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from torch import Tensor, nn
@@ -60,12 +60,21 @@ class AdapterState:
     tensors: dict[str, Tensor]  # for TENSORS; those of the model itself, not copies
 
 
+def _all_trained(layer: Adapted) -> Mapping[str, Tensor]:
+    return layer.trained()
+
+
 def adapter_state(
-    model: nn.Module, *, base: str | None = None, task: str | None = None
+    model: nn.Module,
+    *,
+    base: str | None = None,
+    task: str | None = None,
+    of: Callable[[Adapted], Mapping[str, Tensor]] = _all_trained,
 ) -> AdapterState:
     """Return the model's adapters and its `modules_to_save` in PEFT's format.
 
-    `base` is the folder or hub id of the frozen model, `task` PEFT's task_type (None: any model).
+    `base` is the folder or hub id of the frozen model, `task` PEFT's task_type (None: any model),
+    `of` gives the parameters of a layer by their names in the file.
     Raises ConfigError without adapters, or where PEFT would take more modules than were meant.
     """
     layers = adapted(model)
@@ -77,7 +86,7 @@ def adapter_state(
     tensors = {
         f"{_PREFIX}{name}.{key}": parameter.detach()
         for name, layer in layers.items()
-        for key, parameter in layer.trained().items()
+        for key, parameter in of(layer).items()
     }
     for name, module in saved.items():
         tensors |= {f"{_PREFIX}{name}.{k}": v.detach() for k, v in module.state_dict().items()}

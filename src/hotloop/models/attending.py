@@ -216,20 +216,8 @@ def _attended(
             dropout=dropout,
         )
     mask = layout.masks[causal, _shorter(window, q_BHTK.shape[2])]
-    shares = q_BHTK.shape[1] // k_BHTK.shape[1]
-    if shares > 1 and mask is not None and q_BHTK.is_cuda:  # else the slow kernel, which has both
-        k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
-        shares = 1
-    return functional.scaled_dot_product_attention(
-        q_BHTK,
-        k_BHTK,
-        v_BHTK,
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=causal and mask is None,
-        scale=scale,
-        enable_gqa=shares > 1,
-    )
+    rows = layout.isolation.attend_rows
+    return rows(q_BHTK, k_BHTK, v_BHTK, mask, causal=causal, scale=scale, dropout=dropout)
 
 
 def _written_out(

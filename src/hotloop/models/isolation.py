@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
 from torch.utils._python_dispatch import _disable_current_modes
 
 from hotloop.core.boundaries import bucket
@@ -21,7 +22,7 @@ from hotloop.core.errors import DeviceError
 from hotloop.models import isolated, isolated_card
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
 
     from torch import Tensor
 
@@ -29,10 +30,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Isolation", "Way"]
 
-Way = Literal["documents", "mask", "varlen", "flex"]
+Way = Literal["documents", "wide", "products", "mask", "varlen", "flex"]  # of segments
+_BY: Mapping[str, Callable[..., Tensor]] = {
+    "documents": functional.scaled_dot_product_attention,
+    "kernel": functional.scaled_dot_product_attention,
+    "products": isolated.written_out,
+    "wide": isolated.wide,
+}
 _ROUNDS = 3  # timings of each way, of which the fastest counts
 _GONE = "{} was chosen before, but this torch does not have it: start without what was chosen"
 _MOST = 1 << 28  # positions of a mask: SDPA on CPU makes 4 bytes of each, 1 GiB
+_WRITTEN = 1 << 22  # scores of a call that may be written out: 16 MiB, of each layer
 
 
 class Isolation:
@@ -74,11 +82,49 @@ class Isolation:
         if window is not None and window >= max(boundaries.lengths):
             window = None
         run = partial(self._run, boundaries=boundaries, causal=causal, window=window, scale=scale)
-        if isinstance(q_BHTK, FakeTensor):  # a forecast: nothing can be measured
+        scores = q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths)
+        is_small = q_BHTK.device.type == "cpu" and scores <= _WRITTEN
+        if isinstance(q_BHTK, FakeTensor):  # a forecast, of a card maybe: nothing can be measured
             return run("documents", given, dropout=dropout)
-        key = _key(q_BHTK, k_BHTK, boundaries, causal=causal, window=window, dropout=dropout)
+        segments = f"{bucket(len(boundaries.lengths))} segments of up to {boundaries.max_seqlen}"
+        key = _key(q_BHTK, k_BHTK, segments, causal=causal, window=window, dropout=dropout)
         if key not in self.chosen:
-            self.chosen[key] = self._choose(given, boundaries, run, window, dropout)
+            self.chosen[key] = self._choose(
+                given, boundaries, run, window, dropout, is_small=is_small
+            )
+        way = self.chosen[key]  # of smaller ones too: a bucket holds several shapes
+        return run(
+            "documents" if way == "products" and not is_small else way, given, dropout=dropout
+        )
+
+    def attend_rows(
+        self,
+        q_BHTK: Tensor,
+        k_BHTK: Tensor,
+        v_BHTK: Tensor,
+        mask: Tensor | None,
+        *,
+        causal: bool = True,
+        scale: float | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        """Return dropout(softmax(QK^T * scale)) V of rows of one document each, [B, H, T, K].
+
+        Where the `mask`, [B or 1, 1, T or 1, T] bool, is true; `causal` is for none.
+        """
+        given, (B, H, T, _) = (q_BHTK, k_BHTK, v_BHTK), q_BHTK.shape
+        run = partial(_of_rows, mask=mask, causal=causal, scale=scale)
+        is_traced = isinstance(q_BHTK, FakeTensor) or torch.compiler.is_compiling()
+        if is_traced or q_BHTK.device.type != "cpu":
+            return run("kernel", given, dropout=dropout)
+        is_small = B * H * T * T <= _WRITTEN
+        told = "rows" if mask is None else "masked rows"
+        key = _key(q_BHTK, k_BHTK, told, causal=causal, window=None, dropout=dropout)
+        if not is_small:
+            key += ", too many scores to write out"
+        if key not in self.chosen:
+            ways = ("kernel", *_wide(q_BHTK), *(("products",) if is_small else ()))
+            self.chosen[key] = self._fastest(ways, run, given) if len(ways) > 1 else ways[0]
         return run(self.chosen[key], given, dropout=dropout)
 
     def _choose(
@@ -88,7 +134,9 @@ class Isolation:
         run: Callable[..., Tensor],
         window: int | None,
         dropout: float,
-    ) -> Way:
+        *,
+        is_small: bool,
+    ) -> str:
         device, dtype = given[0].device, given[0].dtype
         if self._card.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
             return "varlen"
@@ -96,7 +144,15 @@ class Isolation:
             return "flex"
         if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
             return "documents"  # a card's time would not be seen without waiting for it
-        ways: tuple[Way, ...] = ("documents", "mask")
+        more: tuple[Way, ...] = ("products",) if is_small else ()
+        return self._fastest(("documents", *_wide(given[0]), *more, "mask"), run, given)
+
+    def _fastest(
+        self,
+        ways: Sequence[str],
+        run: Callable[..., Tensor],
+        given: tuple[Tensor, Tensor, Tensor],
+    ) -> str:
         best = dict.fromkeys(ways, float("inf"))
         for number in range(_ROUNDS + 1):
             for way in ways:
@@ -136,9 +192,15 @@ class Isolation:
     ) -> Tensor:
         device = given[0].device
         looks: dict[str, Any] = {"causal": causal, "window": window}
-        if way == "documents":
+        if way in ("documents", "wide", "products"):
             return isolated.per_document(
-                *given, boundaries, causal=causal, window=window, scale=scale, dropout=dropout
+                *given,
+                boundaries,
+                causal=causal,
+                window=window,
+                scale=scale,
+                dropout=dropout,
+                by=_BY[way],
             )
         if way == "mask":
             make = partial(isolated.block_mask, boundaries, **looks, device=device)
@@ -170,6 +232,39 @@ class Isolation:
         return self._made[1][key]
 
 
+def _wide(q: Tensor) -> tuple[str, ...]:
+    """Return the way of float32 where the kernel would compute in less."""
+    is_wide = q.dtype.itemsize >= torch.float32.itemsize and not torch.is_autocast_enabled("cpu")
+    return () if is_wide else ("wide",)
+
+
+def _of_rows(
+    way: str,
+    given: tuple[Tensor, Tensor, Tensor],
+    *,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float | None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Attend in rows of one document each."""
+    q_BHTK, k_BHTK, v_BHTK = given
+    shares = q_BHTK.shape[1] // k_BHTK.shape[1]
+    if shares > 1 and mask is not None and q_BHTK.is_cuda:  # else the slow kernel, which has both
+        k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
+        shares = 1
+    return _BY[way](
+        q_BHTK,
+        k_BHTK,
+        v_BHTK,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=causal and mask is None,
+        scale=scale,
+        enable_gqa=shares > 1,
+    )
+
+
 def _as_it_is(x: Tensor) -> Tensor:
     return x
 
@@ -177,19 +272,18 @@ def _as_it_is(x: Tensor) -> Tensor:
 def _key(
     q_BHTK: Tensor,
     k_BHTK: Tensor,
-    boundaries: Boundaries,
+    rows: str,
     *,
     causal: bool,
     window: int | None,
     dropout: float,
 ) -> str:
-    """Return the shape's bucket in words, as it is kept in a file."""
+    """Return the shape's bucket in words, as it is kept in a file; `rows` says what is in them."""
     B, H, T, K = q_BHTK.shape
     learns = torch.is_grad_enabled() and (q_BHTK.requires_grad or k_BHTK.requires_grad)
     return (
         f"{q_BHTK.device.type} {str(q_BHTK.dtype).removeprefix('torch.')}, "
-        f"{bucket(B)} x {bucket(T)} positions, {bucket(len(boundaries.lengths))} segments of up to "
-        f"{boundaries.max_seqlen}, {H} heads of {K} over {k_BHTK.shape[1]}, "
+        f"{bucket(B)} x {bucket(T)} positions, {rows}, {H} heads of {K} over {k_BHTK.shape[1]}, "
         f"{'causal' if causal else 'both directions'}, {'trained' if learns else 'evaluated'}"
         f"{'' if window is None else f', window of {window}'}{', dropout' if dropout else ''}"
     )

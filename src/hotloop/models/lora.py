@@ -23,7 +23,15 @@ from hotloop.models.quantised import frozen_product, is_quantised, rows
 if TYPE_CHECKING:
     from hotloop.models.adapter_config import AdapterConfig
 
-__all__ = ["Adapted", "Ia3Linear", "LoraLinear"]
+__all__ = ["Adapted", "Ia3Linear", "LoraLinear", "drawn"]
+
+
+def drawn(config: AdapterConfig, name: str, inputs: int) -> Tensor:
+    """Return A [R, I] in fp32 as it begins, from a stream of this name alone."""
+    digest = hashlib.blake2b(f"{config.seed}/{name}".encode(), digest_size=7).digest()
+    stream = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
+    a_RI = torch.empty(config.rank, inputs)
+    return nn.init.kaiming_uniform_(a_RI, a=math.sqrt(5), generator=stream)
 
 
 class Adapted(nn.Linear):
@@ -67,11 +75,7 @@ class LoraLinear(Adapted):
     def adopt(self, config: AdapterConfig, name: str) -> None:
         """Add A, drawn from a stream of this name alone, and B, which is zero."""
         super().adopt(config, name)
-        digest = hashlib.blake2b(f"{config.seed}/{name}".encode(), digest_size=7).digest()
-        stream = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
-        a_RI = torch.empty(config.rank, self.in_features)
-        nn.init.kaiming_uniform_(a_RI, a=math.sqrt(5), generator=stream)
-        self.lora_A = self.placed(a_RI)
+        self.lora_A = self.placed(drawn(config, name, self.in_features))
         self.lora_B = self.placed(torch.zeros(self.out_features, config.rank))
         self.scaling = config.scaling
 

@@ -28,6 +28,7 @@ from hotloop.recipes.sft_presets import auto_sft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from hotloop.core.hardware import Hardware
     from hotloop.recipes.auto import Asked
@@ -51,6 +52,8 @@ class Recipe:
     # Runs it asks for: name -> in words; none: one run.
     series: Callable[[Any], Mapping[str, str]] = lambda config: {}
     member: Callable[[Any, str], Any] = lambda config, name: config  # of one run of a series
+    # The same, of a run that goes on from others in the series' folder.
+    after: Callable[[Any, Path], Any] = lambda config, out: config
     # Techniques that settings ask for, by id.
     asked: Callable[[Any], Mapping[str, Asked]] = lambda config: {}
     takes_manifests: bool = False

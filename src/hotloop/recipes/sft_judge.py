@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hotloop.models.causal_lm import Judged
 
-__all__ = ["judge_of", "loss"]
+__all__ = ["judge_of", "loss", "rows_of"]
 
 _TOKENS, _WRONG, _DIGEST = range(3)  # rows of the counts
 _PRIME: Final = 2_654_435_761  # Knuth's multiplicative hash; int64 sums wrap around
@@ -41,7 +41,7 @@ def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
 
 def _count(found: Judged, batch: Mapping[str, Any]) -> None:
     counts, width = batch["counts"], batch["input_ids"].shape[1]
-    row_n = batch["row"][_rows_of(found.at, batch, width)]
+    row_n = batch["row"][rows_of(found.at, batch, width)]
     digest_n = (found.said + 1) * ((found.at % width + 1) * _PRIME)
     if (boundaries := batch.get("boundaries")) is not None:
         begins = boundaries.cu_seqlens.long()
@@ -52,7 +52,7 @@ def _count(found: Judged, batch: Mapping[str, Any]) -> None:
     counts[_DIGEST].index_add_(0, row_n, digest_n)
 
 
-def _rows_of(at_n: Tensor, batch: Mapping[str, Any], width: int) -> Tensor:
+def rows_of(at_n: Tensor, batch: Mapping[str, Any], width: int) -> Tensor:
     """Return which of the batch's rows each place is in."""
     rows, boundaries = len(batch["row"]), batch.get("boundaries")
     if boundaries is None or rows == batch["input_ids"].shape[0]:

@@ -80,17 +80,21 @@ def _shapes(tensors: dict[str, Tensor]) -> str:
     return ", ".join(first) + (" ..." if len(tensors) > 4 else "")
 
 
-def load_weights(model: nn.Module, path: Path) -> list[str]:
+def load_weights(model: nn.Module, *paths: Path) -> list[str]:
     """Load every tensor whose name and shape fit; return one line for each difference.
 
-    The prefixes that torch.compile and DataParallel add are taken off. Raises ConfigError when
-    nothing fits, naming both sides.
+    Of several files each has a part. The prefixes that torch.compile and DataParallel add are taken
+    off. Weights that are frozen are those of the pretrained model, and no file needs them. Raises
+    ConfigError when nothing fits, naming both sides.
     """
     found = {
         name.removeprefix("module.").replace("_orig_mod.", ""): tensor
+        for path in paths
         for name, tensor in read_weights(path).items()
     }
-    own = model.state_dict()
+    own, path = model.state_dict(), ", ".join(map(str, paths))
+    every = model.named_parameters(remove_duplicate=False)  # tied ones have two names
+    frozen = {name for name, each in every if not each.requires_grad}
     fitting = {n: t for n, t in found.items() if n in own and own[n].shape == t.shape}
     if not fitting:
         raise ConfigError(
@@ -103,6 +107,8 @@ def load_weights(model: nn.Module, path: Path) -> list[str]:
         for n in sorted(found.keys() & own.keys())
         if n not in fitting
     ]
-    missing = [f"{n}: not in the file; left as initialised" for n in sorted(own.keys() - found)]
+    missing = [
+        f"{n}: not in the file; left as initialised" for n in sorted(own.keys() - found - frozen)
+    ]
     foreign = [f"{n}: only in the file; not used" for n in sorted(found.keys() - own.keys())]
     return shapes + missing + foreign

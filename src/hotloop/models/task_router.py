@@ -1,0 +1,137 @@
+"""One frozen backbone, an adapter for each task, and a router that says which a text needs.
+
+Dims: S rows (documents), D width, K tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from hotloop.models.causal_lm import CausalLm
+from hotloop.models.routing import Router, RouterLoss, Routing, annealed, shares_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+    from hotloop.models.backbone import Backbone
+    from hotloop.models.pooling import Pooling
+    from hotloop.models.stacked import Shares
+    from hotloop.models.task_heads import Answers, TaskHeads
+
+__all__ = ["Joint", "TaskRouter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """How adapters and router are trained together, by the progress of a run, 0 to 1.
+
+    At first each row takes its own task's adapter, at the end what the router says (the curriculum
+    of Bengio et al. 2015, arXiv:1506.03099), between them a mixture that grows until `handed_over`.
+    """
+
+    routing: Routing = "gumbel"
+    hot: float = 2.0  # temperature at the start, and at the end
+    cold: float = 0.5
+    handed_over: float = 0.5  # progress from which on the router alone says
+    weight: float = 0.1  # of the router's terms beside the tasks' loss
+    terms: RouterLoss = field(default_factory=RouterLoss)
+
+
+class TaskRouter(nn.Module):
+    """Batches, as `Backbone` takes them, with task [S] (and what `TaskHeads` wants) -> answers.
+
+    A decoder answers in text, an encoder by its `heads`. The router sees what the frozen model
+    makes of a text, without any adapter: features [S, D], in the batch where they are kept.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        shares: Shares,
+        pooling: Pooling,
+        *,
+        heads: TaskHeads | None,
+        router: Router | None,
+        joint: Joint | None = None,
+    ) -> None:
+        """Take a backbone that has a stack of adapters, by their shares."""
+        super().__init__()
+        self.trunk: Any = CausalLm(backbone) if heads is None else backbone
+        self.shares, self.joint = shares, joint
+        self.pooling, self.heads, self.router = pooling, heads, router
+
+    @property
+    def backbone(self) -> Backbone:
+        """Return the model that the adapters are on."""
+        found: Backbone = self.trunk if self.heads is not None else self.trunk.backbone
+        return found
+
+    @torch.no_grad()
+    def features(self, batch: Mapping[str, Any]) -> Tensor:
+        """Return what the frozen model makes of each text, [S, D] float32; all adapters are off."""
+        before = self.backbone.training
+        self.backbone.eval()
+        self.shares.give(None, batch)
+        try:
+            pooled: Tensor = self.pooling(self.backbone(batch), batch)
+        finally:
+            self.backbone.train(before)
+        return pooled
+
+    def believed(self, batch: Mapping[str, Any]) -> Tensor:
+        """Return the router's logits, [S, K], of the batch's features or of those made now."""
+        assert self.router is not None
+        features = batch["features"] if "features" in batch else self.features(batch)
+        logits_SK: Tensor = self.router(features)
+        return logits_SK
+
+    def loss(self, batch: Mapping[str, Any]) -> Tensor:
+        """Return the mean loss of rows, or of a decoder's tokens, with the router's terms if any.
+
+        Each row takes the adapter of its task; with `joint` what the curriculum says.
+        """
+        own_SK = self._own(batch)
+        if self.joint is None or self.router is None:
+            return self._mean(batch, own_SK)
+        joint, progress_S = self.joint, batch["progress"]
+        temperature = annealed(joint.hot, joint.cold, progress_S)[:, None]
+        routed_SK = shares_of(self.believed(batch), joint.routing, temperature=temperature)
+        trust_S1 = (progress_S / joint.handed_over).clamp(max=1)[:, None]
+        found = self._mean(batch, own_SK + trust_S1 * (routed_SK - own_SK))
+        terms = joint.terms(self.router, batch["features"], batch["task"], temperature=temperature)
+        return found + joint.weight * torch.stack([*terms.values()]).sum()
+
+    def chosen(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
+        """Return the shares [S, K] that rows take when nothing is trained, and the logits [S, K].
+
+        Without a router, and then without logits, each takes its own task's adapter.
+        """
+        if self.router is None:
+            return self._own(batch), None
+        logits_SK = self.believed(batch)
+        return shares_of(logits_SK, "hard"), logits_SK
+
+    def answers(self, batch: Mapping[str, Any], shares_SK: Tensor) -> Answers:
+        """Return what an encoder's heads say where rows take these shares of the adapters."""
+        assert self.heads is not None
+        self.shares.give(shares_SK, batch)
+        hidden_BTD = self.backbone(batch)
+        found: Answers = self.heads(hidden_BTD, self.pooling(hidden_BTD, batch), batch)
+        return found
+
+    def _own(self, batch: Mapping[str, Any]) -> Tensor:
+        return functional.one_hot(batch["task"], len(self.shares.tasks)).float()
+
+    def _mean(self, batch: Mapping[str, Any], shares_SK: Tensor) -> Tensor:
+        if self.heads is not None:
+            return self.answers(batch, shares_SK).loss.mean()
+        self.shares.give(shares_SK, batch)
+        found: Tensor = self.trunk(batch)
+        return found

@@ -1,0 +1,213 @@
+"""task-router from rows to routed answers, in three phases."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.data.test_tokenise import jsonl
+from tests.golden import tiny_models, tiny_tokenizer
+
+from hotloop import engine
+from hotloop.assemble import assemble
+from hotloop.core.errors import DataError
+from hotloop.execute import start_weights
+from hotloop.library import load_run
+from hotloop.models.backbone import load_backbone
+from hotloop.models.find import find_model
+from hotloop.recipes import router_features
+from hotloop.recipes.registry import RECIPES, Recipe
+from hotloop.recipes.task_router_config import (
+    after_phases,
+    idle_task_router,
+    one_phase,
+    resolve_task_router,
+)
+from hotloop.recipes.task_router_config import phases as phases_of
+from hotloop.recipes.task_router_presets import auto_task_router
+from hotloop.request import fresh_request, saved_request
+
+ROUTER = Recipe(  # not in the registry before all of it is there
+    name="task-router",
+    summary="an adapter for each task on one frozen model, and a router that picks one",
+    resolve=resolve_task_router,
+    idle=idle_task_router,
+    auto=auto_task_router,
+    series=phases_of,
+    member=one_phase,
+    after=after_phases,
+    module="hotloop.recipes.task_router",
+)
+WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(RECIPES, "task-router", ROUTER)
+        yield
+
+
+@pytest.fixture(scope="module", params=["bert", "qwen3"])
+def model(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    tiny_tokenizer.save(folder, bos=request.param == "bert")
+    return tiny_models.saved(folder, request.param, vocab_size=400)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Return a folder with two tasks that are easy to tell apart."""
+    folder = tmp_path_factory.mktemp("tasks")
+    texts = [f"{WORDS[at % 8]} {WORDS[at // 8 % 8]}" for at in range(48)]
+    jsonl(
+        folder / "sentiment.jsonl",
+        [{"text": f"it is {text}", "label": at % 2} for at, text in enumerate(texts)],
+    )
+    contexts = [f"a {text} dog jumps over the {WORDS[at % 5]}" for at, text in enumerate(texts)]
+    jsonl(
+        folder / "squad.jsonl",
+        [
+            {
+                "context": context,
+                "question": "over what?",
+                "answers": {"text": ["jumps"], "answer_start": [context.index("jumps")]},
+            }
+            for context in contexts
+        ],
+    )
+    return folder
+
+
+def settings(model, data, *more):
+    own = [
+        f"model.name={model}",
+        f"data.path={data}",
+        "data.max_length=48",
+        "data.validation_share=0.25",
+        "adapter.rank=2",
+        "router.width=16",
+        *(
+            f"{part}.{key}"
+            for part in ("training", "router_training", "joint_training")
+            for key in (
+                "epochs=null",
+                "max_steps=4",
+                "batch_size=8",
+                "log_every=1",
+                "precision=fp32",
+            )
+        ),
+        *(f"{part}.accumulation=2" for part in ("training", "joint_training")),
+        *(f"{part}.eval_every_epochs=null" for part in ("training", "router_training")),
+        "joint_training.eval_every_epochs=null",
+        *(f"{p}.eval_every_steps=4" for p in ("training", "router_training", "joint_training")),
+    ]
+    keys = {text.partition("=")[0] for text in more}
+    return [*(text for text in own if text.partition("=")[0] not in keys), *more]
+
+
+@pytest.fixture(scope="module")
+def phases(model, data, tmp_path_factory):
+    """Return the folder of all three phases."""
+    out = tmp_path_factory.mktemp("phases")
+    request = fresh_request("task-router", settings(model, data))
+    results = dict(engine.train_series(request, out=out))
+    assert [result.exit_code for result in results.values()] == [0, 0, 0]
+    assert list(results) == ["phase-1", "phase-2", "phase-3"]
+    return out
+
+
+def weights(run):
+    return load_run(run).model("last").state_dict()
+
+
+def test_each_phase_is_a_run_that_says_what_it_trains(phases):
+    first, second, third = (load_run(phases / f"phase-{n}") for n in (1, 2, 3))
+    figures = first.evaluations[-1]["figures"]
+    assert {"sentiment: right", "questions: right", "tasks"} <= set(figures)
+    assert "routing_accuracy" not in figures
+    assert set(second.evaluations[-1]["figures"]) >= {"routing_accuracy", "routing_entropy"}
+    assert set(third.evaluations[-1]["figures"]) >= {"routing_accuracy", "tasks"}
+    assert "adapters" in first.record["facts"]["trains"]
+    assert json.loads((phases / "phase-1" / "tasks.json").read_text())["tasks"] == [
+        "sentiment",
+        "questions",
+    ]
+
+
+def test_the_frozen_model_is_the_same_to_the_last_bit(phases, model):
+    router = load_run(phases / "phase-3").model("last")
+    fresh = load_backbone(
+        find_model(str(model)), head=router.heads is None, isolation=tiny_models.isolation()
+    ).state_dict()
+    own = router.backbone.state_dict()
+    assert all(torch.equal(value, own[name]) for name, value in fresh.items())
+    kept = load_file(load_run(phases / "phase-3").checkpoint("last").path / "model.safetensors")
+    assert not {name for name in kept if name.removeprefix("trunk.") in fresh}
+
+
+def test_phase_3_goes_on_from_the_phases_before(phases):
+    first, second = weights(phases / "phase-1"), weights(phases / "phase-2")
+    request = saved_request(load_run(phases / "phase-3").record)
+    parts = assemble(request, lambda _: None, lambda: None)
+    session = SimpleNamespace(model=parts.job.model())
+    told = []
+    start_weights(parts, session, told.append)
+    begun = session.model.state_dict()
+    assert not told
+    adapters = [name for name in begun if "lora_" in name]
+    assert adapters
+    assert all(torch.equal(begun[name], first[name]) for name in adapters)
+    assert all(torch.equal(begun[name], value) for name, value in second.items())
+
+
+@pytest.mark.parametrize("phase", [1, 2, 3])
+def test_a_phase_resumes_bit_for_bit(phases, model, data, tmp_path, phase):
+    whole = load_run(phases / f"phase-{phase}")
+    config = [f"phase={phase}"]
+    if phase == 3:
+        config += [f"adapters_from={phases}/phase-1", f"router_from={phases}/phase-2"]
+    part = {1: "training", 2: "router_training", 3: "joint_training"}[phase]
+    own = [
+        text.replace(f"{part}.", "training.")
+        for text in settings(model, data)
+        if (text.startswith(part) or "training." not in text) and "accumulation" not in text
+    ]
+    for key in ("training.learning_rate", "training.accumulation"):
+        config.append(f"{key}={whole.record['config'][key]}")
+    out = tmp_path / "half"
+    request = fresh_request("task-router", [*own, *config, "training.max_time=0.01"])
+    engine.train(request, out=out)
+    halfway = load_run(out)
+    assert halfway.record["status"] != "complete"
+    while load_run(out).record["status"] != "complete":
+        assert engine.resume(out).exit_code in (0, 75)
+    assert [e["loss"] for e in load_run(out).evaluations] == [e["loss"] for e in whole.evaluations]
+    again = weights(out)
+    assert all(torch.equal(value, again[name]) for name, value in weights(whole.path).items())
+
+
+def test_a_second_call_skips_what_is_finished(phases, model, data):
+    request = fresh_request("task-router", settings(model, data))
+    before = {path: path.stat().st_mtime_ns for path in phases.rglob("*.safetensors")}
+    told = []
+    results = dict(engine.train_series(request, out=phases, tell=told.append))
+    assert [result.exit_code for result in results.values()] == [0, 0, 0]
+    assert sum("is complete; nothing to do" in str(each) for each in told) == 3
+    assert before == {path: path.stat().st_mtime_ns for path in phases.rglob("*.safetensors")}
+
+
+def test_features_that_were_kept_are_checked(phases, model, data, tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        router_features,
+        "_made",
+        lambda trunk, rows, some: made.append(len(some)) or torch.zeros(len(some), 32).numpy(),
+    )
+    with pytest.raises(DataError, match="is not what the frozen model makes"):
+        engine.train(
+            fresh_request("task-router", settings(model, data, "phase=2")), out=tmp_path / "run"
+        )
+    assert made == [8]
