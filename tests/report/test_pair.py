@@ -1,6 +1,7 @@
 import re
 
 from tests.report.conftest import EVIL, HARDWARE, RECORD, Sound, usual
+from tests.report.test_figures import judged
 
 from hotloop.core.plan import Plan
 from hotloop.report.facts import read_facts
@@ -43,6 +44,17 @@ def test_figures_have_a_ratio_where_they_may_be_compared(made):
     assert found["throughput"] == found["MFU"] == "2"
     assert found["best validation loss"] == "1"
     assert found["wall time"] == "0.636"
+
+
+def test_a_score_that_one_run_has_alone_is_shown_and_not_compared(made):
+    a = read_facts(made("a", judged(0.2, 0.7), config={"metric": "macro_f1"}))
+    b = read_facts(made("b", usual(40)))
+    for one, other, cells in ((a, b, ("0.7000", "-")), (b, a, ("-", "0.7000"))):
+        written = pair(one, other)
+        assert ratios(written)["best macro_f1"] == "not compared"
+        row = written.split(">best macro_f1</th>")[1].split("</tr>")[0]
+        shown = re.findall(r'data-label="[AB]">([^<]*)', row)
+        assert tuple(shown) == cells
 
 
 def test_figures_of_unlike_machines_or_data_have_none(made):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hotloop.report.facts import Facts
-    from hotloop.report.figures import Basis
+    from hotloop.report.figures import Basis, Figure
 
 __all__ = ["pair"]
 
@@ -94,14 +94,25 @@ def _figures(a: Facts, b: Facts) -> Html:
         "machine": unlike,
         "speed": None if verdict.faster else verdict.why,
     }
-    lines = []
-    for x, y in zip(figures(a), figures(b), strict=True):
-        ratio = "not compared" if barred.get(x.basis) else _ratio(x.number, y.number)
-        cells = (join([f.shown, tag("div", f.rests_on, class_="soft")]) for f in (x, y))
-        lines.append((x.name, *cells, ratio))
+    lines: list[Sequence[object]] = []
+    mine, others = ({figure.name: figure for figure in figures(run)} for run in (a, b))
+    for name in dict.fromkeys([*mine, *others]):
+        x, y = mine.get(name), others.get(name)
+        cells = (_cell(figure) for figure in (x, y))
+        if x is None or y is None:  # a score that the other run is not judged by
+            ratio = "not compared"
+        else:
+            ratio = "not compared" if barred.get(x.basis) else _ratio(x.number, y.number)
+        lines.append((name, *cells, ratio))
     whys = "; ".join(dict.fromkeys(why for why in barred.values() if why))
     caption = "One run each. " + (f"Not compared: {whys}." if whys else "")
     return table(("figure", "A", "B", "B over A"), lines, caption=caption, kind="list")
+
+
+def _cell(figure: Figure | None) -> Html | str:
+    if figure is None:
+        return "-"
+    return join([figure.shown, tag("div", figure.rests_on, class_="soft")])
 
 
 def _ratio(a: float | None, b: float | None) -> str:
