@@ -36,13 +36,8 @@ def isolation() -> Isolation:
 
 def pads_much(rows: TokenRows, training: Training) -> bool:
     """Whether padded micro batches would have more padding than one call of attention saves."""
-    share = padding_share(
-        rows.lengths[rows.chosen],
-        training.batch_size // training.accumulation,
-        is_alike=rows.like is not None,
-        round_to=rows.form.round_to,
-    )
-    return share > MOST_PADDING
+    micro = training.batch_size // training.accumulation
+    return padding_share(rows, batch=training.batch_size, micro=micro) > MOST_PADDING
 
 
 def choices(model: nn.Module) -> MutableMapping[str, str]:
