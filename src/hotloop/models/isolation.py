@@ -82,10 +82,11 @@ class Isolation:
         if window is not None and window >= max(boundaries.lengths):
             window = None
         run = partial(self._run, boundaries=boundaries, causal=causal, window=window, scale=scale)
-        scores = q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths)
-        is_small = q_BHTK.device.type == "cpu" and scores <= _WRITTEN
         if isinstance(q_BHTK, FakeTensor):  # a forecast, of a card maybe: nothing can be measured
             return run("documents", given, dropout=dropout)
+        is_small = q_BHTK.device.type == "cpu" and (
+            q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths) <= _WRITTEN
+        )
         segments = f"{bucket(len(boundaries.lengths))} segments of up to {boundaries.max_seqlen}"
         key = _key(q_BHTK, k_BHTK, segments, causal=causal, window=window, dropout=dropout)
         if key not in self.chosen:
