@@ -173,6 +173,8 @@ class Job:
     vocabulary: int = 0  # tokens; shapes depend on it
     # Name -> text of what a run folder keeps beside the weights, so that it can be moved.
     kept: Mapping[str, str] = field(default_factory=dict)
+    # Mean losses in training of parts of the data, by name, since this was asked last.
+    parts: Callable[[nn.Module], Mapping[str, float]] | None = None
     example: Callable[[], str] | None = None  # the first sample, as somebody would read it
     loss_unit: str = "nats"
     facts: Mapping[str, str] = field(default_factory=dict)  # lines of the table before step 1

@@ -17,36 +17,9 @@ from hotloop.library import load_run
 from hotloop.models.backbone import load_backbone
 from hotloop.models.find import find_model
 from hotloop.recipes import router_features
-from hotloop.recipes.registry import RECIPES, Recipe
-from hotloop.recipes.task_router_config import (
-    after_phases,
-    idle_task_router,
-    one_phase,
-    resolve_task_router,
-)
-from hotloop.recipes.task_router_config import phases as phases_of
-from hotloop.recipes.task_router_presets import auto_task_router
 from hotloop.request import fresh_request, saved_request
 
-ROUTER = Recipe(  # not in the registry before all of it is there
-    name="task-router",
-    summary="an adapter for each task on one frozen model, and a router that picks one",
-    resolve=resolve_task_router,
-    idle=idle_task_router,
-    auto=auto_task_router,
-    series=phases_of,
-    member=one_phase,
-    after=after_phases,
-    module="hotloop.recipes.task_router",
-)
 WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def registered():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RECIPES, "task-router", ROUTER)
-        yield
 
 
 @pytest.fixture(scope="module", params=["bert", "qwen3"])

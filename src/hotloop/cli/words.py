@@ -29,8 +29,9 @@ def progress_line(at: Progress, width: int) -> str:
         (f"{count(at.tokens_per_s)} tokens/s", 4),
         (f"mem {memory}", 5),
         (f"util {busy}", 6),
-        (f"left {left}", 3),
+        (f"left {left}", 2),
     ]
+    fields[2:2] = [(f"{name} {loss:.4f}", 3) for name, loss in at.parts.items()]
     while len(line := "  ".join(text for text, _ in fields)) >= width and len(fields) > 1:
         fields.remove(max(fields, key=lambda field: field[1]))
     return line

@@ -90,6 +90,16 @@ class CausalLm(nn.Module):
         count = (next_N != _NO_LOSS).sum().clamp(min=1) if targets is None else max(targets, 1)
         return total / count
 
+    def losses(self, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+        """Return the loss of each label that carries one, and the place of the token before; [n].
+
+        Places are in [B * T]. Where `targets` says more than there are, the rest is 0.
+        """
+        next_N = functional.pad(batch["labels"][:, 1:], (0, 1), value=_NO_LOSS).flatten()
+        at_n = _carrying(next_N, batch.get("targets"))
+        logits_nV = self._logits(self.backbone(batch).flatten(0, 1)[at_n]).float()
+        return functional.cross_entropy(logits_nV, next_N[at_n], reduction="none"), at_n
+
     def judged(self, batch: Mapping[str, Any]) -> Judged:
         """Return the loss, and of each position that carries loss what would have been said."""
         labels_BT = batch["labels"]

@@ -36,6 +36,7 @@ class Shares:
         self.tasks = tuple(tasks)
         # Of rows, all of whose positions take the same; where documents share one, of positions.
         self._of_XK: Tensor | None = None
+        self._seen_K: Tensor | None = None  # largest share of a row in training; None: not watched
 
     def __deepcopy__(self, memo: Any) -> Shares:
         """Return shares for a copy of the model: those of a batch in this one are not its own."""
@@ -63,10 +64,26 @@ class Shares:
                 f"shares of shape {list(of_SK.shape)} for {documents} documents and "
                 f"{len(self.tasks)} tasks"
             )
+        if self._seen_K is not None and torch.is_grad_enabled():
+            torch.maximum(self._seen_K, of_SK.detach().amax(0), out=self._seen_K)
         if boundaries is not None:
             lengths_S = boundaries.cu_seqlens.long().diff()
             of_SK = of_SK.repeat_interleave(lengths_S, dim=0, output_size=rows * width)
         self._of_XK = of_SK
+
+    def watch(self, device: torch.device) -> None:
+        """Keep from now on the largest share of each adapter that a row takes in training."""
+        self._seen_K = torch.zeros(len(self.tasks), device=device)
+
+    def seen(self, task: int) -> Tensor:
+        """Return that share of an adapter, a scalar."""
+        assert self._seen_K is not None
+        return self._seen_K[task]
+
+    def forget(self) -> None:
+        """Begin anew."""
+        assert self._seen_K is not None
+        self._seen_K.zero_()
 
     def times(self, h_NX: Tensor) -> Tensor:
         """Return what all tasks' A gave, [N, K R], each part times its share."""

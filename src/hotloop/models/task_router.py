@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Joint", "TaskRouter"]
 
+_NO_LOSS = -100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joint:
@@ -51,6 +53,8 @@ class TaskRouter(nn.Module):
     makes of a text, without any adapter: features [S, D], in the batch where they are kept.
     """
 
+    cost_2K: Tensor
+
     def __init__(
         self,
         backbone: Backbone,
@@ -66,6 +70,10 @@ class TaskRouter(nn.Module):
         self.trunk: Any = CausalLm(backbone) if heads is None else backbone
         self.shares, self.joint = shares, joint
         self.pooling, self.heads, self.router = pooling, heads, router
+        # Loss and targets of each task in training since somebody asked.
+        self.register_buffer(
+            "cost_2K", torch.zeros(2, len(shares.tasks), dtype=torch.float64), persistent=False
+        )
 
     @property
     def backbone(self) -> Backbone:
@@ -75,12 +83,15 @@ class TaskRouter(nn.Module):
 
     @torch.no_grad()
     def features(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return what the frozen model makes of each text, [S, D] float32; all adapters are off."""
+        """Return what the frozen model makes of each text, [S, D] float32; all adapters are off.
+
+        Of rows with labels the prompt alone counts: an answer is not known when it is asked for.
+        """
         before = self.backbone.training
         self.backbone.eval()
         self.shares.give(None, batch)
         try:
-            pooled: Tensor = self.pooling(self.backbone(batch), batch)
+            pooled: Tensor = self.pooling(self.backbone(batch), _asked(batch))
         finally:
             self.backbone.train(before)
         return pooled
@@ -129,9 +140,37 @@ class TaskRouter(nn.Module):
     def _own(self, batch: Mapping[str, Any]) -> Tensor:
         return functional.one_hot(batch["task"], len(self.shares.tasks)).float()
 
+    def costs(self) -> dict[str, float]:
+        """Return each task's mean loss in training since this was asked last; waits for it."""
+        total, count = self.cost_2K.tolist()
+        self.cost_2K.zero_()
+        return {
+            name: t / n for name, t, n in zip(self.shares.tasks, total, count, strict=True) if n
+        }
+
     def _mean(self, batch: Mapping[str, Any], shares_SK: Tensor) -> Tensor:
         if self.heads is not None:
-            return self.answers(batch, shares_SK).loss.mean()
-        self.shares.give(shares_SK, batch)
-        found: Tensor = self.trunk(batch)
-        return found
+            loss_n, task_n = self.answers(batch, shares_SK).loss, batch["task"]
+            mean = loss_n.mean()
+        else:
+            self.shares.give(shares_SK, batch)
+            loss_n, at_n = self.trunk.losses(batch)
+            task_n = batch["task"][at_n // batch["input_ids"].shape[1]]
+            mean = loss_n.sum() / max(1, len(loss_n))
+        if torch.is_grad_enabled():
+            _add_up(self.cost_2K, loss_n.detach(), task_n)
+        return mean
+
+
+def _asked(batch: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a batch whose mask leaves out what is learned."""
+    if "labels" not in batch:
+        return batch
+    return {**batch, "attention_mask": batch["attention_mask"] & (batch["labels"] == _NO_LOSS)}
+
+
+def _add_up(cost_2K: Tensor, loss_n: Tensor, task_n: Tensor) -> None:
+    """Add losses to their tasks' by a product: its order is always the same, on a card too."""
+    of_nK = functional.one_hot(task_n, cost_2K.shape[1]).to(cost_2K.dtype)
+    values_2n = torch.stack([loss_n.to(cost_2K.dtype), (loss_n != 0).to(cost_2K.dtype)])
+    cost_2K += values_2n @ of_nK

@@ -12,6 +12,7 @@ from hotloop.core.errors import ConfigError
 from hotloop.models.adapters import adapted, saved_modules
 from hotloop.models.lora import LoraLinear
 from hotloop.models.quantised import elements
+from hotloop.models.stacked import StackedLora
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Gradients", "Group", "Trainable", "check_trainable", "trainable"]
 
 _MOST = 5  # names in a message
+_LATER = (10, 50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,32 +130,63 @@ class Gradients:
     the largest gradient counts as none (queries of a decoder whose first token is all that is used:
     2e-9 of it): Adam would make steps of full size of that noise. Of A, which grows with B from 0,
     only 0 does, and of vectors: the softmax of attention takes no notice of a bias of its keys.
+    In a stack the adapter of each task is judged by itself, by windows with rows of that task.
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._watched = {n: p for n, p in model.named_parameters() if p.requires_grad}
-        self._behind = {
-            id(layer.lora_A): layer.lora_B
-            for layer in adapted(model).values()
-            if isinstance(layer, LoraLinear)
+        layers = adapted(model).values()
+        behind = {id(each.lora_A): each for each in layers if isinstance(each, LoraLinear)}
+        stacks = {
+            id(parameter): (layer, dim)
+            for layer in layers
+            if isinstance(layer, StackedLora)
+            for dim, parameter in enumerate((layer.lora_A, layer.lora_B))
         }
+        self._shares = {id(layer.shares): layer.shares for layer, _ in stacks.values()}
+        for shares in self._shares.values():
+            shares.watch(next(model.parameters()).device)
+        self._watched: dict[str, _Watched] = {}
+        for name, each in model.named_parameters():
+            if not each.requires_grad:
+                continue
+            b_OR = behind[id(each)].lora_B if id(each) in behind else None
+            if id(each) not in stacks:
+                self._watched[name] = _Watched(parameter=each, behind=b_OR)
+                continue
+            layer, dim = stacks[id(each)]
+            for task, said in enumerate(layer.shares.tasks):
+                self._watched[f"{name} of {said}"] = _Watched(
+                    parameter=each, behind=b_OR, stack=layer, dim=dim, task=task
+                )
         self._largest: dict[str, Tensor] = {}  # absolute value of the gradient, over all looks
-        self._could: dict[str, Tensor] = {}  # of B's, for A
+        self._could: dict[str, Tensor] = {}  # of B's, for A; of a task's share in the rows, for B
         self.looks = 0
+
+    @property
+    def later(self) -> tuple[int, ...]:
+        """Return after how many looks more is known: the rows of a task may come late."""
+        return _LATER if self._shares else ()
 
     @torch.no_grad()
     def look(self) -> None:
         """Take in the gradients: after a window's last backward, before the update."""
         self.looks += 1
-        for name, parameter in self._watched.items():
-            if (b_OR := self._behind.get(id(parameter))) is not None:
-                self._keep(self._could, name, b_OR)
-            if parameter.grad is not None:
-                self._keep(self._largest, name, parameter.grad)
+        for name, each in self._watched.items():
+            seen = each.seen
+            if each.behind is not None:
+                self._keep(self._could, name, each.of(each.behind, 1), seen)
+            elif seen is not None:
+                self._keep(self._could, name, seen, None)
+            if each.parameter.grad is not None:
+                self._keep(self._largest, name, each.of(each.parameter.grad, each.dim), seen)
+        for shares in self._shares.values():
+            shares.forget()
 
     @staticmethod
-    def _keep(kept: dict[str, Tensor], name: str, values: Tensor) -> None:
+    def _keep(kept: dict[str, Tensor], name: str, values: Tensor, seen: Tensor | None) -> None:
         largest = values.float().abs().amax()
+        if seen is not None:  # of what a task's rows were not in, nothing counts
+            largest = largest * (seen != 0)
         kept[name] = torch.maximum(kept[name], largest) if name in kept else largest
 
     def dead(self) -> list[str]:
@@ -165,7 +198,7 @@ class Gradients:
         return [
             name
             for name, each in self._watched.items()
-            if moved.get(name, 0.0) <= (0.0 if name in could or each.dim() < 2 else noise)
+            if moved.get(name, 0.0) <= (noise if each.behind is None and each.is_matrix else 0.0)
             and could.get(name, 1.0)
             and self.looks
         ]
@@ -178,6 +211,32 @@ class Gradients:
                 f"first {self.looks} steps, so they learn nothing: {_some(dead)}. Freeze them, "
                 "leave their layers out of the targets, or find out why the loss does not see them"
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Watched:
+    """A parameter, or in a stack of adapters that of one task."""
+
+    parameter: Tensor
+    behind: Tensor | None  # B, of an A: while it is 0, A has no gradient
+    stack: StackedLora | None = None
+    dim: int = 0  # along which adapters stand one after the other: 0 in A, 1 in B
+    task: int = 0
+
+    @property
+    def is_matrix(self) -> bool:
+        return self.parameter.dim() > 1
+
+    @property
+    def seen(self) -> Tensor | None:
+        """The largest share that a row took of it, a scalar; None: all rows use it."""
+        return None if self.stack is None else self.stack.shares.seen(self.task)
+
+    def of(self, values: Tensor, dim: int) -> Tensor:
+        if self.stack is None:
+            return values
+        rank = self.stack.adapter.rank
+        return values.narrow(dim, self.task * rank, rank)
 
 
 def _values(kept: dict[str, Tensor]) -> dict[str, float]:

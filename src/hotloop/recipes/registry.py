@@ -25,6 +25,14 @@ from hotloop.recipes.pair_classifier_config import (
 from hotloop.recipes.pair_classifier_presets import auto_pair_classifier
 from hotloop.recipes.sft_config import asked_of, idle_sft
 from hotloop.recipes.sft_presets import auto_sft
+from hotloop.recipes.task_router_config import (
+    after_phases,
+    idle_task_router,
+    one_phase,
+    phases,
+    resolve_task_router,
+)
+from hotloop.recipes.task_router_presets import auto_task_router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -104,6 +112,17 @@ RECIPES = {
         asked=asked_of,
         takes_manifests=True,
         module="hotloop.recipes.expert_sft",
+    ),
+    "task-router": Recipe(
+        name="task-router",
+        summary="an adapter for each task on one frozen model, and a router that picks one",
+        resolve=resolve_task_router,
+        idle=idle_task_router,
+        auto=auto_task_router,
+        series=phases,
+        member=one_phase,
+        after=after_phases,
+        module="hotloop.recipes.task_router",
     ),
 }
 

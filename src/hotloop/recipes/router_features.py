@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FeatureRows", "Features", "features_of"]
 
-_VERSION: Final = 1  # raise it when the same model and tokens give other features
+_VERSION: Final = 2  # raise it when the same model and tokens give other features
 _ROWS: Final = 32  # of a batch
 _CHECKED: Final = 8  # rows that are computed again when features are taken from the cache
 _CLOSE: Final = 1e-3  # of the largest feature: another number of threads rounds otherwise

@@ -191,6 +191,7 @@ def _adapters_job(
         valid=_rows(config, data.valid, data, form, features, shuffle=False),
         seed=config.seed,
         cut=by_tokens,
+        parts=_costs,
         judge=judge_of(data.names, data.train.columns["task"], score="tasks"),
         objective=f"answers to {', '.join(data.names)} by {found.fingerprint}",
         widest=train.widest,
@@ -209,6 +210,11 @@ def _adapters_job(
             **({"features": _told(features)} if features is not None else {}),
         },
     )
+
+
+def _costs(model: nn.Module) -> Mapping[str, float]:
+    assert isinstance(model, TaskRouter), type(model)
+    return model.costs()
 
 
 def _begins(config: TaskRouterConfig) -> tuple[Path, ...]:

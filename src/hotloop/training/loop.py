@@ -260,7 +260,7 @@ def _looked(watched: Gradients | None) -> Gradients | None:
     if watched is None:
         return None
     watched.look()
-    if watched.looks < LOOKS:
-        return watched
-    watched.refuse_dead()
-    return None
+    looks = (LOOKS, *watched.later)
+    if watched.looks in looks:
+        watched.refuse_dead()
+    return watched if watched.looks < looks[-1] else None

@@ -40,6 +40,7 @@ class Progress:
     utilisation: float | None  # 0..1 of the device, or of the process's cores on a CPU
     seconds_left: float | None
     steady_from: int | None  # "compiling: judge speed from step k", while that is ahead
+    parts: Mapping[str, float] = field(default_factory=dict)  # losses of parts of the data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

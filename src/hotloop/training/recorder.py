@@ -219,7 +219,7 @@ class Recorder:
         return rows["data wait"] + rows["step"]
 
     def _tell_progress(self, last: _Step, loss: float) -> None:
-        worked = self._in_steps()
+        worked, parts = self._in_steps(), self._session.job.parts
         seconds = worked - self._worked or math.inf
         now = self._ledger.elapsed()
         whole = now - self._run_began  # evaluating and saving included
@@ -241,6 +241,7 @@ class Recorder:
                 steady_from=self._steady_from
                 if self._steady_from and last.number < self._steady_from
                 else None,
+                parts={} if parts is None else parts(self._session.model),
             )
         )
         self._worked, self._since = worked, _Counts()
