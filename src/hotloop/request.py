@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
+from hotloop.core.code import code_version
 from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.files import read_json
 from hotloop.core.plan import Plan, Use, Value, measured_on
@@ -33,12 +34,20 @@ __all__ = [
     "parse_use",
     "plan_of",
     "read_plan",
+    "refuse_other_code",
     "refuse_other_data",
     "saved_request",
 ]
 
-DATA_PATHS = ("data.path", "data.sets", "data.valid_path", "data.cache")
-PATHS = (*(key for key in DATA_PATHS if key != "data.sets"), "init_from", "manifest")
+_NAMED = ("data.sets", "data.files")  # {name: path}
+DATA_PATHS = ("data.path", "data.valid_path", "data.cache", *_NAMED)
+PATHS = (
+    *(key for key in DATA_PATHS if key not in _NAMED),
+    "init_from",
+    "manifest",
+    "adapters_from",
+    "router_from",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +71,8 @@ class Request:
     def refuse_series(self) -> None:
         """Raise UsageError where it is several runs and one is needed."""
         if self.series:
-            raise UsageError(f"that is a run for each of {', '.join(self.series)}: name one")
+            how = f", as {self.recipe.one}" if self.recipe.one else ""
+            raise UsageError(f"that is a run for each of {', '.join(self.series)}: name one{how}")
 
 
 def parse_use(text: str) -> Use:
@@ -225,14 +235,16 @@ def _typed(use: Use) -> str:
 def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings whose paths no longer depend on the working folder."""
     paths = {key: _path(flat[key]) for key in PATHS if flat.get(key) is not None}
-    sets = flat.get("data.sets") or {}
+    named = {key: found for key in _NAMED if (found := flat.get(key))}
+    if declared := flat.get("data.declared"):
+        paths["data.declared"] = ",".join(_path(each.strip()) for each in declared.split(","))
     model = flat.get("model.name")
     if model is not None and Path(model).expanduser().is_dir():  # else an id of the hub
         paths["model.name"] = _path(model)
     return {
         **flat,
         **paths,
-        **({"data.sets": {name: _path(path) for name, path in sets.items()}} if sets else {}),
+        **{key: {name: _path(p) for name, p in found.items()} for key, found in named.items()},
     }
 
 
@@ -287,6 +299,16 @@ def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
         raise ConfigError(
             f"the data have changed since the run was started:\n  data fingerprint: run has {was}, "
             f"now {fingerprint}\ngo on with the same data, or start a new run with init_from"
+        )
+
+
+def refuse_other_code(record: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a finished run that others go on from was made by other code."""
+    was, now = record.get("code", "unknown"), code_version()
+    if record["status"] == "complete" and was != now:
+        raise ConfigError(
+            f"that run was made by other code of hotloop:\n  run has {was}, now {now}\n"
+            "name another folder with --out, or train the phases after it one by one (phase=...)"
         )
 
 

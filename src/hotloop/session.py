@@ -140,6 +140,8 @@ class Judge:
     # Of all counts, on the host; None where there were no such rows.
     figures: Callable[[Tensor], Mapping[str, float | None]]
     score: str | None = None  # the figure that the best model has most of; None: the loss decides
+    # Whether the screen shows a figure; the log has all.
+    shows: Callable[[str], bool] = lambda name: True
     # What a user should hear of the figures, if anything.
     remark: Callable[[Mapping[str, float | None]], str | None] = lambda figures: None
 
@@ -169,6 +171,9 @@ class Job:
     learns_tokens: bool = True  # False: a sample has one target, its label
     learns_all: bool = False  # a trained parameter without a gradient at first is an error
     skeleton: Callable[[], nn.Module] | None = None  # as `model`, but it reads no weights
+    # On a device, rows padded to a width or to their longest: row [S] -> the batch's "features"
+    # [S, D], computed and not kept: what a benchmark stands them beside.
+    computed: Callable[[torch.device, int | None], Callable[[Tensor], Tensor]] | None = None
     begins: Sequence[Path] = ()  # runs whose weights it begins with
     vocabulary: int = 0  # tokens; shapes depend on it
     # Name -> text of what a run folder keeps beside the weights, so that it can be moved.

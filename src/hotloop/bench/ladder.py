@@ -24,6 +24,9 @@ class Loop:
 
     pads: Literal["to the limit", "to the longest"]  # data.max_length, or the batch's longest row
     logits: Literal["all", "learned"] = "learned"  # of a language model: where labels carry loss
+    # Of adapters that are routed: rows of all tasks in one pass, or a loop over them.
+    rows: Literal["together", "one at a time"] = "together"
+    frozen: Literal["kept", "again"] = "kept"  # what a frozen model gives: or computed each step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,13 @@ __all__ = ["LADDERS", "find"]
 
 LADDERS: dict[str, Ladder] = {
     ladder.recipe: ladder
-    for ladder in (charlm.LADDER, rows.PAIR_CLASSIFIER, rows.CHAT_SFT, rows.EXPERT_SFT)
+    for ladder in (
+        charlm.LADDER,
+        rows.PAIR_CLASSIFIER,
+        rows.CHAT_SFT,
+        rows.EXPERT_SFT,
+        rows.TASK_ROUTER,
+    )
 }
 
 

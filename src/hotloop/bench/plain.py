@@ -3,7 +3,8 @@
 A DataLoader makes and joins each sample in the loop, every micro batch's loss is read, gradients
 are clipped, the learning rate follows its schedule. Model and optimizer are those that the plan
 makes; validation and saving are the engine's, for a plain loop has none. Rows of tokens come in a
-random order and padded, as `bench.ladder.Loop` says; they are tokenised before.
+random order and padded, as `bench.ladder.Loop` says; they are tokenised before. Of a task router
+rows may be computed one by one, and what the frozen model makes of them at every step.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.nn.functional import cross_entropy
 
 from hotloop.data.tokenrows import NO_LOSS, TokenRows
@@ -63,10 +65,24 @@ def loss_of_all(model: nn.Module, tensors: Mapping[str, Tensor]) -> Tensor:
     return cross_entropy(said, labels, ignore_index=NO_LOSS)
 
 
+def each_row(
+    batch: Mapping[str, Any], loss_of: Callable[[Mapping[str, Any]], Tensor]
+) -> Iterator[Tensor]:
+    """Yield what each row adds to the mean loss of a batch, computed alone; scalars."""
+    tensors = {name: each for name, each in batch.items() if name != "targets"}
+    count = len(tensors["input_ids"])
+    targets = torch.ones(count)
+    if "labels" in tensors:
+        targets = (tensors["labels"][:, 1:] != NO_LOSS).sum(1)
+    for row, share in enumerate((targets / targets.sum()).tolist()):
+        yield loss_of({name: each[row : row + 1] for name, each in tensors.items()}) * share
+
+
 class PlainTrial(RecipeTrial):
     """Makes steps as a plain loop does."""
 
     _begun = 0
+    _again: Callable[[Tensor], Tensor] | None = None  # rows of the file -> features, computed
 
     @property
     def epochs(self) -> int:
@@ -75,15 +91,18 @@ class PlainTrial(RecipeTrial):
 
     def train(self) -> None:
         """Make steps without an end."""
-        import torch
-
         from hotloop.execute import schedule_of
 
         session, plan, mark = self.session, self.parts.plan, self.ledger.mark
         rate, clip = schedule_of(self.parts), self.parts.request.config.training.gradient_clip
         optimizer, device, loss_of = session.optimizer, session.device, session.forward
-        if (self.asked["loop"] or {}).get("logits") == "all":
+        asked = self.asked["loop"] or {}
+        if asked.get("logits") == "all":
             loss_of = partial(loss_of_all, session.model)
+        alone = asked.get("rows") == "one at a time" and isinstance(self.parts.job.train, TokenRows)
+        if asked.get("frozen") == "again" and (made := self.parts.job.computed) is not None:
+            width = self._limit if asked["pads"] == "to the limit" else None
+            self._again = made(device, width)
         assert optimizer is not None
         step, micro, total = 0, 0, 0.0
         mark("start")
@@ -94,9 +113,11 @@ class PlainTrial(RecipeTrial):
                 if isinstance(batch, Batch)
                 else {name: tensor.to(device) for name, tensor in batch.items()}
             )
-            loss = loss_of(tensors) / plan.accumulation
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += loss.item()
+            if self._again is not None:
+                tensors = {**tensors, "features": self._again(tensors["row"])}
+            for loss in each_row(tensors, loss_of) if alone else [loss_of(tensors)]:
+                (loss / plan.accumulation).backward()  # type: ignore[no-untyped-call]
+                total += loss.item() / plan.accumulation
             micro += 1
             if micro % plan.accumulation:
                 mark("step")
@@ -112,6 +133,11 @@ class PlainTrial(RecipeTrial):
             mark("step")
             self.stepped()
 
+    @property
+    def _limit(self) -> int:
+        longest: int = self.parts.request.config.data.max_length
+        return longest
+
     def _batches(self) -> Iterator[dict[str, Tensor] | Batch]:
         """Yield shuffled micro batches, epoch after epoch."""
         from torch.utils.data import DataLoader
@@ -121,9 +147,8 @@ class PlainTrial(RecipeTrial):
         how: dict[str, Any] = {}
         if isinstance(samples, TokenRows):
             to_limit = self.asked["loop"]["pads"] == "to the limit"
-            limit = self.parts.request.config.data.max_length
             each = range(len(samples))
-            how["collate_fn"] = padded(samples, width=limit if to_limit else None)
+            how["collate_fn"] = padded(samples, width=self._limit if to_limit else None)
         size = min(self.parts.plan.micro_batch, len(each))
         loader: Any = DataLoader(each, batch_size=size, shuffle=True, drop_last=True, **how)
         while True:

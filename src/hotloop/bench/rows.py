@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hotloop.bench.ladder import Spot
 
-__all__ = ["CHAT_SFT", "EXPERT_SFT", "PAIR_CLASSIFIER"]
+__all__ = ["CHAT_SFT", "EXPERT_SFT", "PAIR_CLASSIFIER", "TASK_ROUTER"]
 
 Settings = dict[str, Any]
 
@@ -174,5 +174,44 @@ EXPERT_SFT = Ladder(
             settings=_always({**_PACKED, **_WHOLE_WEIGHTS}),
         ),
         *_faster(_always({**_PACKED, **_WHOLE_WEIGHTS})),
+    ),
+)
+
+
+def _with_adapters(below: Plan, spot: Spot) -> Plan | str:
+    return "phase 2 trains the router alone" if spot.config.phase == "2" else below
+
+
+def _with_features(below: Plan, spot: Spot) -> Plan | str:
+    return "phase 1 uses no features" if spot.config.phase == "1" else below
+
+
+def _routed() -> tuple[Rung, ...]:
+    """Return the plain loops of a task router: what its project did, and each change by itself."""
+    one = Loop(pads="to the limit", rows="one at a time", frozen="again")
+    kinds: tuple[tuple[str, str, Callable[[Plan, Spot], Plan | str], Loop], ...] = (
+        ("before", "plain loop", _before, one),
+        (
+            "together",
+            "+ all adapters in one pass",
+            _with_adapters,
+            Loop(pads="to the limit", frozen="again"),
+        ),
+        ("longest", "+ padded to the longest", _same, Loop(pads="to the longest", frozen="again")),
+        ("kept", "+ features kept", _with_features, Loop(pads="to the longest")),
+    )
+    return tuple(
+        Rung(id=id, name=name, change=change, program="plain loop", loop=loop)
+        for id, name, change, loop in kinds
+    )
+
+
+TASK_ROUTER = Ladder(
+    recipe="task-router",
+    judged="own",
+    rungs=(
+        *_routed(),
+        Rung(id="engine", name="hotloop's loop, like lengths", change=_same),
+        *_faster(_always({})),
     ),
 )

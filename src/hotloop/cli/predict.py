@@ -1,7 +1,9 @@
-"""hotloop predict: labels of rows, by a trained pair-classifier; scores, where rows have a label.
+"""hotloop predict: labels by a trained pair-classifier, routes and answers by a task-router.
 
-Without --out the rows go to stdout, one JSON object a line in the order of the file, and the scores
-to stderr.
+Where rows have labels or right answers there are scores. A task-router takes its own held-out rows
+where no file is named; in a file each row has the key task and is as rows of that task, or it has
+text (and question), of a decoder prompt. Without --out the rows go to stdout, one JSON object a
+line in the order of the file, and the scores to stderr.
 """
 
 from __future__ import annotations
@@ -12,14 +14,18 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.cli.line import telling
 from hotloop.core.files import write_file, write_json
+from hotloop.core.rundir import RunDir
 from hotloop.core.units import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from hotloop.recipes.pair_predictions import Predicted
+    from hotloop.recipes.router_predictions import Answered
 
 __all__ = ["run"]
 
@@ -33,18 +39,21 @@ def run(args: Sequence[str]) -> int:
     )
     add = parser.add_argument
     add("run", type=Path, metavar="RUN_DIR")
-    add("file", type=Path, metavar="FILE", help="rows as those trained on; a folder of such files")
+    text = "rows as those trained on; a folder of such files"
+    add("file", type=Path, metavar="FILE", nargs="?", help=text)
     add("--out", type=Path, metavar="PATH", help="write the rows there, as JSON lines")
     add("--json", type=Path, metavar="PATH", help="write the scores there")
     add("--checkpoint", default="best", help="best (default), last or a step")
-    add("--baselines", action="store_true", help="score the majority class and bags of words too")
+    add("--baselines", action="store_true", help="score what the model must beat, too")
+    add("--rows", type=int, metavar="N", help="held-out rows of a task at most (default: 200)")
     add("-q", "--quiet", action="store_true", help="no progress")
     options = parser.parse_args(args)
 
     from hotloop.library import load_run
-    from hotloop.recipes.pair_baselines import MOST
-    from hotloop.report.class_table import class_table
+    from hotloop.recipes.router_predictions import Answered
 
+    if options.rows is not None and options.rows < 1:
+        parser.error(f"--rows: 1 or more, not {options.rows}")
     trained = load_run(options.run)
     with telling(quiet=options.quiet) as tell:
         tell("reading the model")
@@ -53,6 +62,7 @@ def run(args: Sequence[str]) -> int:
             which=options.checkpoint,
             progress=_progress(tell, time.monotonic),
             baselines=options.baselines,
+            most=options.rows,
         )
     lines = [json.dumps(row, ensure_ascii=False) for row in found.rows()]
     text = "".join(f"{line}\n" for line in lines)
@@ -60,23 +70,43 @@ def run(args: Sequence[str]) -> int:
         sys.stdout.write(text)
     else:
         write_file(options.out, text)
+    scores, table = _routed(found) if isinstance(found, Answered) else _labelled(found)
     if options.json is not None:
-        scores = None if found.report is None else found.report.to_json()
-        if scores is not None and found.baselines:
-            scores["baselines"] = {name: asdict(each) for name, each in found.baselines.items()}
         write_json(options.json, scores)
-    if found.report is None:
-        print("hotloop: the rows have no label: there is nothing to score", file=sys.stderr)
+    if isinstance(found, Answered) and scores is not None and options.file is None:
+        write_json(RunDir(options.run).answers, scores)  # the report shows them
+    if table is None:
+        what = "right answers" if isinstance(found, Answered) else "label"
+        print(f"hotloop: the rows have no {what}: there is nothing to score", file=sys.stderr)
     else:
-        screen = sys.stderr if options.out is None else sys.stdout
-        print(class_table(found.report), file=screen)
-        if found.baselines:
-            text = "\n".join(
-                f"{name:32} accuracy {each.accuracy:.4f}  macro F1 {each.macro_f1 or 0:.4f}"
-                for name, each in found.baselines.items()
-            )
-            print(f"\nlearned of the run's rows ({MOST:,} at most):\n{text}", file=screen)
+        print(table, file=sys.stderr if options.out is None else sys.stdout)
     return 0
+
+
+def _labelled(found: Predicted) -> tuple[dict[str, Any] | None, str | None]:
+    """Return the scores of a classifier as JSON, and as text."""
+    from hotloop.recipes.pair_baselines import MOST
+    from hotloop.report.class_table import class_table
+
+    if found.report is None:
+        return None, None
+    scores, table = found.report.to_json(), class_table(found.report)
+    if found.baselines:
+        scores["baselines"] = {name: asdict(each) for name, each in found.baselines.items()}
+        text = "\n".join(
+            f"{name:32} accuracy {each.accuracy:.4f}  macro F1 {each.macro_f1 or 0:.4f}"
+            for name, each in found.baselines.items()
+        )
+        table += f"\n\nlearned of the run's rows ({MOST:,} at most):\n{text}"
+    return scores, table
+
+
+def _routed(found: Answered) -> tuple[dict[str, Any] | None, str | None]:
+    """Return the same of a task router."""
+    from hotloop.report.router_table import router_table
+
+    scores = found.scores()
+    return scores, None if scores is None else router_table(scores)
 
 
 def _progress(

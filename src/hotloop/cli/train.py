@@ -131,6 +131,8 @@ def _train_experts(
 
 def _spread(request: Request, results: Sequence[RunResult]) -> str | None:
     """Return the mean of the folds' scores and how they scatter; None for what is no fold."""
+    if request.recipe.is_chain:  # its runs are no repetitions
+        return None
     scores = [result.best_score for result in results if result.best_score is not None]
     if len(scores) < 2 or len(scores) < len(request.series):
         return None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from hotloop.core.units import bytes_, count, duration
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hotloop.training.messages import Progress
 
 __all__ = ["bytes_", "count", "duration", "progress_line"]
@@ -20,18 +22,28 @@ def progress_line(at: Progress, width: int) -> str:
     left = unknown if at.seconds_left is None else duration(at.seconds_left)
     if at.steady_from is not None:
         left = f"compiling: judge speed from step {at.steady_from}"
+    # Beside the losses of parts, rates say least.
+    parts, rates = _short(at.parts), 8 if at.parts else 0
     fields = [  # (text, rank: the highest goes first)
         (f"step {at.step}/{at.steps}", 0),
         (f"loss {at.loss:.4f}", 1),
+        *((f"{name} {loss:.3g}", 4) for name, loss in parts.items()),
         (f"lr {at.learning_rate:.1e}", 7),
-        (f"{at.steps_per_s:.3g} it/s", 2),
-        (f"{count(at.samples_per_s)} samples/s", 8),
-        (f"{count(at.tokens_per_s)} tokens/s", 4),
+        (f"{at.steps_per_s:.3g} it/s", 2 + rates),
+        (f"{count(at.samples_per_s)} samples/s", 8 + rates),
+        (f"{count(at.tokens_per_s)} tokens/s", 4 + rates),
         (f"mem {memory}", 5),
         (f"util {busy}", 6),
-        (f"left {left}", 2),
+        (f"left {left}", 3),
     ]
-    fields[2:2] = [(f"{name} {loss:.4f}", 3) for name, loss in at.parts.items()]
     while len(line := "  ".join(text for text, _ in fields)) >= width and len(fields) > 1:
         fields.remove(max(fields, key=lambda field: field[1]))
     return line
+
+
+def _short(parts: Mapping[str, float]) -> dict[str, float]:
+    """Return losses by the first letters of their names, as many as tell them apart."""
+    letters = 4
+    while len({name[:letters] for name in parts}) < len(parts):
+        letters += 1
+    return {name[:letters]: loss for name, loss in parts.items()}

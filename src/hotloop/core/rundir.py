@@ -5,6 +5,7 @@ plan.json     the plan, so that it can be run again
 events-r<rank>.jsonl, checkpoints/, lock.json (while a process is at it)
 vocabulary.json, classes.json, texts.json  what the model needs beside its weights: KEPT
 report.html    the page of hotloop report or doctor
+answers.json   of a task-router: what hotloop predict found of its held-out rows
 case.json, findings.json  of a script: what was seen, what was found
 trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
 tracked-<tracker>.json    how far hotloop track came; tensorboard/, wandb/ are the trackers' own
@@ -74,6 +75,11 @@ class RunDir:
     def report(self) -> Path:
         """The page of `hotloop report`."""
         return self.path / "report.html"
+
+    @property
+    def answers(self) -> Path:
+        """What `hotloop predict` found of a task router's own held-out rows."""
+        return self.path / "answers.json"
 
     @property
     def case(self) -> Path:

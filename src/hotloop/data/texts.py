@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hotloop.data.preparing import Order
     from hotloop.data.store import Store
 
-__all__ = ["Texts", "learned", "texts"]
+__all__ = ["Texts", "answered", "learned", "texts"]
 
 _EPOCH: Final = 1 << 40  # no run trains so long, so none draws from this stream
 _FEWEST: Final = 2  # rows of which one can be held out
@@ -136,6 +136,19 @@ def _held_out(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
     count = min(max(1, round(share * rows)), rows - 1)
     is_held[permutation(seed, _EPOCH, rows)[:count]] = True
     return is_held
+
+
+def answered(file: RowMap) -> NDArray[np.int64]:
+    """Return how many tokens of each row carry loss, [rows]; of a file with a mask of loss."""
+    name = next(name for name in MASKS if name in file.names)
+    found, every = np.empty(file.rows, np.int64), np.arange(file.rows)
+    for first in range(0, file.rows, _AT_ONCE):
+        rows = every[first : first + _AT_ONCE]
+        begins, counts = file.spans(name, file.locate(rows))
+        marks = file.view(name)[begins.min() : (begins + counts).max()] != 0
+        before = np.concatenate(([0], marks.cumsum(dtype=np.int64)))
+        found[rows] = before[begins + counts - begins.min()] - before[begins - begins.min()]
+    return found
 
 
 def learned(file: RowMap) -> tuple[NDArray[np.int64], int]:

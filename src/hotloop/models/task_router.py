@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from hotloop.models.causal_lm import CausalLm
+from hotloop.models.pooling import Pooling
 from hotloop.models.routing import Router, RouterLoss, Routing, annealed, shares_of
 
 if TYPE_CHECKING:
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hotloop.models.backbone import Backbone
-    from hotloop.models.pooling import Pooling
     from hotloop.models.stacked import Shares
     from hotloop.models.task_heads import Answers, TaskHeads
 
-__all__ = ["Joint", "TaskRouter"]
+__all__ = ["Joint", "TaskRouter", "features_width"]
 
 _NO_LOSS = -100
 
@@ -70,6 +70,7 @@ class TaskRouter(nn.Module):
         self.trunk: Any = CausalLm(backbone) if heads is None else backbone
         self.shares, self.joint = shares, joint
         self.pooling, self.heads, self.router = pooling, heads, router
+        self.last = Pooling("last-k", width=self.backbone.width)
         # Loss and targets of each task in training since somebody asked.
         self.register_buffer(
             "cost_2K", torch.zeros(2, len(shares.tasks), dtype=torch.float64), persistent=False
@@ -81,17 +82,30 @@ class TaskRouter(nn.Module):
         found: Backbone = self.trunk if self.heads is not None else self.trunk.backbone
         return found
 
-    @torch.no_grad()
+    @property
+    def features_width(self) -> int:
+        """Return how many features a text has."""
+        return features_width(self.backbone, self.heads)
+
     def features(self, batch: Mapping[str, Any]) -> Tensor:
         """Return what the frozen model makes of each text, [S, D] float32; all adapters are off.
 
         Of rows with labels the prompt alone counts: an answer is not known when it is asked for.
+        Of a decoder it is the mean of the states, and beside it the last, which has read all: 2 D.
         """
+        with torch.no_grad():
+            return self.pooled(batch)
+
+    def pooled(self, batch: Mapping[str, Any]) -> Tensor:
+        """Return the same with the gradients that there are: none, if nothing below is trained."""
         before = self.backbone.training
         self.backbone.eval()
         self.shares.give(None, batch)
         try:
-            pooled: Tensor = self.pooling(self.backbone(batch), _asked(batch))
+            hidden_BTD, asked = self.backbone(batch), _asked(batch)
+            pooled: Tensor = self.pooling(hidden_BTD, asked)
+            if self.heads is None:
+                pooled = torch.cat([pooled, self.last(hidden_BTD, asked)], 1)
         finally:
             self.backbone.train(before)
         return pooled
@@ -160,6 +174,11 @@ class TaskRouter(nn.Module):
         if torch.is_grad_enabled():
             _add_up(self.cost_2K, loss_n.detach(), task_n)
         return mean
+
+
+def features_width(backbone: Backbone, heads: TaskHeads | None) -> int:
+    """Return how many features a text has where a backbone has such heads, or as a decoder none."""
+    return backbone.width * (1 if heads is not None else 2)
 
 
 def _asked(batch: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from hotloop.core.errors import UsageError
 from hotloop.data.classes import Classes
 from hotloop.data.cutting import by_tokens
 from hotloop.data.faults import Place
@@ -62,19 +63,22 @@ def predict(
     config: PairClassifierConfig,
     model: nn.Module,
     kept: Mapping[str, str],
-    path: Path,
+    path: Path | None,
     *,
     cache: Path,
     progress: Callable[[int, int], None] | None = None,
     baselines: bool = False,
+    most: int | None = None,
 ) -> Predicted:
     """Return what `model`, in evaluation mode, says of the rows of a file or folder.
 
     `kept` are the texts that the run keeps, by name. Rows are read as those that were trained on;
     labels and groups may be missing. With `baselines` there are the scores of baselines, learned of
-    the rows of the run's configuration, which then must still be there. Raises DataError for rows
-    that cannot be used, and for labels that the model does not know.
+    the rows of the run's configuration, which then must still be there. Raises UsageError without a
+    file, DataError for rows that cannot be used, and for labels that the model does not know.
     """
+    if path is None or most is not None:
+        raise UsageError("of a pair-classifier: hotloop predict RUN_DIR FILE, without --rows")
     told: dict[str, Any] = json.loads(kept["classes.json"])
     classes = Classes(labels=tuple(told["classes"]))
     found, device = find_model(str(config.model.name)), next(model.parameters()).device

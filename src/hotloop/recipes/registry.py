@@ -62,6 +62,8 @@ class Recipe:
     member: Callable[[Any, str], Any] = lambda config, name: config  # of one run of a series
     # The same, of a run that goes on from others in the series' folder.
     after: Callable[[Any, Path], Any] = lambda config, out: config
+    one: str = ""  # the setting that names one, as typed
+    is_chain: bool = False  # each run of the series goes on from those before it
     # Techniques that settings ask for, by id.
     asked: Callable[[Any], Mapping[str, Asked]] = lambda config: {}
     takes_manifests: bool = False
@@ -122,6 +124,8 @@ RECIPES = {
         series=phases,
         member=one_phase,
         after=after_phases,
+        one="phase=1",
+        is_chain=True,
         module="hotloop.recipes.task_router",
     ),
 }

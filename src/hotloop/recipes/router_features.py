@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from hotloop.core.errors import DataError
+from hotloop.core.errors import ConfigError, DataError
 from hotloop.core.files import make_folder, write_file
 from hotloop.core.manifest import digest
 from hotloop.data.order import permutation
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FeatureRows", "Features", "features_of"]
 
-_VERSION: Final = 2  # raise it when the same model and tokens give other features
+_VERSION: Final = 3  # raise it when the same model and tokens give other features
 _ROWS: Final = 32  # of a batch
 _CHECKED: Final = 8  # rows that are computed again when features are taken from the cache
 _CLOSE: Final = 1e-3  # of the largest feature: another number of threads rounds otherwise
@@ -59,10 +59,12 @@ def features_of(
     form: Form,
     cache: Path,
     progress: Callable[[str, float], None] | None = None,
+    poll: Callable[[], None] | None = None,
 ) -> Features:
-    """Return the features of all rows of a store, made if need be.
+    """Return the features of all rows of a store, made if need be, on the card if there is one.
 
-    Of those that were there some are made again and compared. Raises DataError where they differ.
+    Of those that were there some are made again and compared. Raises DataError where they differ,
+    ConfigError where something that is trained stands below them.
     """
     key = digest(json.dumps([_VERSION, found.fingerprint, made_of(store)], sort_keys=True))
     path = cache / "features" / f"{key}.npy"
@@ -73,12 +75,15 @@ def features_of(
         _refuse_others(path, kept, some, _made(model(), rows, some))
         return Features(values=kept, fingerprint=key, seconds=None)
     began = time.perf_counter()
-    trunk = model()
+    trunk = model().to("cuda" if torch.cuda.is_available() else "cpu")
+    _refuse_trained(trunk, rows)
     by_length = np.argsort(rows.lengths, kind="stable").astype(np.int64)
-    made = np.empty((len(rows), trunk.backbone.width), np.float32)
+    made = np.empty((len(rows), trunk.features_width), np.float32)
     for first in range(0, len(rows), _ROWS):
         some = by_length[first : first + _ROWS]
         made[some] = _made(trunk, rows, some)
+        if poll is not None:
+            poll()
         if progress is not None:
             progress("features of the frozen model", (first + len(some)) / len(rows))
     out = io.BytesIO()
@@ -87,6 +92,20 @@ def features_of(
     write_file(path, out.getvalue())
     kept = np.load(path, mmap_mode="r", allow_pickle=False)
     return Features(values=kept, fingerprint=key, seconds=time.perf_counter() - began)
+
+
+def _refuse_trained(model: TaskRouter, rows: TokenRows) -> None:
+    """Raise ConfigError where a gradient would come back through the features of a row."""
+    batch = rows.batch(0, 0, 1)
+    device = next(model.parameters()).device
+    given = {name: each.to(device) for name, each in batch.tensors.items()}
+    with torch.enable_grad():
+        pooled = model.pooled({**given, **batch.beside(device)})
+    if pooled.requires_grad:
+        raise ConfigError(
+            "features cannot be kept: something that is trained stands below them "
+            f"({pooled.grad_fn})"
+        )
 
 
 def _made(model: TaskRouter, rows: TokenRows, some: NDArray[np.int64]) -> NDArray[np.float32]:

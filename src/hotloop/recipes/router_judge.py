@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Routed", "judge_of", "loss"]
 
 _TARGETS, _WRONG, _ROUTED, _SURE, _ENTROPY = range(5)  # rows of the counts
+_WENT: Final = "routed "  # figures that say which rows went astray
 _NAMES: Final = ("targets", "wrong", "routed", "sure", "entropy")
 
 
@@ -102,6 +103,7 @@ def judge_of(names: Sequence[str], task: NDArray[np.int64], *, score: str) -> Ju
         start=lambda device: torch.zeros((len(_NAMES), len(task)), device=device),
         figures=partial(_figures, tuple(names), task),
         score=score,
+        shows=lambda name: not name.startswith(_WENT),
     )
 
 
@@ -145,7 +147,7 @@ def _routes(
         "routing_entropy": found.entropy,
         "routing_balance": found.balance,
         **{
-            f"routed {names[a]} -> {names[b]}": float(table[a, b] / max(1, table[a].sum()))
+            f"{_WENT}{names[a]} -> {names[b]}": float(table[a, b] / max(1, table[a].sum()))
             for a, b in np.argwhere(table)
             if a != b
         },

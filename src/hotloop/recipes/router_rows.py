@@ -20,7 +20,7 @@ from hotloop.data.records import find_sources
 from hotloop.data.rowmap import RowMap
 from hotloop.data.rows import Packing
 from hotloop.data.store import FILE
-from hotloop.data.texts import learned
+from hotloop.data.texts import answered
 from hotloop.data.tokenizer import find_tokenizer
 from hotloop.models.find import find_model
 from hotloop.recipes.router_tasks import chosen_tasks, mixed
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
     from hotloop.data.store import Store
     from hotloop.models.find import FoundModel
+    from hotloop.recipes.router_features import Features
     from hotloop.recipes.router_tasks import Mixed
     from hotloop.recipes.task_router_config import TaskRouterConfig
 
-__all__ = ["TaskRows", "prepare_data"]
+__all__ = ["TaskRows", "prepare_rows"]
 
 NONE: Final = -1  # of a row that has no label, or no span
 
@@ -50,6 +51,8 @@ class TaskRows:
     labels: tuple[tuple[str, ...], ...]  # of each task, sorted; none of one without labels
     train: Part  # with the columns task and, for an encoder, label, start, end and first
     valid: Part
+    features: Features | None = None  # of the frozen model; None: the phase needs none
+    lengths: tuple[int, ...]  # tokens of each task's longest answer, of a decoder; else none
     notes: tuple[str, ...]
 
     @property
@@ -63,7 +66,8 @@ class TaskRows:
         rows = (part.rows.tobytes() for part in (self.train, self.valid))
         columns = (column.tobytes() for _, column in sorted(self.train.columns.items()))
         known = json.dumps([*made_of(self.store), self.names, self.labels], sort_keys=True)
-        return digest(known, *rows, *columns)
+        made = [] if self.features is None else [self.features.fingerprint]
+        return digest(known, *made, *rows, *columns)
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -76,7 +80,7 @@ class TaskRows:
         }
 
 
-def prepare_data(
+def prepare_rows(
     config: TaskRouterConfig,
     *,
     cache: Path,
@@ -94,7 +98,11 @@ def prepare_data(
             f" data.max_length={found.positions}"
         )
     chosen = chosen_tasks(
-        data.path, names=task_names(config), files=data.files, sizes=sizes_of(config)
+        data.path,
+        declared=data.declared,
+        names=task_names(config),
+        files=data.files,
+        sizes=sizes_of(config),
     )
     rows = mixed(chosen, cache=cache, is_decoder=found.is_decoder, seed=config.seed)
     _, store = own(
@@ -106,9 +114,11 @@ def prepare_data(
     split = next(iter(store.splits))
     columns: dict[str, NDArray[np.int64]] = {"task": rows.task}
     labels: tuple[tuple[str, ...], ...] = ((),) * len(rows.tasks)
+    lengths: tuple[int, ...] = ()
     if found.is_decoder:
-        usable = np.zeros(len(rows.task), np.bool_)
-        usable[learned(RowMap(store.folder / split / FILE))[0]] = True
+        answers = answered(RowMap(store.folder / split / FILE))
+        usable = answers > 0
+        lengths = tuple(int(answers[rows.task == n].max()) for n in range(len(rows.tasks)))
     else:
         labels = _labels(rows)
         columns |= _columns(rows, labels, store, found)
@@ -123,7 +133,13 @@ def prepare_data(
         for part in (~held, held)
     ]
     return TaskRows(
-        store=store, mixed=rows, labels=labels, train=parts[0], valid=parts[1], notes=notes
+        store=store,
+        mixed=rows,
+        labels=labels,
+        train=parts[0],
+        valid=parts[1],
+        lengths=lengths,
+        notes=notes,
     )
 
 

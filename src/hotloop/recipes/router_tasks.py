@@ -7,6 +7,8 @@ encoder or a decoder reads it. Needs no torch.
 from __future__ import annotations
 
 import json
+import re
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,12 +30,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BUILT_IN", "Chosen", "Mixed", "chosen_tasks", "mixed"]
+__all__ = ["BUILT_IN", "Chosen", "Mixed", "chosen_tasks", "known_tasks", "mixed"]
 
 BUILT_IN: Final = {
     each.TASK.name: each.TASK for each in (sentiment, questions, summaries, code, translation)
 }
-_VERSION: Final = 1  # raise it when the same files give other rows
+_NAME: Final = re.compile(r"[\w-]+")
+_VERSION: Final = 2  # raise it when the same files give other rows
 _MOST: Final = 1 << 40  # no run trains so many epochs: a stream of its own
 
 
@@ -42,6 +45,7 @@ class Chosen:
     """A task that is trained, and where its rows are."""
 
     task: Task
+    declared: Path | None  # the file it is declared in; None: it is one of ours
     path: Path
     size: int | None  # rows of it at most, drawn evenly; None: all
 
@@ -68,9 +72,47 @@ class Mixed:
         return held
 
 
+def known_tasks(declared: str | None) -> dict[str, Task]:
+    """Return all tasks by name: ours, and those of files of the user's, with commas between.
+
+    Those files are run. Raises ConfigError for a file that is not there or fails, that has no
+    `TASK`, or one with the name of another.
+    """
+    found = dict(BUILT_IN)
+    for each in (declared or "").split(","):
+        if not (file := each.strip()):
+            continue
+        if not Path(file).is_file():
+            raise ConfigError(f"data.declared: there is no file {file}")
+        try:
+            task = runpy.run_path(file).get("TASK")
+        except Exception as error:
+            raise ConfigError(
+                f"data.declared: {file} fails with {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(task, Task):
+            raise ConfigError(
+                f"data.declared: {file} has no TASK = Task(...), as hotloop.recipes.tasks.sentiment"
+            )
+        if task.name in found or not _NAME.fullmatch(task.name):
+            raise ConfigError(
+                f"data.declared: {file} calls its task {task.name!r}: another has that name, or it "
+                "is not made of letters, digits, - and _"
+            )
+        found[task.name] = task
+    return found
+
+
+def _declared_in(declared: str | None, names: Sequence[str]) -> dict[str, Path]:
+    files = [Path(each.strip()) for each in (declared or "").split(",") if each.strip()]
+    own = [name for name in names if name not in BUILT_IN]
+    return dict(zip(own, files, strict=True))
+
+
 def chosen_tasks(
     folder: str | None,
     *,
+    declared: str | None = None,
     names: Sequence[str],
     files: Mapping[str, str],
     sizes: Mapping[str, int | None],
@@ -80,14 +122,15 @@ def chosen_tasks(
     `files` says where a task's rows are; else they are looked for below `folder` by the usual
     names. Raises ConfigError for a task that is unknown, DataError for one without rows.
     """
+    known = known_tasks(declared)
     for name in {*names, *files, *sizes}:
-        if name not in BUILT_IN:
+        if name not in known:
             raise ConfigError(
-                f"no task is called {name!r}{did_you_mean(name, BUILT_IN)} "
-                f"(there are: {', '.join(BUILT_IN)})"
+                f"no task is called {name!r}{did_you_mean(name, known)} "
+                f"(there are: {', '.join(known)})"
             )
-    found = []
-    for name, task in BUILT_IN.items():
+    found, where = [], _declared_in(declared, [*known])
+    for name, task in known.items():
         if names and name not in names:
             continue
         path = Path(files[name]) if name in files else _usual(folder, task)
@@ -98,11 +141,11 @@ def chosen_tasks(
             raise DataError(
                 f"task {name} has no rows: there is no {looked}; data.files.{name}=FILE"
             )
-        found.append(Chosen(task=task, path=path, size=sizes.get(name)))
+        found.append(Chosen(task=task, declared=where.get(name), path=path, size=sizes.get(name)))
     if not found:
         raise DataError(
             f"{folder} has rows of no task; looked for "
-            + ", ".join(file for task in BUILT_IN.values() for file in task.files[:1])
+            + ", ".join(file for task in known.values() for file in task.files[:1])
         )
     return found
 
@@ -128,6 +171,7 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
             each.task.name,
             each.task.prompt,
             each.size,
+            None if each.declared is None else hash_file(each.declared),
             [hash_file(source.path) for source in find_sources([str(each.path)]).files],
         ]
         for each in chosen

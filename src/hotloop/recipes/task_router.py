@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from hotloop.core.env import ENV
 from hotloop.core.units import duration, many
 from hotloop.data.cutting import by_tokens
 from hotloop.data.tokenrows import Form, TokenRows
@@ -21,20 +20,21 @@ from hotloop.models.pooling import Pooling
 from hotloop.models.routing import Router, RouterAlone, RouterLoss
 from hotloop.models.stacked import attach_stack
 from hotloop.models.task_heads import TaskHeads
-from hotloop.models.task_router import Joint, TaskRouter
+from hotloop.models.task_router import Joint, TaskRouter, features_width
 from hotloop.models.trainable import check_trainable
 from hotloop.recipes.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.pretrained import adapters_of, choices, isolation, padding_of, shown
 from hotloop.recipes.router_features import FeatureRows, features_of
 from hotloop.recipes.router_judge import judge_of, loss
-from hotloop.recipes.router_rows import prepare_data
+from hotloop.recipes.router_predictions import predict
+from hotloop.recipes.router_rows import prepare_rows
 from hotloop.session import Batch, Job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
-    from torch import nn
+    from torch import Tensor, nn
 
     from hotloop.data.parts import Part
     from hotloop.models.find import FoundModel
@@ -42,30 +42,52 @@ if TYPE_CHECKING:
     from hotloop.recipes.router_rows import TaskRows
     from hotloop.recipes.task_router_config import RouterSection, TaskRouterConfig
 
-__all__ = ["build", "prepare_data", "rebuilt"]
+__all__ = ["build", "predict", "prepare_data", "rebuilt"]
 
 _ROUTED: Final = ("2", "3")  # phases with a router
+
+
+def prepare_data(
+    config: TaskRouterConfig,
+    *,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+    poll: Callable[[], None] | None = None,
+) -> TaskRows:
+    """Return the rows of the chosen tasks, tokenised once, and the features that a phase needs.
+
+    Raises DataError with the place of what cannot be used, ConfigError for tasks or a model that
+    do not fit together.
+    """
+    data = prepare_rows(config, cache=cache, progress=progress, poll=poll)
+    if config.phase not in _ROUTED:
+        return data
+    found = find_model(str(config.model.name))
+    features = features_of(
+        lambda: _model(config, data, found, router=False),
+        found,
+        data.store,
+        form=_form(config, found),
+        cache=cache,
+        progress=progress,
+        poll=poll,
+    )
+    return replace(data, features=features)
+
+
+def _form(config: TaskRouterConfig, found: FoundModel) -> Form:
+    return Form(
+        pad=padding_of(found), round_to=config.data.pad_to_multiple_of, has_labels=found.is_decoder
+    )
 
 
 def build(config: TaskRouterConfig, data: TaskRows) -> Job:
     """Return the job of a phase."""
     found = find_model(str(config.model.name))
-    form = Form(
-        pad=padding_of(found), round_to=config.data.pad_to_multiple_of, has_labels=found.is_decoder
-    )
-    features = None
-    if config.phase in _ROUTED:
-        features = features_of(
-            lambda: _model(config, data, found, router=False),
-            found,
-            data.store,
-            form=form,
-            cache=ENV.cache,
-        )
     if config.phase == "2":
-        assert features is not None
-        return _router_job(config, data, found, features)
-    return _adapters_job(config, data, found, form, features)
+        assert data.features is not None
+        return _router_job(config, data, found, data.features)
+    return _adapters_job(config, data, found, _form(config, found), data.features)
 
 
 def _router_of(section: RouterSection, width: int, tasks: int) -> Router:
@@ -127,7 +149,7 @@ def _made(
         shares,
         Pooling("mean", width=backbone.width),
         heads=heads,
-        router=_router_of(section, backbone.width, len(names)) if router else None,
+        router=_router_of(section, features_width(backbone, heads), len(names)) if router else None,
         joint=joint if router else None,
     )
 
@@ -139,6 +161,26 @@ def rebuilt(config: TaskRouterConfig, kept: Mapping[str, str]) -> nn.Module:
     if config.phase == "2":
         return RouterAlone(_router_of(config.router, told["features"], len(names)))
     return _made(config, names, labels, found, router=config.phase == "3", weights=True)
+
+
+def _computed(
+    config: TaskRouterConfig,
+    data: TaskRows,
+    found: FoundModel,
+    device: torch.device,
+    width: int | None,
+) -> Callable[[Tensor], Tensor]:
+    model = _model(config, data, found, router=False).to(device)
+    rows = TokenRows(
+        data.store, data.train.split, form=_form(config, found), seed=config.seed, shuffle=False
+    )
+
+    def features(row: Tensor) -> Tensor:
+        batch = rows.gather(row.cpu().numpy(), width=width)
+        given = {name: each.to(device) for name, each in batch.tensors.items()}
+        return model.features({**given, **batch.beside(device)})
+
+    return features
 
 
 def _router_job(
@@ -161,6 +203,7 @@ def _router_job(
         objective=f"the task of texts by {found.fingerprint}",
         learns_tokens=False,
         learns_all=True,
+        computed=partial(_computed, config, data, found),
         kept={"tasks.json": json.dumps(_kept(data, found, width))},
         facts={
             "phase": "2: the router, on features of the frozen model",
@@ -201,6 +244,7 @@ def _adapters_job(
         skeleton=lambda: _model(config, data, found, router=is_joint, weights=False),
         vocabulary=found.vocabulary,
         begins=_begins(config) if is_joint else (),
+        computed=partial(_computed, config, data, found) if is_joint else None,
         kept={"tasks.json": json.dumps(_kept(data, found, width))},
         example=partial(shown, found, train),
         facts={
@@ -275,6 +319,7 @@ def _kept(data: TaskRows, found: FoundModel, features: int) -> dict[str, Any]:
     return {
         "tasks": data.names,
         "labels": data.labels,
+        "lengths": data.lengths,
         "features": features,
         "model": found.fingerprint,
     }

@@ -47,6 +47,8 @@ class RouterData:
     path: str | None = setting(None, "folder with the rows of the tasks, by their usual names")
     tasks: str = setting(ALL, "names with commas between; all: those that have rows")
     files: Mapping[str, str] = setting({}, "where the rows of a task are {task: file}")
+    declared: str | None = setting(None, "Python file with a task of your own; commas between")
+    sizes: Mapping[str, str] = setting({}, "rows of a task at most {task: rows}")
     sentiment_size: int | None = setting(None, "rows of it at most", low=2)
     questions_size: int | None = setting(None, "rows of it at most", low=2)
     summaries_size: int | None = setting(None, "rows of it at most", low=2)
@@ -136,6 +138,7 @@ def task_names(config: TaskRouterConfig) -> list[str]:
 def sizes_of(config: TaskRouterConfig) -> dict[str, int]:
     """Return how many rows of a task are used at most, where that is limited."""
     sizes = {name: getattr(config.data, f"{name}_size") for name in _SIZES}
+    sizes |= {name: int(size) for name, size in config.data.sizes.items()}
     return {name: size for name, size in sizes.items() if size is not None}
 
 
@@ -174,6 +177,11 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
         problems.append("model.name is missing: a folder of a pretrained model, or its hub id")
     if config.data.path is None and not config.data.files:
         problems.append("data.path is missing: a folder with the rows of the tasks")
+    problems += [
+        f"data.sizes.{name}={size}: rows are a whole number from 2"
+        for name, size in config.data.sizes.items()
+        if not size.isdecimal() or int(size) < 2
+    ]
     if config.phase == "3" and None in (config.adapters_from, config.router_from):
         problems.append(
             "phase=3 goes on from phases 1 and 2: adapters_from=RUN_DIR router_from=RUN_DIR, or "

@@ -189,7 +189,8 @@ class Loop:
             best=best,
             **({"figures": dict(found.figures)} if found.figures else {}),
         )
-        unit, figures = self.session.job.loss_unit, found.figures
+        unit, figures, judge = self.session.job.loss_unit, found.figures, self.session.job.judge
+        shown = {k: v for k, v in figures.items() if judge is not None and judge.shows(k)}
         self.tell(
             Evaluated(
                 step=at.step,
@@ -197,10 +198,9 @@ class Loop:
                 unit=unit,
                 best=best,
                 seconds=seconds,
-                figures=figures,
+                figures=shown,
             )
         )
-        judge = self.session.job.judge
         if judge is not None and (remark := judge.remark(figures)) is not None:
             self.tell(Note(text=remark))
         return at

@@ -1,7 +1,7 @@
 """What a task is: how a record becomes examples, how it is put to a language model, its figures.
 
-A task is one file with a `TASK` in it, and so is one of your own (`data.tasks={mine: rows.jsonl}`
-with `data.declared=mine.py`). Nothing here needs torch.
+A task is one file with a `TASK` in it, and so is one of your own: `data.declared=mine.py` with
+`data.files={mine: rows.jsonl}`. Nothing here needs torch.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,10 +34,11 @@ class Task:
     kind: Literal["label", "span", "text"]
     read: Callable[[Mapping[str, Any]], Iterator[Example]]  # a record -> its examples
     prompt: str  # with {text} and, where there is one, {question}
-    # Texts that were written, and the right ones of each -> figures, 0 to 1 (BLEU, chrF: 0 to 100).
+    # Texts that were written, and the right ones of each -> figures.
     figures: Callable[[Sequence[str], Sequence[tuple[str, ...]]], Mapping[str, float]]
     score: str  # the figure that counts
-    files: tuple[str, ...]  # where it is found below data.path
+    best: float = 1.0  # what that figure can be at most
+    files: tuple[str, ...] = ()  # where it is found below data.path
 
     def asked(self, example: Example) -> str:
         """Return the prompt of an example."""

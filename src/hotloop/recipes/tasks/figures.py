@@ -12,7 +12,7 @@ import re
 import string
 from collections import Counter
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import DeviceError
 
@@ -60,14 +60,15 @@ def rouge(said: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[str,
 def bleu_chrf(said: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[str, float]:
     """Return sacrebleu's BLEU and chrF of all rows together, 0 to 100."""
     try:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
     except ImportError as error:
         raise DeviceError(f"BLEU and chrF need the package sacrebleu: {_EXTRA}") from error
     if not said:
         return {"bleu": 0.0, "chrf": 0.0}
     most = max(map(len, right))
     # A row with fewer references than another has None for the rest.
-    references = [[each[at] if at < len(each) else None for each in right] for at in range(most)]
+    references: Any = [[each[at] if at < len(each) else None for each in right] for at in range(most)]
     texts = list(said)
     return {
         "bleu": float(BLEU().corpus_score(texts, references).score),

@@ -1,0 +1,119 @@
+"""Whole runs of task-router on real data, each command as a user types it.
+
+python -m benchmarks.router_runs DATA [NAME ...] [--keep FOLDER] [--steps N]
+
+DATA holds the folders sentence_polarity, xquad, scitldr, mbpp and tico19. NAME is encoder
+(sentiment and questions, on all-MiniLM-L6-v2) or decoder (all five as text to text, on a Qwen3 of
+4 x 256 that is trained for some minutes on the same texts first). Each run is all three phases in
+one command; then its held-out rows are routed and answered beside the baselines, and the doctor
+looks at each phase. Results go to benchmarks/results/router-runs.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.measure import Load
+from benchmarks.table import RESULTS
+from benchmarks.text_runs import Desk, furnish, small_decoder
+from hotloop.core.files import write_json
+from hotloop.probe.machine import detect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+FILES = (
+    "sentence_polarity/all.jsonl",
+    "xquad/xquad.en.json",
+    "scitldr/train.jsonl",
+    "mbpp/mbpp.jsonl",
+    "tico19/en-fr.jsonl",
+)
+PHASES = ("phase-1", "phase-2", "phase-3")
+MOST_SECONDS, LEAST_ROUTED, LEAST_SENTIMENT = 900, 0.95, 0.75
+
+
+def _encoder(desk: Desk) -> dict[str, Any]:
+    return _run(
+        desk, "encoder", "model.name=minilm", "data.tasks=sentiment,questions", "data.path=data"
+    )
+
+
+def _decoder(desk: Desk) -> dict[str, Any]:
+    return _run(
+        desk,
+        "decoder",
+        "model.name=decoder",
+        "data.path=data",
+        "data.max_length=384",
+        "data.sst2_size=1500",
+        "data.summaries_size=700",
+        "data.translation_size=1500",
+        "adapter.rank=16",
+        "training.learning_rate=0.003",
+        "joint_training.learning_rate=0.001",
+    )
+
+
+def _run(desk: Desk, name: str, *settings: str) -> dict[str, Any]:
+    done = desk.hotloop("train", "task-router", *settings, "--out", name)
+    last = f"{name}/phase-3"
+    desk.hotloop("predict", last, "--baselines", "--json", f"{name}.json", "--out", f"{name}.jsonl")
+    desk.hotloop("report", last)
+    runs = {phase: desk.judged(f"{name}/{phase}", done) for phase in PHASES}
+    return {"seconds": round(done.seconds, 1), "answers": desk.read(f"{name}.json"), **runs}
+
+
+RUNS: dict[str, Callable[[Desk], dict[str, Any]]] = {"encoder": _encoder, "decoder": _decoder}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it; 1 where a bound of the issue is missed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, metavar="DATA")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a new folder for the runs")
+    parser.add_argument("--steps", type=int, metavar="N", help="of phase 1: only whether it works")
+    options = parser.parse_intermixed_args(argv)
+    if unknown := [name for name in options.names if name not in RUNS]:
+        parser.error(f"no run is called {', '.join(unknown)}; there are {', '.join(RUNS)}")
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="hotloop-router-runs-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    furnish(folder, options.data)
+    small_decoder(folder / "decoder", [options.data / file for file in FILES])
+    page = RESULTS / "router-runs.json"
+    found = json.loads(page.read_text())["runs"] if page.is_file() else {}
+    missed = []
+    for name in options.names or RUNS:
+        desk, load = Desk(folder, options.data.resolve(), options.steps), Load()
+        found[name] = {**RUNS[name](desk), "commands": desk.typed, "others": load.others()}
+        print(json.dumps(found[name], indent=1), flush=True)
+        missed += _missed(name, found[name])
+        if options.steps is None:
+            write_json(page, {"hardware": detect().to_json(), "runs": found})
+    print(f"the runs are in {folder}")
+    print("\n".join(missed) or "all bounds are kept")
+    return int(bool(missed))
+
+
+def _missed(name: str, found: dict[str, Any]) -> list[str]:
+    answers = found["answers"]
+    values = [
+        ("seconds", found["seconds"], found["seconds"] <= MOST_SECONDS),
+        ("routed", answers["routing"]["accuracy"], answers["routing"]["accuracy"] >= LEAST_ROUTED),
+    ]
+    if name == "encoder":
+        right = answers["ways"]["routed"]["figures"]["sentiment"]["accuracy"]
+        values.append(("sentiment", right, right >= LEAST_SENTIMENT))
+    return [f"{name}: {what} {value}" for what, value, is_kept in values if not is_kept]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
