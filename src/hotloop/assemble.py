@@ -291,6 +291,7 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "origins": dict(request.origins),
         "steps": parts.steps,
         "loss_unit": parts.job.loss_unit,
+        "judged_by": None if parts.job.judge is None else parts.job.judge.score,
         "precision": precision_of(parts.plan, parts.hardware),
         "flops_per_token": parts.flops_per_token,
         "facts": parts.facts(),

@@ -1,6 +1,7 @@
 """The ladders of the recipes on rows: what each rung changes, and what it is raced as."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from tests.data.test_tokenise import jsonl
@@ -9,7 +10,7 @@ from tests.golden import tiny_models, tiny_tokenizer
 from hotloop import engine
 from hotloop.assemble import assemble
 from hotloop.bench import rows
-from hotloop.bench.ladder import Spot
+from hotloop.bench.ladder import Loop, Spot
 from hotloop.bench.work import work_of
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
@@ -19,7 +20,7 @@ from hotloop.request import fresh_request
 
 from .conftest import SLOW, Races, Told, climbed
 
-LADDERS = [rows.PAIR_CLASSIFIER, rows.CHAT_SFT, rows.EXPERT_SFT]
+LADDERS = [rows.PAIR_CLASSIFIER, rows.CHAT_SFT, rows.EXPERT_SFT, rows.TASK_ROUTER]
 BY_RECIPE = pytest.mark.parametrize("ladder", LADDERS, ids=lambda ladder: ladder.recipe)
 CPU = Hardware(device="cpu", name="a CPU", cpu_features=frozenset({"avx2"}), cores=2)
 OWN = Plan(micro_batch=4, accumulation=2).plus("fused-adamw")
@@ -96,8 +97,8 @@ def test_every_rung_is_raced_as_it_is_and_work_is_what_is_compared(parts, tmp_pa
     result = climbed(parts, tmp_path, ladder=rows.EXPERT_SFT, only=only, races=races, hear=Kept)
     asked = made[1::2]
     assert [each["loop"] for each in asked] == [
-        {"pads": "to the limit", "logits": "all"},
-        {"pads": "to the longest", "logits": "all"},
+        asdict(Loop(pads="to the limit", logits="all")),
+        asdict(Loop(pads="to the longest", logits="all")),
         None,
         None,
     ]
@@ -117,3 +118,16 @@ def test_work_counts_no_padding(parts):
     assert work.tokens == pytest.approx(train.lengths[train.chosen].mean())
     assert work.targets == pytest.approx(sum(batch.targets for batch in whole) / len(whole))
     assert work.tokens < whole[0].tokens, "the last packed row is not full"
+
+
+@pytest.mark.parametrize("phase", ["1", "2", "3"])
+def test_a_router_climbs_what_its_phase_has(phase):
+    more = ["adapters_from=a", "router_from=b"] if phase == "3" else []
+    config = fresh_request("task-router", [*GIVEN, f"phase={phase}", *more]).config
+    spot = Spot(config=config, hardware=CPU, own=OWN)
+    left = {r.id for r in rows.TASK_ROUTER.rungs if isinstance(r.change(OWN, spot), str)}
+    expected = {"1": {"kept"}, "2": {"together"}, "3": set()}[phase]
+    assert left - {"low", "products"} == expected
+    assert rows.TASK_ROUTER.before.loop == Loop(
+        pads="to the limit", rows="one at a time", frozen="again"
+    )

@@ -14,6 +14,7 @@ from hotloop.models.adapter_config import AdapterConfig
 from hotloop.models.adapterfiles import adapter_state, load_adapter
 from hotloop.models.adapters import adapted, attach, merged_state
 from hotloop.models.stacked import StackedLora, attach_stack
+from hotloop.models.trainable import Gradients
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 TASKS = ("sentiment", "questions", "code")
@@ -223,3 +224,35 @@ def test_what_cannot_be_is_refused(folder, stack):
     with pytest.raises(ConfigError, match="of the kind lora"):
         attach_stack(loaded(folder).model, AdapterConfig(kind="dora"), TASKS)
     assert all(isinstance(layer, StackedLora) for layer in adapted(backbone).values())
+
+
+def looked(backbone, shares, of_row, *, blocked=None):
+    """Return what is dead after three windows of rows of these tasks."""
+    watched, batch = Gradients(backbone.model), batch_of("padded")
+    for _ in range(3):
+        shares.give(one_hot(*of_row), batch)
+        hidden = backbone(batch)
+        hidden.square().mean().backward()
+        for layer in adapted(backbone).values() if blocked is not None else ():
+            layer.lora_A.grad[blocked * 3 : blocked * 3 + 3] = 0
+        watched.look()
+        backbone.model.zero_grad()
+    return watched.dead()
+
+
+def test_the_adapter_of_each_task_must_get_a_gradient(stack):
+    backbone, shares = stack
+    assert not looked(backbone, shares, OF_ROW)
+    dead = looked(backbone, shares, OF_ROW, blocked=2)
+    assert len(dead) == len(adapted(backbone))
+    assert all(name.endswith("lora_A of code") for name in dead)
+
+
+def test_a_task_without_rows_so_far_is_not_judged(stack):
+    backbone, shares = stack
+    assert not looked(backbone, shares, (0, 1, 1, 0, 0, 1))
+
+
+def test_a_late_task_is_looked_at_later(stack):
+    assert Gradients(stack[0].model).later == (10, 50)
+    assert Gradients(torch.nn.Linear(2, 2)).later == ()

@@ -1,13 +1,20 @@
 """The tasks of task-router: what their records become, and figures beside other libraries'."""
 
 import json
+import sys
 
 import pytest
 from tests.data.test_tokenise import jsonl
 
-from hotloop.core.errors import ConfigError, DataError
-from hotloop.recipes.router_tasks import BUILT_IN, chosen_tasks, mixed
-from hotloop.recipes.tasks.figures import accuracy, exact_match_f1, same_code
+from hotloop.core.errors import ConfigError, DataError, DeviceError
+from hotloop.recipes.router_tasks import BUILT_IN, chosen_tasks, known_tasks, mixed
+from hotloop.recipes.tasks.figures import (
+    accuracy,
+    bleu_chrf,
+    exact_match_f1,
+    rouge,
+    same_code,
+)
 
 CONTEXT = "The cat sat on the mat. It was a grey cat."
 SQUAD = {
@@ -178,3 +185,86 @@ def test_programs_are_the_same_by_their_syntax():
     right = [("def f(a):\n    return a + 1",)] * 3
     said = ["def f(a):  # adds\n  return (a + 1)", "def f(a): return a + 2", "def f("]
     assert same_code(said, right) == {"exact": 1 / 3, "parses": 2 / 3}
+
+
+def test_rouge_takes_the_best_answer_of_each_row():
+    said = ["the cat sat", "dogs bark loudly"]
+    found = rouge(said, [("a bird flew", "the cat sat"), ("dogs bark",)])
+    assert found["rouge1"] == pytest.approx((1 + 2 * (2 / 3) / (5 / 3)) / 2)
+    assert found["rouge2"] == pytest.approx((1 + 2 * (1 / 2) / (3 / 2)) / 2)
+    assert found["rougeL"] == found["rouge1"]
+    assert set(rouge([], []).values()) == {0.0}
+
+
+def test_bleu_and_chrf_are_those_of_all_rows_together():
+    import sacrebleu
+
+    said = ["le chat est assis sur un tapis", "un chien"]
+    right = [("le chat est assis sur le tapis",), ("un chien noir", "le chien")]
+    found = bleu_chrf(said, right)
+    theirs = [["le chat est assis sur le tapis", "un chien noir"], [None, "le chien"]]
+    assert found["bleu"] == pytest.approx(sacrebleu.corpus_bleu(said, theirs).score)
+    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(said, theirs).score)
+    assert 0 < found["bleu"] < 100
+    assert bleu_chrf([], []) == {"bleu": 0.0, "chrf": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("figures", "package"),
+    [(rouge, "rouge_score.rouge_scorer"), (bleu_chrf, "sacrebleu.metrics.bleu")],
+)
+def test_a_missing_package_is_named_with_its_remedy(monkeypatch, figures, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(DeviceError, match=r"hotloop\[router\]"):
+        figures(["a"], [("a",)])
+
+
+MINE = """
+from hotloop.recipes.tasks.declaring import Example, Task, text_of
+from hotloop.recipes.tasks.figures import accuracy
+
+def read(record):
+    yield Example(text=text_of(record, "shout"), answers=(text_of(record, "echo"),))
+
+TASK = Task(
+    name="echo", kind="label", read=read, prompt="{text}\\n", figures=accuracy, score="accuracy"
+)
+"""
+
+
+def test_a_sixth_task_is_one_file(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    rows = jsonl(
+        tmp_path / "rows.jsonl", [{"shout": f"a {at}", "echo": "xy"[at % 2]} for at in range(6)]
+    )
+    declared = str(tmp_path / "mine.py")
+
+    def read(declared=declared):
+        found = chosen_tasks(
+            None, declared=declared, names=["echo"], files={"echo": str(rows)}, sizes={"echo": 4}
+        )
+        return mixed(found, cache=tmp_path, is_decoder=False, seed=1)
+
+    first = read()
+    assert [task.name for task in first.tasks] == ["echo"]
+    assert len(first.examples) == 4
+    (tmp_path / "mine.py").write_text(MINE.replace('"echo"),)', '"echo").upper(),)'))
+    assert {each.answers[0] for each in read().examples} == {"X", "Y"}, "it is read anew"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "there is no file"),
+        ("x = 1", "has no TASK"),
+        ("1 / 0", "fails with ZeroDivisionError"),
+        (MINE.replace('name="echo"', 'name="code"'), "another has that name"),
+        (MINE.replace('name="echo"', 'name="a b"'), "made of letters"),
+    ],
+)
+def test_a_declaration_that_cannot_be_used_is_refused(tmp_path, text, told):
+    file = tmp_path / "mine.py"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        known_tasks(str(file))

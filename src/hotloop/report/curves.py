@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Shown",
+    "figure",
     "gradient_norm",
     "learning_rate",
     "losses",
@@ -76,6 +77,18 @@ def scores(shown: Shown) -> Chart:
     title = f"Best {run.judged_by}: {titles.highest(run)}"
     y = spanning(_values(lines), ticks=5)
     return replace(_by_step("scores", title, [shown], lines, up="score", y=y), look="wide")
+
+
+def figure(shown: Shown, name: str, title: str) -> Chart:
+    """Return a figure of the validations by step, with its last value in the title."""
+    found = points.figure(shown.run, name)
+    line, last = _marked(name, f"{shown.look} only", found), found[-1][1]
+    y = spanning(_values([line]), ticks=5)
+    return _by_step(_id(name), f"{title}: {last:.4f}", [shown], [line], up="share", y=y)
+
+
+def _id(name: str) -> str:
+    return "".join(each if each.isalnum() else "-" for each in name)
 
 
 def losses_by_time(runs: Sequence[Shown]) -> Chart:

@@ -55,6 +55,7 @@ class Facts:
     created: str | None  # UTC, ISO 8601
     planned_steps: int | None
     loss_unit: str | None
+    score: str | None  # the figure that the best model has most of; None: nothing says so
     precision: str | None  # dtype of the matrix products
     flops_per_token: float | None  # of the model, forward and backward
     settings: Mapping[str, str]  # values as JSON
@@ -118,7 +119,7 @@ class Facts:
     @property
     def judged_by(self) -> str | None:
         """The figure of the validations that the best model has most of; None: it is the loss."""
-        metric = self.settings.get("metric", "")
+        metric = self.score or self.settings.get("metric", "")
         is_there = any(metric in each.figures for each in self.history.validations)
         return metric if is_there else None
 
@@ -161,6 +162,7 @@ def read_facts(path: Path) -> Facts:
         created=_text(record.get("created")),
         planned_steps=_whole(record.get("steps")),
         loss_unit=_text(record.get("loss_unit")),
+        score=_text(record.get("judged_by")),
         precision=_text(record.get("precision")),
         flops_per_token=_positive(record.get("flops_per_token")),
         settings=settings,

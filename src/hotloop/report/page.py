@@ -8,6 +8,7 @@ from hotloop.report import curves, sections
 from hotloop.report.document import document
 from hotloop.report.figures import figures
 from hotloop.report.markup import UNKNOWN, Html, join, missing, tag
+from hotloop.report.routing import routing
 from hotloop.report.wall import wall
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ def page(run: Facts, *, sample: str | None = None, why_no_sample: str | None = N
     main = tag(
         "main",
         sections.section("Losses", sections.charts(*_course(shown[0]))),
+        routing(run),
         sections.speed_and_memory(shown),
         sections.section("Where the wall time went", wall(run)),
         sections.section("Techniques", tag("div", _plan(run), class_="panel")),

@@ -68,7 +68,9 @@ def bleu_chrf(said: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[
         return {"bleu": 0.0, "chrf": 0.0}
     most = max(map(len, right))
     # A row with fewer references than another has None for the rest.
-    references: Any = [[each[at] if at < len(each) else None for each in right] for at in range(most)]
+    references: Any = [
+        [each[at] if at < len(each) else None for each in right] for at in range(most)
+    ]
     texts = list(said)
     return {
         "bleu": float(BLEU().corpus_score(texts, references).score),
