@@ -1,17 +1,19 @@
 """Forecasts the memory of every preset of the recipes on pretrained models; no card is needed.
 
-python -m benchmarks.preset_forecasts
+python -m benchmarks.preset_forecasts [RECIPE ...]
 
 The model has the sizes of Qwen3-0.6B (config.json on the hub, 2026-11: 28 layers x 1024, 151,936
 ids), every row has as many tokens as the preset allows, adapters are the defaults of LoRA (DoRA for
 pair-classifier). Nothing is run and no weight read: operators are traced on tensors without
-numbers, for a card that the presets' own name or size of memory stands for.
+numbers, for a card that the presets' own name or size of memory stands for. Of task-router it is
+phase 1, with four tasks.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +74,14 @@ RECIPES = {
     "pair-classifier": ("pair", 256, ("adapter.method=dora",)),
     "chat-sft": ("prompt", 1024, ()),
     "expert-sft": ("prompt", 1024, ()),
+    "task-router": ("prompt", 256, ("phase=1", "adapter.rank=16")),
+}
+# Keys of the rows of tasks, in place of prompt and response.
+TASKS = {
+    "sentiment": ("text", "label"),
+    "summaries": ("source", "target"),
+    "code": ("text", "code"),
+    "translation": ("source", "target"),
 }
 
 
@@ -91,7 +101,11 @@ def _written(folder: Path, kind: str, length: int) -> None:
         kind=kind, lengths=Lengths(median=length, sigma=0.0, low=length, high=length), rows=ROWS
     )
     rows = (json.dumps(row) + "\n" for row in texts.made(2048, seed=1))
-    (folder / "rows.jsonl").write_text("".join(rows))
+    text = "".join(rows)
+    (folder / "rows.jsonl").write_text(text)
+    for task, (asked, answer) in TASKS.items() if kind == "prompt" else ():
+        own = text.replace('"prompt":', f'"{asked}":').replace('"response":', f'"{answer}":')
+        (folder / f"{task}.jsonl").write_text(own)
 
 
 def _empty_weights(path: Path) -> None:
@@ -124,7 +138,7 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
                 (
                     f"preset={preset}",
                     f"model.name={folder / 'model'}",
-                    f"data.path={folder / 'rows.jsonl'}",
+                    f"data.path={folder if recipe == 'task-router' else folder / 'rows.jsonl'}",
                     f"data.max_length={length}",
                     *settings,
                 ),
@@ -149,10 +163,12 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
             }
 
 
-def main() -> None:
-    """Write the forecasts of all."""
-    made = []
-    for recipe in RECIPES:
+def main(names: Sequence[str]) -> None:
+    """Write the forecasts of some recipes, or of all; those of others stay."""
+    before = json.loads(PAGE.read_text())["forecasts"] if PAGE.is_file() else []
+    wanted = tuple(names) or tuple(RECIPES)
+    made = [row for row in before if row["recipe"] not in wanted]
+    for recipe in wanted:
         for row in forecasts(recipe, tuple(CARDS)):
             print(
                 recipe,
@@ -167,4 +183,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -92,7 +92,7 @@ def _texts() -> list[str]:
     """Return the presets of the recipes on pretrained models, with the forecast of each."""
     record = json.loads(FORECASTS.read_text(encoding="utf-8"))
     lines = []
-    for recipe in ("pair-classifier", "chat-sft", "expert-sft"):
+    for recipe in ("pair-classifier", "chat-sft", "expert-sft", "task-router"):
         resolve = RECIPES[recipe].resolve
         lines += [f"## Presets of {recipe}", ""]
         rows = [
@@ -137,7 +137,8 @@ def _forecast(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _adapter(settings: Sequence[str]) -> str:
-    return next((each.partition("=")[2] for each in settings), "lora") + " of rank 16"
+    method = (each.partition("=")[2] for each in settings if each.startswith("adapter.method="))
+    return next(method, "lora") + " of rank 16"
 
 
 def _cards() -> list[str]:

@@ -7,6 +7,7 @@ import json
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import torch
@@ -19,6 +20,7 @@ from hotloop.models.causal_lm import CausalLm
 from hotloop.models.classifier import Classifier
 from hotloop.models.find import find_model
 from hotloop.models.quantised import is_quantised
+from hotloop.models.task_router import TaskRouter
 from hotloop.training.checkpoint import tensor_chunks
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ __all__ = ["FORMS", "HEAD", "Exported", "Form", "export"]
 
 Form = Literal["hf", "merged", "peft"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
+ROUTER: Final = "router.safetensors"  # of a task router, with its heads
 HEAD: Final = "classifier.safetensors"  # what a classifier has on top, with classifier.json
 _WEIGHTS: Final = "model.safetensors"
 _OF_TOKENIZER: Final = (
@@ -76,6 +79,8 @@ def export(
     was loaded computes something else; then `out` is not there. Raises DeviceError where the
     package that is to load it is missing.
     """
+    if isinstance(model, TaskRouter):
+        return _export_tasks(model, name, out, form, kept=kept or {})
     backbone: Backbone | None = getattr(model, "backbone", None)
     if backbone is None:
         raise UsageError(
@@ -105,6 +110,65 @@ def export(
         remove_folder(out)
         raise
     return Exported(folder=out, form=form, reader=reader, apart=apart, notes=_notes(model, form))
+
+
+def _export_tasks(
+    model: TaskRouter, name: str, out: Path, form: str, *, kept: Mapping[str, Any]
+) -> Exported:
+    """Write the adapter of each task into a folder of its own, and heads and router beside them."""
+    if form != "peft":
+        raise UsageError("adapters that are routed are kept apart: --to peft writes one of each")
+    reader = _reader("peft")
+    if out.exists():
+        raise UsageError(f"{out} exists: name a folder that does not")
+    others = {
+        key: value
+        for part in ("heads", "router")
+        for key, value in model.state_dict().items()
+        if key.startswith(f"{part}.")
+    }
+    write_folder(out, {"tasks.json": [_text(dict(kept))], ROUTER: tensor_chunks(others)})
+    found, apart = find_model(name), 0.0
+    kind = "CAUSAL_LM" if model.heads is None else "FEATURE_EXTRACTION"
+    try:
+        for number, task in enumerate(model.shares.tasks):
+            state = adapter_state(
+                model.backbone.model, base=name, task=kind, of=methodcaller("of_task", number)
+            )
+            files = {CONFIG: [_text(state.config)], TENSORS: tensor_chunks(state.tensors)}
+            write_folder(out / task, files)
+            alone = _OfTask(model, number)
+            apart = max(apart, _apart(alone, found, out / task, "peft"))
+            if not apart <= _EXACT:
+                raise CheckpointError(
+                    f"what {reader} computes with the adapter of {task} differs by {apart:.2g} of "
+                    f"the largest output, not {_EXACT:g}; nothing was kept. Please report it"
+                )
+    except BaseException:
+        remove_folder(out)
+        raise
+    notes = (
+        f"a folder for each task: {', '.join(model.shares.tasks)}",
+        f"router and heads are in {ROUTER} and tasks.json: hotloop predict RUN_DIR uses them",
+    )
+    return Exported(folder=out, form="peft", reader=reader, apart=apart, notes=notes)
+
+
+class _OfTask(CausalLm):
+    """A task router as the model that the adapter of one task makes of it."""
+
+    def __init__(self, router: TaskRouter, task: int) -> None:
+        torch.nn.Module.__init__(self)
+        self.backbone, self.softcap = router.backbone, getattr(router.trunk, "softcap", None)
+        self._router, self._task = [router], task  # no module of this one
+
+    def logits(self, batch: Mapping[str, Any]) -> Tensor:
+        """Return the logits of a decoder, of an encoder its last hidden states."""
+        shares = self._router[0].shares
+        one = torch.zeros(len(batch["input_ids"]), len(shares.tasks))
+        one[:, self._task] = 1
+        shares.give(one, batch)
+        return self.backbone(batch) if self.backbone.head is None else super().logits(batch)
 
 
 def _form(backbone: Backbone, asked: str) -> Form:
@@ -204,7 +268,7 @@ def _apart(model: nn.Module, found: FoundModel, out: Path, form: Form) -> float:
         mine = model.logits(batch) if isinstance(model, CausalLm) else backbone(batch)
         other = _loaded(backbone, found, out, form).eval()
         said = other(input_ids=ids)
-    theirs: Tensor = said.logits if isinstance(model, CausalLm) else said.last_hidden_state
+    theirs: Tensor = said.last_hidden_state if backbone.head is None else said.logits
     return float((mine.float() - theirs.float()).abs().max() / mine.float().abs().max())
 
 

@@ -168,13 +168,17 @@ class Run:
         """
         from hotloop.exporting import export
 
-        classes = json.loads(RunDir(self.path).kept().get("classes.json", "{}")).get("classes")
+        texts = RunDir(self.path).kept()
+        classes = json.loads(texts.get("classes.json", "{}")).get("classes")
+        kept = None if classes is None else {"classes": classes}
+        if "tasks.json" in texts:
+            kept = json.loads(texts["tasks.json"])
         return export(
             self.model(which),
             str(getattr(self.config.model, "name", "")),
             Path(out),
             to,
-            kept=None if classes is None else {"classes": classes},
+            kept=kept,
         )
 
     def broken(self) -> list[Stored]:

@@ -51,7 +51,7 @@ def test_every_preset_of_a_recipe_on_texts_has_a_forecast():
     record = json.loads(generator().FORECASTS.read_text(encoding="utf-8"))
     found = [(row["recipe"], row["preset"]) for row in record["forecasts"]]
     cards = [name for name in PRESETS if name != "cpu"]
-    recipes = ("pair-classifier", "chat-sft", "expert-sft")
+    recipes = ("pair-classifier", "chat-sft", "expert-sft", "task-router")
     assert sorted(found) == sorted((recipe, card) for recipe in recipes for card in cards)
     assert all(
         row["peak_bytes"] < row["memory_bytes"] for row in record["forecasts"] if row["fits"]

@@ -149,3 +149,20 @@ def test_the_command_shows_the_routing_and_keeps_it_for_the_report(last, tmp_pat
     assert "Tasks and routes" in page
     assert "Where rows of a task (down) were routed (across)" in page
     (last.path / "answers.json").unlink()
+
+
+def test_each_tasks_adapter_is_exported_for_peft(last, tmp_path, capsys):
+    out = tmp_path / "peft"
+    assert main(["export", str(last.path), "--to", "peft", "--out", str(out)]) == 0
+    assert "sentiment" in capsys.readouterr().out
+    assert {each.name for each in out.iterdir()} == {
+        "sentiment",
+        "questions",
+        "router.safetensors",
+        "tasks.json",
+    }
+    ranks = {json.loads((out / t / "adapter_config.json").read_text())["r"] for t in ("questions",)}
+    assert ranks == {last.config.adapter.rank}
+    with pytest.raises(UsageError, match="kept apart"):
+        last.export("merged", tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()

@@ -4,25 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hotloop.recipes.sections import Preset
-from hotloop.recipes.text_presets import LAYOUT, by_memory, card_presets
+from hotloop.recipes.text_presets import LAYOUT, by_memory, card_presets, same_batch
 
 __all__ = ["SFT_EXPERIMENTS", "SFT_PRESETS", "auto_sft"]
 
 _SIZES = {12: 2, 16: 2, 24: 4, 80: 16}  # rows of a micro batch, by GB of memory
 _BATCH = 16  # rows of an optimizer step: what is learned must not depend on the card
-
-
-def _card(memory: str, micro: int) -> Preset:
-    return Preset(
-        source="rule",
-        values={"training.batch_size": _BATCH, "training.accumulation": _BATCH // micro},
-        reasons={
-            "training.batch_size": "the same on every card",
-            "training.accumulation": f"micro batches of {micro} rows for {memory}, not measured",
-        },
-    )
-
-
+_card = same_batch(_BATCH)
 _CPU = Preset(
     source="rule",
     values={

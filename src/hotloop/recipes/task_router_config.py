@@ -9,7 +9,7 @@ from typing import Literal
 from hotloop.recipes.resolving import AUTO, Resolver
 from hotloop.recipes.schema import changed, said, setting
 from hotloop.recipes.sections import ALL, NO_WORKERS, Training, check_shared
-from hotloop.recipes.task_router_presets import PRESETS
+from hotloop.recipes.task_router_presets import EXPERIMENTS, PRESETS
 from hotloop.recipes.text_sections import TEXT_ALIASES, Adapter, check_adapter
 
 __all__ = [
@@ -111,7 +111,9 @@ class TaskRouterConfig:
 
     seed: int = setting(1337, "of adapters, heads, order and noise", low=0, high=2**32 - 1)
     preset: str = setting(AUTO, "values for a card", choices=(AUTO, *PRESETS))
-    experiment: str | None = setting(None, "values of a known experiment", choices=())
+    experiment: str | None = setting(
+        None, "values of a known experiment", choices=tuple(EXPERIMENTS)
+    )
     init_from: str | None = setting(None, "what an earlier run learned: a run or .safetensors")
     phase: str = setting(ALL, "1, 2, 3, or all of them in turn", choices=(ALL, "1", "2", "3"))
     adapters_from: str | None = setting(None, "run of phase 1, for phase 3")
@@ -211,6 +213,6 @@ resolve_task_router = Resolver(
         "data.mbpp_size": "data.code_size",
     },
     presets=PRESETS,
-    experiments={},
+    experiments=EXPERIMENTS,
     check=check_task_router,
 )

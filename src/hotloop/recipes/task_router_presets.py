@@ -1,25 +1,16 @@
 """What task-router sets for a card, with the reason for every value."""
 
-from hotloop.recipes.sections import Preset
-from hotloop.recipes.text_presets import by_memory, card_presets
+from collections.abc import Mapping
+from types import MappingProxyType
 
-__all__ = ["PRESETS", "auto_task_router"]
+from hotloop.recipes.sections import Preset
+from hotloop.recipes.text_presets import by_memory, card_presets, same_batch
+
+__all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
 
 _SIZES = {12: 16, 16: 32, 24: 32, 80: 64}  # rows of a micro batch, by GB of memory
 _BATCH = 64  # rows of an optimizer step: what is learned must not depend on the card
-
-
-def _card(memory: str, micro: int) -> Preset:
-    return Preset(
-        source="rule",
-        values={"training.batch_size": _BATCH, "training.accumulation": _BATCH // micro},
-        reasons={
-            "training.batch_size": "the same on every card",
-            "training.accumulation": f"micro batches of {micro} rows for {memory}, not measured",
-        },
-    )
-
-
+_card = same_batch(_BATCH)
 _CPU = Preset(
     source="rule",
     values={
@@ -35,3 +26,24 @@ _CPU = Preset(
 )
 PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
 auto_task_router = by_memory(_SIZES, _card, cpu=_CPU)
+EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
+    {
+        "quick_test": Preset(
+            source="rule",
+            values={
+                f"{part}.{key}": value
+                for part in ("training", "router_training", "joint_training")
+                for key, value in (("epochs", None), ("max_steps", 20), ("log_every", 5))
+            },
+            reasons={
+                f"{part}.{key}": why
+                for part in ("training", "router_training", "joint_training")
+                for key, why in (
+                    ("epochs", "the steps end it"),
+                    ("max_steps", "minutes that show whether everything works"),
+                    ("log_every", "a short run"),
+                )
+            },
+        ),
+    }
+)

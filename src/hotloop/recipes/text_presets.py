@@ -5,15 +5,15 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from hotloop.recipes.sections import Preset
 from hotloop.recipes.sources import Layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hotloop.core.hardware import Hardware
-    from hotloop.recipes.sections import Preset
 
-__all__ = ["LAYOUT", "by_memory", "card_presets"]
+__all__ = ["LAYOUT", "by_memory", "card_presets", "same_batch"]
 
 GIB = 1 << 30
 _USABLE = 0.93  # of a card's memory by name: what drivers leave
@@ -36,6 +36,24 @@ def card_presets(
     """Return the presets by name; `sizes` are rows of a micro batch by GB of memory."""
     cards = {name: preset(f"{memory} GB", sizes[memory]) for name, memory in _CARDS.items()}
     return MappingProxyType({**cards, "cpu": cpu})
+
+
+def same_batch(rows: int) -> Callable[[str, int], Preset]:
+    """Return the preset of a card whose step has `rows`: what is learned hangs on no card."""
+
+    def preset(memory: str, micro: int) -> Preset:
+        return Preset(
+            source="rule",
+            values={"training.batch_size": rows, "training.accumulation": rows // micro},
+            reasons={
+                "training.batch_size": "the same on every card",
+                "training.accumulation": (
+                    f"micro batches of {micro} rows for {memory}, not measured"
+                ),
+            },
+        )
+
+    return preset
 
 
 def by_memory(
