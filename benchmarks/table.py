@@ -24,6 +24,8 @@ ORDER = (
     "tokenising",
     "collating",
     "adapters",
+    "router-mixed",
+    "router-features",
     "char_lm_plans",
     "recipes-classifier-long",
     "recipes-classifier-short",
