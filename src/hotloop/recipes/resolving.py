@@ -29,6 +29,8 @@ class Resolver:
     presets: Mapping[str, Preset]
     experiments: Mapping[str, Preset]
     check: Callable[[Any, Mapping[str, str]], None]  # raises ConfigError; takes the origins
+    # What follows from other settings, where nobody asked for anything else.
+    derived: Callable[[Resolved[Any]], Layer | None] = lambda resolved: None
 
     def __call__(
         self,
@@ -56,6 +58,9 @@ class Resolver:
             layers.append(named.layer(f"experiment {first.experiment}"))
         layers += user
         resolved = resolve(self.schema, layers, self.aliases)
+        if (more := self.derived(resolved)) is not None:
+            layers.append(more)
+            resolved = resolve(self.schema, layers, self.aliases)
         resolved = resolve(self.schema, [*layers, give_way(resolved)], self.aliases)
         self.check(resolved.config, resolved.origins)
         return resolved

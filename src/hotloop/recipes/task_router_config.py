@@ -1,7 +1,7 @@
 """Configures task-router, which trains an adapter for each task and a router that picks one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -9,8 +9,10 @@ from typing import Literal
 from hotloop.recipes.resolving import AUTO, Resolver
 from hotloop.recipes.schema import changed, said, setting
 from hotloop.recipes.sections import ALL, NO_WORKERS, Training, check_shared
+from hotloop.recipes.settings import Resolved
+from hotloop.recipes.sources import Layer
 from hotloop.recipes.task_router_presets import EXPERIMENTS, PRESETS
-from hotloop.recipes.text_sections import TEXT_ALIASES, Adapter, check_adapter
+from hotloop.recipes.text_sections import TEXT_ALIASES, Adapter, check_adapter, is_typed
 
 __all__ = [
     "PHASES",
@@ -106,7 +108,8 @@ def _training(**more: object) -> Training:
 class TaskRouterConfig:
     """Everything that decides a task-router run, but for the machine.
 
-    `training` is of phase 1, and in a run of another phase of that one.
+    `training` is of phase 1; a run of another phase has in it what router_training or
+    joint_training say, unless that is typed.
     """
 
     seed: int = setting(1337, "of adapters, heads, order and noise", low=0, high=2**32 - 1)
@@ -120,7 +123,7 @@ class TaskRouterConfig:
     router_from: str | None = setting(None, "run of phase 2, for phase 3")
     training: Training = field(default_factory=lambda: _training(learning_rate=1e-3))
     router_training: Training = field(
-        default_factory=lambda: _training(epochs=5, batch_size=64, learning_rate=2e-3)
+        default_factory=lambda: _training(epochs=10, batch_size=64, learning_rate=2e-3)
     )
     joint_training: Training = field(
         default_factory=lambda: _training(epochs=1, learning_rate=3e-4)
@@ -204,6 +207,19 @@ def idle_task_router(config: TaskRouterConfig, origins: Mapping[str, str]) -> di
     return idle
 
 
+def _of_phase(resolved: Resolved[TaskRouterConfig]) -> Layer | None:
+    """Return a phase's own training settings, for those of `training` that nobody typed."""
+    own = {"2": "router_training", "3": "joint_training"}.get(resolved.config.phase)
+    if own is None:
+        return None
+    values = {
+        f"training.{each.name}": getattr(getattr(resolved.config, own), each.name)
+        for each in fields(Training)
+        if not is_typed(resolved.origins, f"training.{each.name}")
+    }
+    return Layer(origin=f"default of {own}", values=values)
+
+
 resolve_task_router = Resolver(
     schema=TaskRouterConfig,
     aliases={
@@ -215,4 +231,5 @@ resolve_task_router = Resolver(
     presets=PRESETS,
     experiments=EXPERIMENTS,
     check=check_task_router,
+    derived=_of_phase,
 )

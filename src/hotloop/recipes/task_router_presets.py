@@ -1,7 +1,9 @@
 """What task-router sets for a card, with the reason for every value."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from hotloop.recipes.sections import Preset
 from hotloop.recipes.text_presets import by_memory, card_presets, same_batch
@@ -10,17 +12,31 @@ __all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
 
 _SIZES = {12: 16, 16: 32, 24: 32, 80: 64}  # rows of a micro batch, by GB of memory
 _BATCH = 64  # rows of an optimizer step: what is learned must not depend on the card
-_card = same_batch(_BATCH)
+_phase_1 = same_batch(_BATCH)
+
+
+def _card(memory: str, micro: int) -> Preset:
+    one = _phase_1(memory, micro)
+    return replace(one, values=_in_both(one.values), reasons=_in_both(one.reasons))
+
+
+def _in_both(of_phase_1: Mapping[str, object]) -> dict[str, Any]:
+    """Return settings of phase 1 with the same of phase 3."""
+    return {**of_phase_1, **{f"joint_{key}": value for key, value in of_phase_1.items()}}
+
+
 _CPU = Preset(
     source="rule",
     values={
         "training.batch_size": 32,
         "training.accumulation": 2,
+        "joint_training.accumulation": 2,
         "data.pad_to_multiple_of": 1,
     },
     reasons={
         "training.batch_size": "small steps: adapters learn in some hundreds",
         "training.accumulation": "micro batches of 16 rows stay in the cache",
+        "joint_training.accumulation": "as in phase 1",
         "data.pad_to_multiple_of": "a CPU has no units that want more",
     },
 )
