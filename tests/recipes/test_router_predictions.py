@@ -160,6 +160,7 @@ def test_each_tasks_adapter_is_exported_for_peft(last, tmp_path, capsys):
         "questions",
         "router.safetensors",
         "tasks.json",
+        "MANIFEST.json",
     }
     ranks = {json.loads((out / t / "adapter_config.json").read_text())["r"] for t in ("questions",)}
     assert ranks == {last.config.adapter.rank}

@@ -132,12 +132,7 @@ def predict(
     )
     passes = 1 + (len(tasks) + 1 if baselines and asked.known else 0)
     tell = _Counted(progress, passes * len(asked.task))
-    head, probabilities = asked.task, np.empty((len(asked.task), 0), np.float32)
-    if model.router is not None:
-        with torch.inference_mode():
-            device = next(model.parameters()).device
-            logits = model.router(speaks.features().to(device)).float().cpu()
-        probabilities, head = logits.softmax(1).numpy(), logits.argmax(1).numpy()
+    probabilities, head = _believed(model, asked, speaks)
     shares = functional.one_hot(torch.from_numpy(head), len(tasks)).float()
     said = tell(speaks.answers(shares, head).texts)
     notes: list[str] = []
@@ -156,6 +151,18 @@ def predict(
         ways=tuple(ways),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _believed(
+    model: TaskRouter, asked: Asked, speaks: Speaker
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return how probable each task is, and the one that is taken; without a router the row's."""
+    if model.router is None:
+        return np.empty((len(asked.task), 0), np.float32), asked.task
+    with torch.inference_mode():
+        device = next(model.parameters()).device
+        logits = model.router(speaks.features().to(device)).float().cpu()
+    return logits.softmax(1).numpy(), logits.argmax(1).numpy()
 
 
 class _Counted:

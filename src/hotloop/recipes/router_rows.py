@@ -92,11 +92,7 @@ def prepare_rows(
     Raises DataError with the place of what cannot be used.
     """
     data, found = config.data, find_model(str(config.model.name))
-    if found.positions is not None and data.max_length > found.positions:
-        raise ConfigError(
-            f"data.max_length={data.max_length}, but {found.name} has {found.positions} positions:"
-            f" data.max_length={found.positions}"
-        )
+    _refuse_longer(data.max_length, found)
     chosen = chosen_tasks(
         data.path,
         declared=data.declared,
@@ -141,6 +137,14 @@ def prepare_rows(
         lengths=lengths,
         notes=notes,
     )
+
+
+def _refuse_longer(longest: int, found: FoundModel) -> None:
+    if found.positions is not None and longest > found.positions:
+        raise ConfigError(
+            f"data.max_length={longest}, but {found.name} has {found.positions} positions:"
+            f" data.max_length={found.positions}"
+        )
 
 
 def order_of(config: TaskRouterConfig, found: FoundModel) -> Order:
