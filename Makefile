@@ -7,7 +7,7 @@ PEERS := .venv-peers
 # Packages installed without bytecode would be compiled again at every start (7.5 s, not 3.4 s).
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench bench-techniques bench-ladder text-runs docs gpu campaign picture wheel clean
+.PHONY: demo test check bench bench-techniques bench-ladder text-runs router-runs docs gpu campaign picture wheel clean
 .DELETE_ON_ERROR:
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -61,6 +61,8 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.tokenising $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.collating $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.adapters $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.router mixed $(BENCH)
+	$(PEERS)/bin/python -m benchmarks.router features $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.checkpointing $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.startup $(BENCH)
 	$(PEERS)/bin/python -m benchmarks.watching $(BENCH)
@@ -79,6 +81,10 @@ bench-ladder: $(VENV)/.ready
 # Whole runs of the recipes on text, on real data: make text-runs DATA=FOLDER.
 text-runs: $(VENV)/.ready-test
 	$(BIN)/python -m benchmarks.text_runs $(DATA)
+
+# Whole runs of task-router on real data: make router-runs DATA=FOLDER.
+router-runs: $(VENV)/.ready-test
+	$(BIN)/python -m benchmarks.router_runs $(DATA)
 
 # Pages that are made from the code.
 docs: $(VENV)/.ready

@@ -1,6 +1,7 @@
 """task-router from rows to routed answers, in three phases."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -9,15 +10,17 @@ from safetensors.torch import load_file
 from tests.data.test_tokenise import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
-from hotloop import engine
+from hotloop import engine, execute
 from hotloop.assemble import assemble
-from hotloop.core.errors import DataError
+from hotloop.core.code import code_version
+from hotloop.core.errors import ConfigError, DataError, UsageError
 from hotloop.execute import start_weights
 from hotloop.library import load_run
 from hotloop.models.backbone import load_backbone
 from hotloop.models.find import find_model
 from hotloop.recipes import router_features
 from hotloop.request import fresh_request, saved_request
+from hotloop.training.messages import Progress
 
 WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
 
@@ -110,13 +113,38 @@ def test_each_phase_is_a_run_that_says_what_it_trains(phases):
     ]
 
 
-def test_the_frozen_model_is_the_same_to_the_last_bit(phases, model):
+@pytest.mark.parametrize("phase", [1, 3])
+def test_the_frozen_model_is_the_same_to_the_last_bit(
+    phases, model, data, tmp_path, monkeypatch, phase
+):
+    sessions, set_up = [], execute.set_up
+
+    def spied(*args, **more):
+        made = set_up(*args, **more)
+        sessions.append(made[0])
+        return made
+
+    monkeypatch.setattr(execute, "set_up", spied)
+    before = [f"adapters_from={phases}/phase-1", f"router_from={phases}/phase-2"]
+    asked = settings(model, data, f"phase={phase}", *(before if phase == 3 else []))
+    engine.train(fresh_request("task-router", asked), out=tmp_path / "run")
+    trained = sessions[0].model
+    fresh = load_backbone(
+        find_model(str(model)), head=trained.heads is None, isolation=tiny_models.isolation()
+    ).state_dict()
+    own = trained.backbone.state_dict()
+    assert all(torch.equal(value, own[name]) for name, value in fresh.items())
+    adapters = [each for name, each in own.items() if name.endswith("lora_B")]
+    ranks = 2 * len(trained.shares.tasks)
+    assert adapters
+    assert all(b.shape[1] == ranks and b.abs().amax(0).gt(0).all() for b in adapters)
+
+
+def test_what_is_frozen_is_not_kept(phases, model):
     router = load_run(phases / "phase-3").model("last")
     fresh = load_backbone(
         find_model(str(model)), head=router.heads is None, isolation=tiny_models.isolation()
     ).state_dict()
-    own = router.backbone.state_dict()
-    assert all(torch.equal(value, own[name]) for name, value in fresh.items())
     kept = load_file(load_run(phases / "phase-3").checkpoint("last").path / "model.safetensors")
     assert not {name for name in kept if name.removeprefix("trunk.") in fresh}
 
@@ -184,3 +212,81 @@ def test_features_that_were_kept_are_checked(phases, model, data, tmp_path, monk
             fresh_request("task-router", settings(model, data, "phase=2")), out=tmp_path / "run"
         )
     assert made == [8]
+
+
+def test_features_of_a_decoder_know_the_prompt_alone(phases, model, data):
+    request = saved_request(load_run(phases / "phase-3").record)
+    rows = assemble(request, lambda _: None, lambda: None).job.train
+    router = load_run(phases / "phase-3").model("last")
+    batch = rows.batch(0, 0, 6)
+    before = router.features(dict(batch.tensors))
+    changed = dict(batch.tensors)
+    if router.heads is not None:
+        assert before.shape[1] == router.backbone.width
+        return
+    answers = changed["labels"] != -100
+    assert answers.any()
+    changed["input_ids"] = torch.where(answers, 7, changed["input_ids"])
+    assert before.shape[1] == 2 * router.backbone.width
+    torch.testing.assert_close(router.features(changed), before)
+
+
+def test_nothing_that_is_trained_may_stand_below_features(phases):
+    parts = assemble(
+        saved_request(load_run(phases / "phase-1").record), engine.silent, lambda: None
+    )
+    router, rows = parts.job.model(), parts.job.train
+    router_features._refuse_trained(router, rows)
+    next(router.backbone.parameters()).requires_grad_(True)
+    with pytest.raises(ConfigError, match="something that is trained stands below"):
+        router_features._refuse_trained(router, rows)
+
+
+def test_the_progress_line_has_the_loss_of_each_task(model, data, tmp_path):
+    told = []
+    request = fresh_request("task-router", settings(model, data, "phase=1", "training.max_steps=8"))
+    engine.train(request, out=tmp_path / "run", tell=told.append)
+    parts = [message.parts for message in told if isinstance(message, Progress)]
+    assert set().union(*parts) == {"sentiment", "questions"}
+    assert all(loss > 0 for part in parts for loss in part.values())
+    for message in told:
+        if isinstance(message, Progress) and len(message.parts) == 1:  # a batch of one task
+            assert [*message.parts.values()] == pytest.approx([message.loss], rel=1e-4)
+
+
+def test_a_phase_alone_is_trained_as_it_is_among_the_others(model, data, phases):
+    alone = fresh_request("task-router", ["phase=2", f"model.name={model}", f"data.path={data}"])
+    own = alone.config.training
+    assert (own.epochs, own.batch_size, own.learning_rate) == (10, 64, 2e-3)
+    typed = fresh_request(
+        "task-router",
+        ["phase=2", f"model.name={model}", f"data.path={data}", "training.epochs=3"],
+    )
+    assert typed.config.training.epochs == 3
+    with pytest.raises(UsageError, match="name one, as phase=1"):
+        fresh_request("task-router", settings(model, data)).refuse_series()
+
+
+def test_a_phase_made_by_other_code_is_not_gone_on_from(phases, model, data, tmp_path):
+    record = json.loads((phases / "phase-1" / "run.json").read_text())
+    assert record["code"] == code_version()
+    other = tmp_path / "other"
+    shutil.copytree(phases, other)
+    (other / "phase-1" / "run.json").write_text(json.dumps({**record, "code": "0.0.1+abc"}))
+    request = fresh_request("task-router", settings(model, data))
+    with pytest.raises(ConfigError, match=r"run has 0\.0\.1\+abc"):
+        dict(engine.train_series(request, out=other))
+
+
+def test_a_validation_that_fails_loses_no_step(model, data, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("the metric is broken")
+
+    monkeypatch.setattr("hotloop.training.loop.evaluate", fails)
+    request = fresh_request("task-router", settings(model, data, "phase=1"))
+    with pytest.raises(RuntimeError, match="the metric is broken"):
+        engine.train(request, out=tmp_path / "run")
+    assert load_run(tmp_path / "run").checkpoint("last").step == 4
+    monkeypatch.undo()
+    assert engine.resume(tmp_path / "run").exit_code == 0
+    assert load_run(tmp_path / "run").record["status"] == "complete"

@@ -114,11 +114,7 @@ def predict(
     known = known_tasks(config.data.declared)
     tasks = [known[name] for name in told["tasks"]]
     found = find_model(str(config.model.name))
-    if path is None:
-        data = prepare_rows(config, cache=cache)
-        asked = held_out(data, most=MOST if most is None else most, seed=config.seed)
-    else:
-        asked = read(path, tasks, is_decoder=found.is_decoder)
+    asked = _asked(config, path, tasks, cache, MOST if most is None else most)
     if model.router is None and not asked.known:
         raise UsageError("a run of phase 1 has no router: each row needs its task")
     speaks = speaker(
@@ -133,14 +129,14 @@ def predict(
     passes = 1 + (len(tasks) + 1 if baselines and asked.known else 0)
     tell = _Counted(progress, passes * len(asked.task))
     probabilities, head = _believed(model, asked, speaks)
-    shares = functional.one_hot(torch.from_numpy(head), len(tasks)).float()
-    said = tell(speaks.answers(shares, head).texts)
+    own = functional.one_hot(torch.from_numpy(head), len(tasks)).float()
+    said = tell(speaks.answers(own, head).texts)
     notes: list[str] = []
     ways = []
     if asked.known:
         ways.append(_way(ORACLE if model.router is None else ROUTED, said, asked, tasks, notes))
-        if baselines:
-            ways += _others(speaks, asked, tasks, config.seed, tell, notes)
+    if asked.known and baselines:
+        ways += _others(speaks, asked, tasks, config.seed, tell, notes)
     return Answered(
         names=tuple(told["tasks"]),
         probabilities=probabilities,
@@ -151,6 +147,15 @@ def predict(
         ways=tuple(ways),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _asked(
+    config: TaskRouterConfig, path: Path | None, tasks: Sequence[Task], cache: Path, most: int
+) -> Asked:
+    """Return the rows of a file, or without one those that the run held out."""
+    if path is None:
+        return held_out(prepare_rows(config, cache=cache), most=most, seed=config.seed)
+    return read(path, tasks, is_decoder=find_model(str(config.model.name)).is_decoder)
 
 
 def _believed(
