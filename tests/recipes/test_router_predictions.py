@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.data.test_tokenise import jsonl
 
+from hotloop import engine
 from hotloop.cli.main import main
 from hotloop.core.errors import DataError, UsageError
 from hotloop.library import load_run
@@ -14,8 +15,10 @@ from hotloop.models.find import find_model
 from hotloop.recipes.router_asked import held_out, speaker
 from hotloop.recipes.router_predictions import MOST
 from hotloop.recipes.task_router import prepare_data
+from hotloop.request import fresh_request
 
-from .test_task_router import data, model, phases  # noqa: F401
+from .test_task_router import data, model, phases, settings  # noqa: F401
+from .test_tasks import MINE
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +170,23 @@ def test_each_tasks_adapter_is_exported_for_peft(last, tmp_path, capsys):
     with pytest.raises(UsageError, match="kept apart"):
         last.export("merged", tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
+
+
+def test_a_task_of_ones_own_is_trained_and_answered(model, data, tmp_path):  # noqa: F811
+    (tmp_path / "mine.py").write_text(MINE)
+    own = jsonl(
+        tmp_path / "echo.jsonl",
+        [{"shout": f"a dog jumps {'over' * (at % 2)}", "echo": "xy"[at % 2]} for at in range(24)],
+    )
+    more = [
+        "phase=1",
+        f"data.declared={tmp_path / 'mine.py'}",
+        "data.tasks=sentiment,echo",
+        f'data.files={{"echo":"{own}"}}',
+        'data.sizes={"echo":"20"}',
+    ]
+    engine.train(fresh_request("task-router", settings(model, data, *more)), out=tmp_path / "run")
+    found = load_run(tmp_path / "run").predict()
+    assert found.names == ("sentiment", "echo")
+    assert found.scores()["rows"] == [12, 5]
+    assert set(found.ways[0].figures) == {"sentiment", "echo"}

@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from tests.recipes.test_task_router import data, model, phases  # noqa: F401
 
 from hotloop.report.facts import read_facts
 from hotloop.report.router_table import router_table, table
 from hotloop.report.routing import routing
-from tests.recipes.test_task_router import data, model, phases  # noqa: F401
 
 ANSWERS = {
     "tasks": ["sentiment", "<b>"],

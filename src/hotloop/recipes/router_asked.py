@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hotloop.recipes.router_rows import TaskRows
     from hotloop.recipes.tasks.declaring import Task
 
-__all__ = ["Asked", "Speaker", "Spoken", "held_out", "read", "speaker"]
+__all__ = ["Asked", "Speaker", "held_out", "read", "speaker"]
 
 _STREAM: Final = 1 << 41  # of permutations: another than what is held out, or left out
 _ROWS: Final = 32
@@ -109,13 +109,6 @@ def _examples(
     yield NONE, Example(text=text_of(record, "text"), question=question, answers=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Spoken:
-    """What was answered to some rows."""
-
-    texts: tuple[str, ...]
-
-
 class Speaker(Protocol):
     """A model with the rows that it is asked."""
 
@@ -123,7 +116,7 @@ class Speaker(Protocol):
         """Return what the frozen model makes of each row, [rows, D]."""
         ...
 
-    def answers(self, shares: Tensor, head: NDArray[np.int64]) -> Spoken:
+    def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
         """Return the answers where rows take these shares [rows, K], said by these tasks' heads."""
         ...
 
@@ -221,7 +214,7 @@ class _Reader(_Rows):
         return np.array(list(found), np.int64)
 
     @torch.inference_mode()
-    def answers(self, shares: Tensor, head: NDArray[np.int64]) -> Spoken:
+    def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
         """Return labels' names and spans' texts."""
         texts = [""] * len(head)
         for at in self._batches():
@@ -237,7 +230,7 @@ class _Reader(_Rows):
             for row, (label, start, end) in zip(at.tolist(), ends, strict=True):
                 own = self._labels[head[row]]
                 texts[row] = own[label] if own else self._span(row, start, end)
-        return Spoken(texts=tuple(texts))
+        return tuple(texts)
 
     def _span(self, row: int, start: int, end: int) -> str:
         offsets = self._encoded[row].offsets
@@ -273,7 +266,7 @@ class _Writer(_Rows):
         self._lengths, self._end = lengths, vocabulary.eos
 
     @torch.inference_mode()
-    def answers(self, shares: Tensor, head: NDArray[np.int64]) -> Spoken:
+    def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
         """Return what is written; an answer is as long as the longest of its task at most."""
         texts = [""] * len(head)
         with self._model.backbone.as_transformers() as whole:
@@ -292,4 +285,4 @@ class _Writer(_Rows):
                     for row, ids in zip(at.tolist(), new, strict=True):
                         end = ids.index(self._end) if self._end in ids else len(ids)
                         texts[row] = self._tokenizer.decode(ids[:end]).strip()
-        return Spoken(texts=tuple(texts))
+        return tuple(texts)

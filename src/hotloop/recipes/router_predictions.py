@@ -130,7 +130,7 @@ def predict(
     tell = _Counted(progress, passes * len(asked.task))
     probabilities, head = _believed(model, asked, speaks)
     own = functional.one_hot(torch.from_numpy(head), len(tasks)).float()
-    said = tell(speaks.answers(own, head).texts)
+    said = tell(speaks.answers(own, head))
     notes: list[str] = []
     ways = []
     if asked.known:
@@ -197,8 +197,8 @@ def _others(
     for number in range(count):
         shares = torch.zeros(rows, count)
         shares[:, number] = 1
-        alone.append(tell(speaks.answers(shares, asked.task).texts))
-    even = tell(speaks.answers(torch.full((rows, count), 1 / count), asked.task).texts)
+        alone.append(tell(speaks.answers(shares, asked.task)))
+    even = tell(speaks.answers(torch.full((rows, count), 1 / count), asked.task))
     drawn = permutation(seed, _STREAM, rows) % count
     ways = [_way(ORACLE, _picked(alone, asked.task), asked, tasks, notes)]
     ways += [

@@ -1,0 +1,59 @@
+"""The plain loops of a task router: rows one by one, and the frozen model at each step."""
+
+from dataclasses import asdict
+
+import pytest
+import torch
+from tests.recipes.test_task_router import data, model, settings  # noqa: F401
+
+from hotloop import engine
+from hotloop.assemble import assemble
+from hotloop.bench.ladder import Loop
+from hotloop.bench.plain import each_row, padded
+from hotloop.core.plan import Plan
+from hotloop.request import fresh_request
+from hotloop.tuning.live import Live
+from hotloop.tuning.recipetrial import command, record_of
+
+
+@pytest.fixture
+def parts(model, data):  # noqa: F811
+    def made(phase, *more):
+        request = fresh_request("task-router", settings(model, data, f"phase={phase}", *more))
+        return assemble(request, engine.silent, lambda: None)
+
+    return made
+
+
+def test_rows_one_by_one_add_up_to_the_loss_of_the_batch(parts):
+    job = parts(1).job
+    trained, batch = job.model(), padded(job.train, width=48)(range(8))
+    tensors = {**batch.tensors, **batch.beside(torch.device("cpu"))}
+    alone = sum(each_row(tensors, lambda row: job.loss(trained, row)))
+    assert alone.item() == pytest.approx(job.loss(trained, tensors).item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("width", [None, 48])
+def test_features_that_are_computed_are_those_that_are_kept(parts, width):
+    job = parts(2).job
+    batch = job.train.batch(0, 0, 8)
+    computed = job.computed(torch.device("cpu"), width)(batch.tensors["row"])
+    torch.testing.assert_close(computed, batch.tensors["features"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("phase", ["1", "2"])
+def test_such_a_loop_learns_in_a_process_of_its_own(parts, tmp_path, phase):
+    made = parts(phase, "training.max_steps=40", "training.learning_rate=0.01")
+    record, plan = record_of(made.request), Plan(micro_batch=4, accumulation=2)
+    loop = asdict(Loop(pads="to the limit", rows="one at a time", frozen="again"))
+
+    def start(channel: int) -> list[str]:
+        module = "hotloop.bench.plain"
+        return command(channel, plan, record, aside=tmp_path, module=module, loop=loop)
+
+    with Live(start) as trial:
+        trial.first(seconds=120)
+        said = trial.block(23, seconds=120).more
+    losses = [*said["evidence"]["losses"], *said["evidence"]["late"]]
+    assert len(losses) == 24
+    assert sum(losses[-8:]) < sum(losses[:8])
