@@ -101,7 +101,8 @@ class Desk:
 
     def judged(self, out: str, done: Done) -> dict[str, Any]:
         """Return what is said of every run, the doctor's findings included."""
-        self.hotloop("doctor", out, "--json", "doctor.json", "--html", f"doctor-{out}.html")
+        page = f"doctor-{out.replace('/', '-')}.html"
+        self.hotloop("doctor", out, "--json", "doctor.json", "--html", page)
         found, run = self.read("doctor.json"), load_run(self.folder / out)
         return {
             "seconds": round(done.seconds, 1),

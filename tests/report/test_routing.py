@@ -9,6 +9,7 @@ from hotloop.report.facts import read_facts
 from hotloop.report.router_table import router_table, table
 from hotloop.report.routing import routing
 
+ONE = pytest.mark.parametrize("model", ["bert"], indirect=True, scope="module")
 ANSWERS = {
     "tasks": ["sentiment", "<b>"],
     "rows": [3, 2],
@@ -50,6 +51,7 @@ def phase(request):
     return request.param
 
 
+@ONE
 def test_a_phase_shows_what_it_validated(phases, phase):  # noqa: F811
     made = routing(read_facts(phases / f"phase-{phase}"))
     assert "Tasks and routes" in made
@@ -60,6 +62,7 @@ def test_a_phase_shows_what_it_validated(phases, phase):  # noqa: F811
     )
 
 
+@ONE
 def test_what_predict_found_is_shown_and_escaped(phases):  # noqa: F811
     path = phases / "phase-3" / "answers.json"
     path.write_text(json.dumps(ANSWERS))
@@ -74,6 +77,7 @@ def test_what_predict_found_is_shown_and_escaped(phases):  # noqa: F811
     assert "24.50" in made
 
 
+@ONE
 def test_answers_that_cannot_be_read_are_left_out(phases):  # noqa: F811
     path = phases / "phase-3" / "answers.json"
     path.write_text("{")

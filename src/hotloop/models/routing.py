@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, did_you_mean
+from hotloop.models.costs import Costs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +68,7 @@ class RouterAlone(nn.Module):
         """Take the router."""
         super().__init__()
         self.router = router
+        self.costs = Costs(router.out.out_features)
 
     def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the logits."""
@@ -140,12 +142,16 @@ class RouterLoss:
         task_S: Tensor,
         *,
         temperature: float | Tensor = 1.0,
+        costs: Costs | None = None,
     ) -> dict[str, Tensor]:
-        """Return the weighted terms by name; their sum is the loss."""
+        """Return the weighted terms by name; their sum is the loss; `costs` get what is right."""
         logits_SK = router(features_SD)
         log_p_SK = (logits_SK / temperature).log_softmax(1)
         p_SK, tasks = log_p_SK.exp(), logits_SK.shape[1]
-        terms = {"right": functional.cross_entropy(logits_SK, task_S)}
+        right_S = functional.cross_entropy(logits_SK, task_S, reduction="none")
+        if costs is not None:
+            costs.add(right_S, task_S)
+        terms = {"right": right_S.mean()}
         if self.balance:
             used_K = _one_hot(logits_SK.detach()).mean(0)
             terms["balance"] = self.balance * (tasks * (used_K * p_SK.mean(0)).sum() - 1)

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from hotloop.models.causal_lm import CausalLm
+from hotloop.models.costs import Costs
 from hotloop.models.pooling import Pooling
 from hotloop.models.routing import Router, RouterLoss, Routing, annealed, shares_of
 
@@ -53,8 +54,6 @@ class TaskRouter(nn.Module):
     makes of a text, without any adapter: features [S, D], in the batch where they are kept.
     """
 
-    cost_2K: Tensor
-
     def __init__(
         self,
         backbone: Backbone,
@@ -71,10 +70,7 @@ class TaskRouter(nn.Module):
         self.shares, self.joint = shares, joint
         self.pooling, self.heads, self.router = pooling, heads, router
         self.last = Pooling("last-k", width=self.backbone.width)
-        # Loss and targets of each task in training since somebody asked.
-        self.register_buffer(
-            "cost_2K", torch.zeros(2, len(shares.tasks), dtype=torch.float64), persistent=False
-        )
+        self.costs = Costs(len(shares.tasks))
 
     @property
     def backbone(self) -> Backbone:
@@ -154,14 +150,6 @@ class TaskRouter(nn.Module):
     def _own(self, batch: Mapping[str, Any]) -> Tensor:
         return functional.one_hot(batch["task"], len(self.shares.tasks)).float()
 
-    def costs(self) -> dict[str, float]:
-        """Return each task's mean loss in training since this was asked last; waits for it."""
-        total, count = self.cost_2K.tolist()
-        self.cost_2K.zero_()
-        return {
-            name: t / n for name, t, n in zip(self.shares.tasks, total, count, strict=True) if n
-        }
-
     def _mean(self, batch: Mapping[str, Any], shares_SK: Tensor) -> Tensor:
         if self.heads is not None:
             loss_n, task_n = self.answers(batch, shares_SK).loss, batch["task"]
@@ -172,7 +160,7 @@ class TaskRouter(nn.Module):
             task_n = batch["task"][at_n // batch["input_ids"].shape[1]]
             mean = loss_n.sum() / max(1, len(loss_n))
         if torch.is_grad_enabled():
-            _add_up(self.cost_2K, loss_n.detach(), task_n)
+            self.costs.add(loss_n, task_n)
         return mean
 
 
@@ -186,10 +174,3 @@ def _asked(batch: Mapping[str, Any]) -> Mapping[str, Any]:
     if "labels" not in batch:
         return batch
     return {**batch, "attention_mask": batch["attention_mask"] & (batch["labels"] == _NO_LOSS)}
-
-
-def _add_up(cost_2K: Tensor, loss_n: Tensor, task_n: Tensor) -> None:
-    """Add losses to their tasks' by a product: its order is always the same, on a card too."""
-    of_nK = functional.one_hot(task_n, cost_2K.shape[1]).to(cost_2K.dtype)
-    values_2n = torch.stack([loss_n.to(cost_2K.dtype), (loss_n != 0).to(cost_2K.dtype)])
-    cost_2K += values_2n @ of_nK

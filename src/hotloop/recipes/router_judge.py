@@ -85,7 +85,8 @@ def _of_router(model: RouterAlone, batch: Mapping[str, Any]) -> Tensor:
         logits = model(batch)
         _count_routes(batch["counts"], batch["row"], logits)
         return torch.nn.functional.cross_entropy(logits, batch["task"])
-    terms = model.router.terms(model.router, batch["features"], batch["task"])
+    router, features = model.router, batch["features"]
+    terms = router.terms(router, features, batch["task"], costs=model.costs)
     return torch.stack([*terms.values()]).sum()
 
 

@@ -128,7 +128,12 @@ def _made(
 ) -> TaskRouter:
     is_decoder, section = found.is_decoder, config.router
     backbone = load_backbone(
-        found, head=is_decoder, isolation=isolation(), weights=weights, seed=config.seed
+        found,
+        head=is_decoder,
+        isolation=isolation(),
+        attention_dropout=config.model.attention_dropout,
+        weights=weights,
+        seed=config.seed,
     )
     shares = attach_stack(backbone.model, adapters_of(config.adapter, config.seed), names)
     heads = None
@@ -199,6 +204,7 @@ def _router_job(
         train=rows(data.train.rows, shuffle=True),
         valid=rows(data.valid.rows, shuffle=False),
         seed=config.seed,
+        parts=partial(_costs, data.names),
         judge=judge_of(data.names, task, score="routing_accuracy"),
         objective=f"the task of texts by {found.fingerprint}",
         learns_tokens=False,
@@ -234,7 +240,7 @@ def _adapters_job(
         valid=_rows(config, data.valid, data, form, features, shuffle=False),
         seed=config.seed,
         cut=by_tokens,
-        parts=_costs,
+        parts=partial(_costs, data.names),
         judge=judge_of(data.names, data.train.columns["task"], score="tasks"),
         objective=f"answers to {', '.join(data.names)} by {found.fingerprint}",
         widest=train.widest,
@@ -256,9 +262,9 @@ def _adapters_job(
     )
 
 
-def _costs(model: nn.Module) -> Mapping[str, float]:
-    assert isinstance(model, TaskRouter), type(model)
-    return model.costs()
+def _costs(names: tuple[str, ...], model: nn.Module) -> Mapping[str, float]:
+    assert isinstance(model, TaskRouter | RouterAlone), type(model)
+    return model.costs.taken(names)
 
 
 def _begins(config: TaskRouterConfig) -> tuple[Path, ...]:

@@ -40,6 +40,9 @@ class RouterModel:
     """The frozen model below: an encoder (labels and spans) or a decoder (text to text)."""
 
     name: str | None = setting(None, "folder or hub id of the pretrained model")
+    attention_dropout: float | None = setting(
+        None, "of the model's attention; null: as its config.json says", low=0, high=0.9
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
