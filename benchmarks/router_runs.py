@@ -3,24 +3,27 @@
 python -m benchmarks.router_runs DATA [NAME ...] [--keep FOLDER] [--steps N]
 
 DATA holds the folders sentence_polarity, xquad, scitldr, mbpp and tico19. NAME is encoder
-(sentiment and questions, on all-MiniLM-L6-v2) or decoder (all five as text to text, on a Qwen3 of
-4 x 256 that is trained for some minutes on the same texts first). Each run is all three phases in
-one command; then its held-out rows are routed and answered beside the baselines, and the doctor
-looks at each phase. Results go to benchmarks/results/router-runs.json.
+(sentiment and questions, on all-MiniLM-L6-v2), decoder (all five as text to text, on a Qwen3 of
+4 x 256 with random weights) or killed. The first two are all three phases in one command; then
+held-out rows are routed and answered beside the baselines, and the doctor looks at each phase. The
+last is some steps of each phase on all-MiniLM-L6-v2, twice: once killed with SIGKILL in each phase
+and begun again with the same command. Results go to benchmarks/results/router-runs.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import Load
 from benchmarks.table import RESULTS
-from benchmarks.text_runs import Desk, furnish, small_decoder
+from benchmarks.text_runs import Desk, furnish, small_decoder, weights
 from hotloop.core.files import write_json
 from hotloop.probe.machine import detect
 
@@ -69,7 +72,46 @@ def _run(desk: Desk, name: str, *settings: str) -> dict[str, Any]:
     return {"seconds": round(done.seconds, 1), "answers": desk.read(f"{name}.json"), **runs}
 
 
-RUNS: dict[str, Callable[[Desk], dict[str, Any]]] = {"encoder": _encoder, "decoder": _decoder}
+def _killed(desk: Desk) -> dict[str, Any]:
+    """Return whether a run that was killed in each phase ends as one that was not."""
+    typed = [
+        "train",
+        "task-router",
+        "model.name=minilm",
+        "data.path=data",
+        "data.tasks=sentiment,questions",
+        "data.sst2_size=600",
+        "data.squad_size=200",
+    ]
+    for part, steps, saves in (("training", 40, 10), ("router_training", 800, 100)):
+        typed += [f"{part}.epochs=null", f"{part}.max_steps={steps}"]
+        typed += [f"{part}.save_every_steps={saves}"]
+    typed += ["joint_training.epochs=null", "joint_training.max_steps=30"]
+    typed += ["joint_training.save_every_steps=10"]
+    desk.hotloop(*typed, "--out", "whole")
+    struck = []
+    for phase in PHASES:
+        child, saved = desk.start(*typed, "--out", "killed"), desk.folder / "killed" / phase
+        while not any((saved / "checkpoints").glob("step-*")):
+            time.sleep(0.02)
+            if child.poll() is not None:
+                raise RuntimeError(f"it ended with {child.returncode} before {phase}")
+        time.sleep(0.3)  # some steps more, which are lost
+        child.send_signal(signal.SIGKILL)
+        struck.append({"phase": phase, "exit_code": child.wait()})
+    desk.hotloop(*typed, "--out", "killed")
+    same = {
+        phase: weights(desk.folder / "whole" / phase) == weights(desk.folder / "killed" / phase)
+        for phase in PHASES
+    }
+    return {"struck": struck, "same_to_the_bit": same}
+
+
+RUNS: dict[str, Callable[[Desk], dict[str, Any]]] = {
+    "encoder": _encoder,
+    "decoder": _decoder,
+    "killed": _killed,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -104,6 +146,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _missed(name: str, found: dict[str, Any]) -> list[str]:
+    if name == "killed":
+        same, struck = found["same_to_the_bit"], found["struck"]
+        whole = all(same.values()) and all(each["exit_code"] == -9 for each in struck)
+        return [] if whole else [f"{name}: {same}, {struck}"]
     answers = found["answers"]
     values = [
         ("seconds", found["seconds"], found["seconds"] <= MOST_SECONDS),

@@ -190,13 +190,14 @@ def _expert(desk: Desk) -> dict[str, Any]:
     child.send_signal(signal.SIGKILL)
     child.wait()
     desk.hotloop("train", "--resume", "killed")
-    same = _weights(desk.folder / "cypher") == _weights(desk.folder / "killed")
+    same = weights(desk.folder / "cypher") == weights(desk.folder / "killed")
     desk.hotloop("export", "cypher", "--to", "peft")
     desk.hotloop("sample", "cypher", "--prompt", "Who are the top 5 users?", "--length", "40")
     return {**desk.judged("cypher", done), "resumed_bit_for_bit": same}
 
 
-def _weights(run: Path) -> tuple[str, int, list[float]]:
+def weights(run: Path) -> tuple[str, int, list[float]]:
+    """Return the digest of a run's last weights, their step, and its validations' losses."""
     read = load_run(run)
     stored = read.checkpoint("last")
     digest = hashlib.sha256((stored.path / "model.safetensors").read_bytes()).hexdigest()
