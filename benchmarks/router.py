@@ -27,7 +27,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from benchmarks.measure import Bench, Goal, interleave, options
+from benchmarks.measure import FEWEST, Bench, Goal, interleave, options
 from benchmarks.recipe_data import Lengths
 from hotloop.models.adapter_config import AdapterConfig
 from hotloop.models.adapters import adapted
@@ -79,16 +79,18 @@ class Row:
     label: int
 
 
-def batches(rows: int, seed: int) -> list[list[Row]]:
-    """Return batches with rows of all tasks in their proportions."""
+def batches(rows: int, seed: int, *, tiny: bool = False) -> list[list[Row]]:
+    """Return batches with rows of all tasks in their proportions; tiny ones are of 8 tokens."""
     drawn, made = random.Random(seed), torch.Generator().manual_seed(seed)
     lengths = {name: iter(kind.drawn(4096, seed)) for name, (kind, _) in TASKS.items()}
     found = []
-    for _ in range(BATCHES):
+    for _ in range(2 if tiny else BATCHES):
         rest = drawn.choices(NAMES, [share for _, share in TASKS.values()], k=rows - len(NAMES))
         found.append([
             Row(
-                ids=torch.randint(1000, VOCABULARY, (next(lengths[name]),), generator=made),
+                ids=torch.randint(
+                    1000, VOCABULARY, (8 if tiny else next(lengths[name]),), generator=made
+                ),
                 task=NAMES.index(name),
                 label=drawn.randrange(2),
             )
@@ -111,17 +113,17 @@ def joined(rows: Sequence[Row], width: int | None = None) -> dict[str, Tensor]:
     }
 
 
-def saved(folder: Path) -> Path:
+def saved(folder: Path, *, tiny: bool = False) -> Path:
     """Write the frozen model."""
     from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=VOCABULARY,
-        hidden_size=384,
-        num_hidden_layers=6,
-        num_attention_heads=12,
-        intermediate_size=1536,
+        hidden_size=24 if tiny else 384,
+        num_hidden_layers=1 if tiny else 6,
+        num_attention_heads=2 if tiny else 12,
+        intermediate_size=48 if tiny else 1536,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
@@ -155,7 +157,7 @@ class Plain(nn.Module):
         self.model: Any = get_peft_model(base, about, adapter_name=NAMES[0])
         for name in NAMES[1:]:
             self.model.add_adapter(name, about)
-        self.heads = nn.ModuleList(nn.Linear(384, 2) for _ in NAMES)
+        self.heads = nn.ModuleList(nn.Linear(like.backbone.width, 2) for _ in NAMES)
         named = dict(self.model.base_model.model.named_modules())
         assert like.heads is not None
         assert like.heads.labels is not None
@@ -254,7 +256,7 @@ def of_router(
     """Return a step of the router, on features that are kept or computed."""
     trunk = routed(folder).eval()
     torch.manual_seed(2)
-    router = RouterAlone(Router(384, len(NAMES))).train()
+    router = RouterAlone(Router(trunk.features_width, len(NAMES))).train()
 
     def features(rows: Sequence[Row]) -> dict[str, Tensor]:
         batch = joined(rows, width)
@@ -272,11 +274,11 @@ def main(argv: Sequence[str]) -> None:
     """Make steps by turns."""
     if not argv or argv[0] not in ("mixed", "features"):
         sys.exit(__doc__)
-    what, chosen = argv[0], options(argv[1:], __doc__ or "")
+    what, chosen = argv[0], options(argv[1:], __doc__ or "", rounds=FEWEST)
     warnings.simplefilter("ignore")  # of the peers
     mixed = what == "mixed"
     rows, base = (32, OURS) if mixed else (64, KEPT)
-    given = batches(rows, seed=3)
+    given = batches(rows, seed=3, tiny=chosen.quick)
     goals = [
         Goal(text=text, row=base, quantity=STEP, against=against, limit=limit)
         for text, against, limit in (
@@ -297,11 +299,12 @@ def main(argv: Sequence[str]) -> None:
         options=chosen,
         base=base,
         quantities=(STEP,),
+        peers=(EACH_PADDED, EACH, BY_TASK),
         goals=goals,
     )
     bench.begin()
     with tempfile.TemporaryDirectory() as place:
-        folder = saved(Path(place))
+        folder = saved(Path(place), tiny=chosen.quick)
         makers: dict[str, Callable[[], Callable[[], dict[str, float]]]] = {
             OURS: lambda: by_hotloop(folder, given),
             EACH_PADDED: lambda: by_peft(folder, given, width=LIMIT, by_task=False),
@@ -315,13 +318,13 @@ def main(argv: Sequence[str]) -> None:
                 AGAIN_PADDED: lambda: of_router(folder, given, width=LIMIT, keeps=False),
             }
         steps = bench.gather(makers)
-        bench.notes.append(_same(steps))
+        bench.notes.append(same(steps))
         Precision.low = mixed and can_low
         timed = {name: _without_loss(step) for name, step in steps.items()}
         bench.conclude(interleave(timed, rounds=chosen.rounds))
 
 
-def _same(steps: dict[str, Callable[[], dict[str, float]]]) -> str:
+def same(steps: dict[str, Callable[[], dict[str, float]]]) -> str:
     """Return how far the losses of the first steps are apart; exit where it is more than noise."""
     found = {name: [step()["loss"] for _ in range(3)] for name, step in steps.items()}
     first = next(iter(found.values()))
