@@ -40,7 +40,10 @@ def test_unknown_is_said_and_never_zero():
 def test_losses_of_parts_stand_in_the_line_and_rates_go_first():
     parts = {"sentiment": 0.31234, "sentences": 2.0, "code": 8.19}
     line = progress_line(progress(parts=parts), 120)
-    assert "senti 0.312  sente 2  code 8.19" in line
+    assert "senti 0.312 sente 2 code 8.19" in line
     assert "lr 9.8e-04" in line
     assert "mem 1.2 GiB  util 93%" in line
     assert "samples/s" not in line
+    five = dict.fromkeys(("sentiment", "questions", "summaries", "code", "translation"), 8.4567)
+    line = progress_line(progress(parts=five), 120)
+    assert "lr 9.8e-04  mem 1.2 GiB  util 93%  left 18:10" in line

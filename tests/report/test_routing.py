@@ -73,7 +73,7 @@ def test_what_predict_found_is_shown_and_escaped(phases):  # noqa: F811
     assert "Where rows of a task (down) were routed (across): sentiment 3" in made
     assert "<b>" not in made
     assert 'class="heat h9"' in made
-    assert 'class="bar w8"' in made  # 0.75, in tenths
+    assert "0.7500" in made
     assert "24.50" in made
 
 

@@ -23,11 +23,12 @@ def progress_line(at: Progress, width: int) -> str:
     if at.steady_from is not None:
         left = f"compiling: judge speed from step {at.steady_from}"
     # Beside the losses of parts, rates say least.
-    parts, rates = _short(at.parts), 8 if at.parts else 0
+    rates = 8 if at.parts else 0
+    parts = " ".join(f"{name} {loss:.3g}" for name, loss in _short(at.parts).items())
     fields = [  # (text, rank: the highest goes first)
         (f"step {at.step}/{at.steps}", 0),
         (f"loss {at.loss:.4f}", 1),
-        *((f"{name} {loss:.3g}", 4) for name, loss in parts.items()),
+        *([(parts, 4)] if parts else []),
         (f"lr {at.learning_rate:.1e}", 7),
         (f"{at.steps_per_s:.3g} it/s", 2 + rates),
         (f"{count(at.samples_per_s)} samples/s", 8 + rates),

@@ -79,12 +79,12 @@ def scores(shown: Shown) -> Chart:
     return replace(_by_step("scores", title, [shown], lines, up="score", y=y), look="wide")
 
 
-def figure(shown: Shown, name: str, title: str) -> Chart:
+def figure(shown: Shown, name: str, title: str, *, up: str) -> Chart:
     """Return a figure of the validations by step, with its last value in the title."""
     found = points.figure(shown.run, name)
-    line, last = _marked(name, f"{shown.look} only", found), found[-1][1]
+    line, last = _marked("", f"{shown.look} only", found), found[-1][1]
     y = spanning(_values([line]), ticks=5)
-    return _by_step(_id(name), f"{title}: {last:.4f}", [shown], [line], up="share", y=y)
+    return _by_step(_id(name), f"{title}: {last:.4f}", [shown], [line], up=up, y=y)
 
 
 def _id(name: str) -> str:

@@ -8,7 +8,7 @@ from hotloop.core.errors import DataError
 from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.report import curves, sections
-from hotloop.report.markup import Html, join, missing, table, tag
+from hotloop.report.markup import Html, missing, table, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +19,13 @@ __all__ = ["routing"]
 
 RECIPE = "task-router"
 _RIGHT, _TOKENS, _WENT, _ARROW = ": right", ": tokens right", "routed ", " -> "
-_ROUTES = {
-    "routing_accuracy": "Rows routed to their own task",
-    "routing_confidence": "Mean probability of the task that was taken",
-    "routing_entropy": "Entropy of the router's belief, nats",
-    "routing_balance": "Entropy of the adapters' use, of its most",
+_ROUTES = {  # figure -> (what it is, its unit)
+    "routing_accuracy": ("Rows routed to their own task", "share"),
+    "routing_confidence": ("Mean probability of the task that was taken", "probability"),
+    "routing_entropy": ("Entropy of the router's belief", "nats"),
+    "routing_balance": ("Entropy of the adapters' use, of its most", "share"),
 }
+_ONE = "What the only validation found"
 _SHADES = 10  # classes of page.css
 
 
@@ -35,14 +36,20 @@ def routing(run: Facts) -> Html:
     shown, last = curves.Shown(run=run, look="a"), _last(run)
     names = [name.removesuffix(_RIGHT) for name in last if name.endswith(_RIGHT)]
     tasks = [n + (_TOKENS if n + _TOKENS in last else _RIGHT) for n in names]
-    drawn = [curves.figure(shown, name, name) for name in tasks]
-    drawn += [curves.figure(shown, name, title) for name, title in _ROUTES.items() if name in last]
-    answers = _answers(run)
-    parts: list[Html] = [sections.charts(*drawn)] if drawn else []
+    figures = {name: (name, "share") for name in tasks}
+    figures |= {name: said for name, said in _ROUTES.items() if name in last}
+    answers, parts = _answers(run), list[Html]()
     if answers is not None:
         parts += _answered(answers)
     elif "routing_accuracy" in last:
         parts.append(_astray(last))
+    if figures and len(run.history.validations) > 1:
+        drawn = (curves.figure(shown, name, what, up=up) for name, (what, up) in figures.items())
+        parts.append(sections.charts(*drawn))
+    elif figures:
+        rows = [(what, f"{last[name]:.4f}", unit) for name, (what, unit) in figures.items()]
+        made = table(["figure", "value", "unit"], rows, caption=_ONE, kind="numbers")
+        parts.append(tag("div", made, class_="panel"))
     if answers is None and run.status == "complete" and names:
         parts.append(missing(f"How rows are answered: hotloop predict {run.path} --baselines"))
     if not parts:
@@ -86,17 +93,16 @@ def _answered(answers: Mapping[str, Any]) -> Iterator[Html]:
         for task in names
         for figure in next(iter(ways.values()))["figures"].get(task, {})
     ]
-    rows = [
-        (
-            way,
-            _bar(each["score"]),
-            *(_figure(each["figures"].get(task, {}).get(figure)) for task, figure in figures),
-        )
-        for way, each in ways.items()
+    rows = [("mean score", *(f"{each['score']:.4f}" for each in ways.values()))]
+    rows += [
+        (f"{task} {figure}", *(_figure(way, task, figure) for way in ways.values()))
+        for task, figure in figures
     ]
-    titles = ["adapters", "mean score", *(f"{task} {figure}" for task, figure in figures)]
+    titles = ["", *ways]
     caption = f"What ways of choosing adapters answer; held-out rows: {counted}"
-    yield tag("div", table(titles, rows, caption=caption, kind="numbers"), class_="panel scrolls")
+    yield tag(
+        "div", table(titles, rows, caption=caption, kind="numbers ways"), class_="panel scrolls"
+    )
     if answers["notes"]:
         yield tag("p", " ".join(answers["notes"]), class_="soft")
 
@@ -116,11 +122,6 @@ def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]], counted: s
     return tag("div", made, class_="panel scrolls")
 
 
-def _bar(share: float) -> Html:
-    """Return a score with a bar as long, in tenths."""
-    tenths = min(_SHADES, max(0, round(_SHADES * share)))
-    return join([tag("span", "", class_=f"bar w{tenths}", aria_hidden="true"), f"{share:.4f}"])
-
-
-def _figure(value: float | None) -> str:
+def _figure(way: Mapping[str, Any], task: str, figure: str) -> str:
+    value = way["figures"].get(task, {}).get(figure)
     return "-" if value is None else f"{value:.2f}" if value > 1 else f"{value:.4f}"
