@@ -44,7 +44,7 @@ def progress_line(at: Progress, width: int) -> str:
 
 def _short(parts: Mapping[str, float]) -> dict[str, float]:
     """Return losses by the first letters of their names, as many as tell them apart."""
-    letters = 4
+    letters = 3
     while len({name[:letters] for name in parts}) < len(parts):
         letters += 1
     return {name[:letters]: loss for name, loss in parts.items()}
