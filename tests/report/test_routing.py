@@ -36,7 +36,7 @@ def test_the_table_of_ways_and_the_confusion_stand_in_columns():
     assert "5 rows (sentiment 3, <b> 2)" in said
     assert "routing accuracy 0.8000  confidence 0.9000  entropy 0.1000  balance 0.9700" in said
     lines = said.splitlines()
-    assert "<b>                        1    1" in lines
+    assert "<b>                     1    1" in lines
     assert next(line for line in lines if line.startswith("routed")).endswith("1.0000     24.50")
     assert next(line for line in lines if line.startswith("uniform")).endswith("0.5000         -")
     assert said.endswith("<b> is not scored")

@@ -148,10 +148,10 @@ class RouterLoss:
         logits_SK = router(features_SD)
         log_p_SK = (logits_SK / temperature).log_softmax(1)
         p_SK, tasks = log_p_SK.exp(), logits_SK.shape[1]
-        right_S = functional.cross_entropy(logits_SK, task_S, reduction="none")
+        terms = {"right": functional.cross_entropy(logits_SK, task_S)}
         if costs is not None:
-            costs.add(right_S, task_S)
-        terms = {"right": right_S.mean()}
+            each_S = functional.cross_entropy(logits_SK.detach(), task_S, reduction="none")
+            costs.add(each_S, task_S)
         if self.balance:
             used_K = _one_hot(logits_SK.detach()).mean(0)
             terms["balance"] = self.balance * (tasks * (used_K * p_SK.mean(0)).sum() - 1)
