@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder
-from hotloop.checks import characters, data, labels, machine, rows, settings, speed, texts
+from hotloop.checks import characters, data, labels, machine, rows, settings, speed, tasks, texts
 from hotloop.checks.case import Case, Check
 from hotloop.core.files import free_bytes
 from hotloop.core.finding import Diagnosis, ranked
@@ -24,6 +24,7 @@ from hotloop.execute import set_up, start_weights
 from hotloop.preflight import nearest_folder
 from hotloop.probe.clock import clock
 from hotloop.probe.torch_build import torch_build
+from hotloop.recipes.router_rows import TaskRows
 from hotloop.training.ledger import Ledger
 from hotloop.tryout import Budget, TryOut
 
@@ -86,6 +87,13 @@ OF_DATA: dict[type, tuple[Check, ...]] = {
         texts.small_validation,
         texts.leaked_texts,
         texts.repeated_texts,
+        rows.cut_tokens,
+        rows.padding,
+    ),
+    TaskRows: (
+        tasks.small_validation,
+        tasks.few_rows,
+        tasks.leaked_rows,
         rows.cut_tokens,
         rows.padding,
     ),

@@ -11,6 +11,7 @@ from hotloop.data.labelled import Labelled
 from hotloop.data.texts import Texts
 from hotloop.data.tokenrows import TokenRows
 from hotloop.data.widths import rounded_up
+from hotloop.recipes.router_rows import TaskRows
 
 if TYPE_CHECKING:
     from hotloop.checks.case import Case
@@ -25,7 +26,7 @@ LOOKED_AT: Final = 200  # optimizer steps of the first epoch
 def cut_tokens(case: Case) -> Finding | None:
     """Tell how much of the texts lies beyond data.max_length, and is never read."""
     data = case.parts.data
-    assert isinstance(data, (Labelled, Texts)), type(data)
+    assert isinstance(data, (Labelled, Texts, TaskRows)), type(data)
     about = data.store.about["splits"][data.train.split]
     cut = int(about["cut_off_tokens"])
     share = cut / max(1, cut + int(about["tokens"]))
@@ -67,7 +68,11 @@ def padding(case: Case) -> Finding | None:
             "median row": f"{int(np.median(rows.lengths[rows.chosen]))} of up to {rows.longest} "
             "tokens"
         },
-        remedies=[
-            Remedy(text=f"{'data.packing=false ' * rows.is_packed}data.layout=flat computes none")
-        ],
+        remedies=[Remedy(text=_less_padding(case, is_packed=rows.is_packed))],
     )
+
+
+def _less_padding(case: Case, *, is_packed: bool) -> str:
+    if isinstance(case.parts.data, TaskRows):
+        return "smaller micro batches (training.accumulation) hold rows of more like length"
+    return f"{'data.packing=false ' * is_packed}data.layout=flat computes none"
