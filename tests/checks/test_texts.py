@@ -64,8 +64,8 @@ def pairs(count, first=0, answer="this is the answer to it"):
 
 def test_every_recipe_has_checks_of_its_data():
     kinds = {kind.__name__ for kind in OF_DATA}
-    assert kinds == {"TokenSet", "Labelled", "Texts"}
-    assert len(RECIPES) == 4, "another recipe: has it data of another kind?"
+    assert kinds == {"TokenSet", "Labelled", "Texts", "TaskRows"}
+    assert len(RECIPES) == 5, "another recipe: has it data of another kind?"
 
 
 def test_a_small_validation_says_how_well_its_loss_is_known(case_of):
