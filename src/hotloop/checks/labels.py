@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hotloop.checks.case import Case
     from hotloop.data.parts import Part
 
-__all__ = ["contradicting_rows", "leaked_rows", "rare_classes", "small_validation"]
+__all__ = ["contradicting_rows", "leaked", "leaked_rows", "rare_classes", "small_validation"]
 
 LEAKED_NOTE, LEAKED_WARN = 0.01, 0.05  # of the validation rows
 CONTRADICTING_NOTE, CONTRADICTING_WARN = 0.01, 0.05  # of the training rows
@@ -47,7 +47,12 @@ def leaked_rows(case: Case) -> Finding | None:
     data = _data(case)
     known = np.unique(_texts(data, data.train))
     texts = _texts(data, data.valid)
-    share = float(np.isin(texts, known).mean())
+    kept_together = Remedy(text="data.group=KEY keeps rows together that belong together")
+    return leaked(float(np.isin(texts, known).mean()), kept_together)
+
+
+def leaked(share: float, *remedies: Remedy) -> Finding | None:
+    """Tell of a share of the validation rows that stand among those trained on."""
     if share < LEAKED_NOTE:
         return None
     return Finding(
@@ -55,10 +60,7 @@ def leaked_rows(case: Case) -> Finding | None:
         claim=f"{share:.1%} of the validation rows have the text of a training row: what is "
         "measured of them is too good",
         severity="warn" if share >= LEAKED_WARN else "note",
-        remedies=[
-            Remedy(text="data.group=KEY keeps rows together that belong together"),
-            Remedy(text="take copies out of the rows", effort="code edit"),
-        ],
+        remedies=[*remedies, Remedy(text="take copies out of the rows", effort="code edit")],
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hotloop.checks.labels import ERROR_NOTE, ERROR_WARN, LEAKED_NOTE, LEAKED_WARN
+from hotloop.checks.labels import ERROR_NOTE, ERROR_WARN, leaked
 from hotloop.core.finding import Finding, Remedy
 from hotloop.data.digested import of_store
 from hotloop.recipes.router_rows import TaskRows
@@ -58,16 +58,7 @@ def leaked_rows(case: Case) -> Finding | None:
     data = _data(case)
     digests = {each.split: each.digests[:, 0] for each in of_store(data.store)[0]}
     known = np.unique(digests[data.train.split][data.train.rows])
-    share = float(np.isin(digests[data.valid.split][data.valid.rows], known).mean())
-    if share < LEAKED_NOTE:
-        return None
-    return Finding(
-        rule="X1 repeated_data",
-        claim=f"{share:.1%} of the validation rows have the text of a training row: what is "
-        "measured of them is too good",
-        severity="warn" if share >= LEAKED_WARN else "note",
-        remedies=[Remedy(text="take copies out of the rows", effort="code edit")],
-    )
+    return leaked(float(np.isin(digests[data.valid.split][data.valid.rows], known).mean()))
 
 
 def _data(case: Case) -> TaskRows:

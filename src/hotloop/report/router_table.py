@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["router_table", "table"]
+__all__ = ["columns", "counted", "router_table", "said", "table"]
 
 _NONE = "-"
 
 
 def router_table(scores: Mapping[str, Any]) -> str:
     """Return the scores of `hotloop predict` as lines of text without colour."""
-    names, rows = scores["tasks"], scores["rows"]
-    counted = ", ".join(f"{name} {n:,}" for name, n in zip(names, rows, strict=True))
-    parts = [f"{sum(rows):,} rows ({counted})"]
+    names = scores["tasks"]
+    parts = [f"{sum(scores['rows']):,} rows ({counted(scores)})"]
     if (routing := scores.get("routing")) is not None:
         parts[0] += "\nrouting " + "  ".join(
             f"{name} {routing[name]:.4f}"
             for name in ("accuracy", "confidence", "entropy", "balance")
         )
         parts.append(_confusion(names, routing["confusion"]))
-    parts.append(_ways(names, scores["ways"]))
+    parts.append(_ways(columns(scores), scores["ways"]))
     return "\n\n".join([*parts, *scores["notes"]])
 
 
@@ -32,25 +31,35 @@ def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
     return table(["is \\ taken for", *names], lines)
 
 
-def _ways(names: Sequence[str], ways: Mapping[str, Mapping[str, Any]]) -> str:
-    figures = [
-        (task, figure)
-        for task in names
-        for figure in next(iter(ways.values()))["figures"].get(task, {})
-    ]
+def counted(scores: Mapping[str, Any]) -> str:
+    """Return the rows of each task in words."""
+    return ", ".join(
+        f"{n} {rows:,}" for n, rows in zip(scores["tasks"], scores["rows"], strict=True)
+    )
+
+
+def columns(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the (task, figure) that the first way has, in the order of the tasks."""
+    first = next(iter(scores["ways"].values()))["figures"]
+    return [(task, figure) for task in scores["tasks"] for figure in first.get(task, {})]
+
+
+def said(way: Mapping[str, Any], task: str, figure: str) -> str:
+    """Return a figure of a way: a share with four places, BLEU and chrF with two."""
+    value = way["figures"].get(task, {}).get(figure)
+    return _NONE if value is None else f"{value:.2f}" if value > 1 else f"{value:.4f}"
+
+
+def _ways(figures: Sequence[tuple[str, str]], ways: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
         [
             way,
             f"{each['score']:.4f}",
-            *(_figure(each["figures"].get(task, {}).get(figure)) for task, figure in figures),
+            *(said(each, task, figure) for task, figure in figures),
         ]
         for way, each in ways.items()
     ]
     return table(["adapters", "score", *(f"{task} {figure}" for task, figure in figures)], lines)
-
-
-def _figure(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.2f}" if value > 1 else f"{value:.4f}"
 
 
 def table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

@@ -9,6 +9,7 @@ from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.report import curves, sections
 from hotloop.report.markup import Html, missing, table, tag
+from hotloop.report.router_table import columns, counted, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ def routing(run: Facts) -> Html:
     names = [name.removesuffix(_RIGHT) for name in last if name.endswith(_RIGHT)]
     tasks = [n + (_TOKENS if n + _TOKENS in last else _RIGHT) for n in names]
     figures = {name: (name, "share") for name in tasks}
-    figures |= {name: said for name, said in _ROUTES.items() if name in last}
+    figures |= {name: about for name, about in _ROUTES.items() if name in last}
     answers, parts = _answers(run), list[Html]()
     if answers is not None:
         parts += _answered(answers)
@@ -84,22 +85,16 @@ def _astray(last: Mapping[str, float]) -> Html:
 
 
 def _answered(answers: Mapping[str, Any]) -> Iterator[Html]:
-    names, ways = answers["tasks"], answers["ways"]
-    counted = ", ".join(f"{n} {rows:,}" for n, rows in zip(names, answers["rows"], strict=True))
+    ways, rows_of = answers["ways"], counted(answers)
     if (found := answers.get("routing")) is not None:
-        yield _confusion(names, found["confusion"], counted)
-    figures = [
-        (task, figure)
-        for task in names
-        for figure in next(iter(ways.values()))["figures"].get(task, {})
-    ]
+        yield _confusion(answers["tasks"], found["confusion"], rows_of)
     rows = [("mean score", *(f"{each['score']:.4f}" for each in ways.values()))]
     rows += [
-        (f"{task} {figure}", *(_figure(way, task, figure) for way in ways.values()))
-        for task, figure in figures
+        (f"{task} {figure}", *(said(way, task, figure) for way in ways.values()))
+        for task, figure in columns(answers)
     ]
     titles = ["", *ways]
-    caption = f"What ways of choosing adapters answer; held-out rows: {counted}"
+    caption = f"What ways of choosing adapters answer; held-out rows: {rows_of}"
     yield tag(
         "div", table(titles, rows, caption=caption, kind="numbers ways"), class_="panel scrolls"
     )
@@ -107,7 +102,7 @@ def _answered(answers: Mapping[str, Any]) -> Iterator[Html]:
         yield tag("p", " ".join(answers["notes"]), class_="soft")
 
 
-def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]], counted: str) -> Html:
+def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]], rows_of: str) -> Html:
     rows = []
     for name, row in zip(names, counts, strict=True):
         whole = max(1, sum(row))
@@ -117,11 +112,6 @@ def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]], counted: s
             for each, shade in zip(row, shades, strict=True)
         )
         rows.append((name, *cells))
-    caption = f"Where rows of a task (down) were routed (across): {counted}"
+    caption = f"Where rows of a task (down) were routed (across): {rows_of}"
     made = table(["task", *names], rows, caption=caption, kind="numbers")
     return tag("div", made, class_="panel scrolls")
-
-
-def _figure(way: Mapping[str, Any], task: str, figure: str) -> str:
-    value = way["figures"].get(task, {}).get(figure)
-    return "-" if value is None else f"{value:.2f}" if value > 1 else f"{value:.4f}"
