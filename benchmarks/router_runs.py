@@ -12,18 +12,15 @@ and begun again with the same command. Results go to benchmarks/results/router-r
 
 from __future__ import annotations
 
-import argparse
 import json
 import signal
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import Load
 from benchmarks.table import RESULTS
-from benchmarks.text_runs import Desk, furnish, small_decoder, weights
+from benchmarks.text_runs import Desk, asked, furnish, small_decoder, weights
 from hotloop.core.files import write_json
 from hotloop.probe.machine import detect
 
@@ -116,18 +113,7 @@ RUNS: dict[str, Callable[[Desk], dict[str, Any]]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run it; 1 where a bound of the issue is missed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path, metavar="DATA")
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a new folder for the runs")
-    parser.add_argument("--steps", type=int, metavar="N", help="of phase 1: only whether it works")
-    options = parser.parse_intermixed_args(argv)
-    if unknown := [name for name in options.names if name not in RUNS]:
-        parser.error(f"no run is called {', '.join(unknown)}; there are {', '.join(RUNS)}")
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="hotloop-router-runs-"))
-    folder.mkdir(parents=True, exist_ok=True)
+    options, folder = asked(argv, __doc__ or "", RUNS)
     furnish(folder, options.data)
     small_decoder(folder / "decoder", [options.data / file for file in FILES])
     page = RESULTS / "router-runs.json"

@@ -33,7 +33,7 @@ from hotloop.library import Run, load_run
 from hotloop.probe.machine import detect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 SPECIALS = ("<|pad|>", "<|im_start|>", "<|im_end|>")
 VOCABULARY = 8192
@@ -267,20 +267,28 @@ def small_decoder(folder: Path, files: Sequence[Path]) -> None:
     Qwen3ForCausalLM(config).save_pretrained(folder)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run it."""
+def asked(
+    argv: Sequence[str] | None, about: str, runs: Collection[str]
+) -> tuple[argparse.Namespace, Path]:
+    """Return the options of a program that makes whole runs, and the folder they go to."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path, metavar="DATA")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a new folder for the runs")
     parser.add_argument("--steps", type=int, metavar="N", help="of each run: only whether it works")
     options = parser.parse_intermixed_args(argv)
-    if unknown := [name for name in options.names if name not in RUNS]:
-        parser.error(f"no run is called {', '.join(unknown)}; there are {', '.join(RUNS)}")
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="hotloop-text-runs-"))
+    if unknown := [name for name in options.names if name not in runs]:
+        parser.error(f"no run is called {', '.join(unknown)}; there are {', '.join(runs)}")
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="hotloop-runs-"))
     folder.mkdir(parents=True, exist_ok=True)
+    return options, folder
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it."""
+    options, folder = asked(argv, __doc__ or "", RUNS)
     furnish(folder, options.data)
     page = RESULTS / "text-runs.json"
     found = json.loads(page.read_text())["runs"] if page.is_file() else {}
