@@ -90,6 +90,7 @@ router-runs: $(VENV)/.ready-test
 docs: $(VENV)/.ready
 	$(BIN)/python docs/cards.py
 	$(BIN)/python docs/rules.py
+	$(BIN)/python -m benchmarks.scaling docs
 	$(BIN)/python docs/guides.py
 
 # On a machine with a card: its own python3 and packages, nothing is installed.

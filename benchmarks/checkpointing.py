@@ -32,6 +32,7 @@ from hotloop.probe.clock import clock
 from hotloop.probe.machine import detect
 from hotloop.recipes.optimizers import AdamW
 from hotloop.session import Job
+from hotloop.training.accord import Now
 from hotloop.training.checkpoint import Identity
 from hotloop.training.feed import Position
 from hotloop.training.keeper import Keeper, SavePolicy
@@ -222,7 +223,7 @@ class _Kept:
         self._keeper.save(at)
         blocked = clock() - began
         while self._logged != step:
-            self._keeper.visit(at)  # the loop's question after each step: it takes in what is done
+            self._keeper.visit(at, Now())  # as the loop asks after each step
             time.sleep(POLL_S)
         return {BLOCKED: blocked, DURABLE: self._at - began}
 

@@ -15,11 +15,15 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"judging", "guides"},  # what rules share; pages to read: torch-free
     {"session", "rules"},  # rules: torch-free
     {"probe"},
+    {"ranks"},  # several processes: torch.distributed is used there only
     {"techniques", "data", "models"},
     {"recipes", "training"},
     {"request", "preflight"},
+    {"spreading"},
     {"forecasting"},
+    {"planning"},
     {"assemble"},
+    {"placing"},
     {"execute", "estimate", "exporting"},
     {"checks", "tryout"},
     {"engine", "rehearsal", "checkup"},

@@ -64,8 +64,8 @@ CASES = (
     Case(script="legendre"),
     Case(script="usage", args=USAGE),
     Case(script="usage", args=("--with", "fused-adamw"), code=2, quick=True, faults=False),
-    Case(script="usage", args=("--help",), faults=False),
-    Case(script="exit_code", args=("code",), code=3, quick=True),
+    Case(script="usage", args=("--help",), quick=True, faults=False),
+    Case(script="exit_code", args=("code",), code=3),
     Case(script="exit_code", args=("message",), code=1),
     Case(script="exit_code", args=("hard",), code=4, faults=False),
     Case(script="uncaught", args=("error",), code=1, quick=True),
@@ -73,7 +73,7 @@ CASES = (
     Case(script="uncaught", args=("hook",), code=1),
     Case(script="spawn_workers"),
     Case(script="fork_workers", quick=True),
-    Case(script="whoami", args=("a b", "--steps=3", ""), quick=True),
+    Case(script="whoami", args=("a b", "--steps=3", "")),
     Case(script="pack/train", args=("results", "-m"), module=True),
     Case(script="children"),
     Case(script="stop_signal", args=("--handler",), code=143),
@@ -82,7 +82,7 @@ CASES = (
     Case(script="gradient_penalty"),
     Case(script="own_hooks"),
     Case(script="compiled"),
-    Case(script="copies", quick=True),
+    Case(script="copies"),
     Case(script="late_import", stdin="5\nred\ngreen\nblue"),
 )
 

@@ -18,6 +18,7 @@ def test_the_figures_of_all_ranks_stand_side_by_side_in_their_order(tmp_path):
     assert is_here
     assert case.process.ranks == {"step": (0.1, 0.2)}
     assert case.not_checked == healthy().not_checked
+    assert [case.process.rank_at(place) for place in (0, 1)] == [0, 1]
 
 
 def test_a_parent_tells_what_its_children_saw(tmp_path):
@@ -39,6 +40,7 @@ def test_ranks_that_left_nothing_are_named(tmp_path):
     leave(of(2, 0.1, world=4), tmp_path)
     case, _ = gathered(of(0, 0.1, world=4), tmp_path)
     assert case.not_checked[-1] == "process 1, 3 of the group: nothing was left by it"
+    assert [case.process.rank_at(place) for place in (0, 1)] == [0, 2]
 
 
 def test_a_damaged_case_is_said(tmp_path):

@@ -13,8 +13,9 @@ import torch
 from hotloop import engine
 from hotloop.assemble import assemble
 from hotloop.core.errors import DeviceError, PlanError, UsageError
-from hotloop.execute import set_up, start_weights
+from hotloop.execute import set_up
 from hotloop.library import load_run
+from hotloop.placing import start_weights
 from hotloop.probe.clock import clock
 from hotloop.rehearsal import Rehearsal, rehearse, rehearsed
 from hotloop.request import fresh_request

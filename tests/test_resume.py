@@ -222,12 +222,13 @@ def check_cuts(tiny: list[str], tmp_path: Path, accumulation: int, cuts: range) 
         shutil.rmtree(out)
 
 
-@pytest.mark.parametrize("accumulation", [1, 2, 3])
+@pytest.mark.parametrize("accumulation", [2])  # of 1 and 3 every one: make campaign
 def test_cut_points(tiny, tmp_path, accumulation):
     check_cuts(tiny, tmp_path, accumulation, range(1 + accumulation, 40, 9))
 
 
 @pytest.mark.parametrize("transition", ["absorbing", "uniform"])
+@pytest.mark.slow
 def test_cut_points_of_a_diffusion_run(tiny, tmp_path, transition):
     """Its noise comes from counters, so there is no random stream to lose."""
     settings = [*tiny, "objective=diffusion", f"diffusion.transition={transition}"]

@@ -16,6 +16,8 @@ TRUNK_TWICE = {  # the states come from the trunk in each step, for the router a
     "Rows(states, task, label)": "Rows(tokens, task, label)",
     "        noise = 0.01 * torch.randn(WIDTH)\n": "",
     "self.states[index] + noise": "self.states[index]",
+    "(layer, 4,": "(layer, 1,",  # two minutes of it are not worth more
+    "EPOCHS, BATCH, ACCUMULATION = 8,": "EPOCHS, BATCH, ACCUMULATION = 4,",
 }
 FAULTS = {
     "adapters not called": (

@@ -8,6 +8,7 @@ that its remedies must name.
 import importlib
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,14 @@ def test_its_umbrella_is_a_rule(rule: Rule):
         umbrella = next(other for other in rules.ALL if other.id == rule.under)
         assert umbrella.weight < rule.weight
     assert {other.id for other in rules.ALL} >= set(rule.yields_to)
+
+
+def test_what_runs_twice_and_again_is_wasted_once():
+    cases = golden(next(rule for rule in rules.ALL if rule.id == "P3"))
+    again = replace(cases.TRUNK, again=1.0)
+    once, twice = (
+        rules.p3_wasted_compute.judge(cases.model(each))
+        for each in (again, replace(again, calls=2.0, same_input=True))
+    )
+    assert once.share == pytest.approx(twice.share)
+    assert "also 1" in twice.evidence

@@ -13,13 +13,15 @@ from hotloop import preflight
 from hotloop.core.code import code_version
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError
+from hotloop.core.units import many
 from hotloop.forecasting import fitted, packing_loses, precision_of, shapes
+from hotloop.planning import agreed, planned, shared_out
 from hotloop.probe.allocator import cap_memory
 from hotloop.probe.gemm import measure_gemm
 from hotloop.probe.machine import detect
-from hotloop.probe.threads import usable_threads
 from hotloop.recipes.schema import flatten
-from hotloop.request import plan_of
+from hotloop.session import ALONE
+from hotloop.spreading import on_more_cards
 from hotloop.training import prepare
 from hotloop.training.checkpoint import Identity
 from hotloop.training.feed import Feed
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from hotloop.probe.memory import Forecast
     from hotloop.recipes.auto import Choice
     from hotloop.request import Request
-    from hotloop.session import Job, Prepared
+    from hotloop.session import Job, Prepared, Ranks
     from hotloop.training.messages import Tell
 
 __all__ = [
@@ -64,6 +66,7 @@ class Assembly:
     memory: str  # the forecast in a sentence
     too_much: str | None  # what to expect and do when that does not fit
     packing: str | None = None  # why 4-bit weights cost more than they save
+    ranks: Ranks = ALONE
 
     @property
     def identity(self) -> Identity:
@@ -115,7 +118,8 @@ class Assembly:
         if self.job.learns_tokens and self.job.widest is None:
             tokens = f" ({feed.batch_size * self.job.train.batch(0, 0, 1).targets:,} tokens)"
         batch = (
-            f"{plan.micro_batch} micro x {plan.accumulation} accumulation x 1 rank = "
+            f"{plan.micro_batch} micro x {plan.accumulation} accumulation x "
+            f"{many(plan.ranks, 'rank')} = "
             f"{feed.batch_size} samples{tokens} per "
             f"optimizer step, {feed.steps_per_epoch:,} steps per epoch"
         )
@@ -130,8 +134,13 @@ class Assembly:
             "batch": batch,
             "length": f"{self.steps:,} steps = {self.steps / feed.steps_per_epoch:.2f} epochs",
             "memory": self.memory,
+            **({} if (cards := self._cards()) is None else {"cards": cards}),
             "saving": preflight.saving(self.request.config.training) + self._cost(folder),
         }
+
+    def _cards(self) -> str | None:
+        batch_size = self.feed.batch_size
+        return on_more_cards(self.forecast, self.plan, self.hardware, batch_size)
 
     def _cost(self, folder: Path | None) -> str:
         training, size = self.request.config.training, self.checkpoint_bytes
@@ -160,13 +169,19 @@ def _model(config: Any) -> dict[str, Any]:
 
 
 def assemble(
-    request: Request, tell: Tell, poll: Callable[[], None], *, plan: Plan | None = None
+    request: Request,
+    tell: Tell,
+    poll: Callable[[], None],
+    *,
+    plan: Plan | None = None,
+    ranks: Ranks = ALONE,
 ) -> Assembly:
     """Return the assembly of a request; `plan` is given when a run is resumed.
 
-    Raises DataError, PlanError, ConfigError or DeviceError.
+    Of several `ranks` all call this, and go by the first one's plan. Raises DataError, PlanError,
+    ConfigError or DeviceError, and LostRankError.
     """
-    config, hardware = request.config, _machine(tell)
+    config, hardware = request.config, _machine(tell, ranks)
     _cap_memory(request, hardware, tell)
     for answer in request.answers:
         tell(Note(text=answer.text, warning=answer.word == "refused"))
@@ -174,7 +189,7 @@ def assemble(
         tell(Note(text=why))
     if config.init_from and plan is None:
         read_weights(Path(config.init_from))  # a file that cannot be read is told before a folder
-    data = prepare_data(request, tell, poll)
+    data = _prepared(request, tell, poll, ranks)
     for note in data.notes:
         tell(Note(text=note))
     job = request.recipe.load().build(config, data)
@@ -184,23 +199,16 @@ def assemble(
         batch_size=training.batch_size,
         drop_last=config.data.drop_last,
         cut=job.cut,
+        rank=ranks.rank,
+        ranks=ranks.world,
     )
     preflight.check_feed(feed)
     steps = _total_steps(training.max_steps, training.epochs, feed)
-    if plan is None:
-        threads = usable_threads(hardware.cores)
-        plan, origins, choices, refused = plan_of(request, hardware, steps=steps, threads=threads)
-        for why in refused:
-            tell(Note(text=why, warning=True))
-        fit = request.origins["training.batch_size"].startswith(("auto", "preset"))
-    else:
-        origins, choices = {use.id: "the run's plan" for use in plan.techniques}, []
-        fit = False
-    prepare.check(plan, hardware, origins)
-    plan = prepare.settle(plan, hardware)
+    plan, origins, choices, fit = planned(request, hardware, steps, plan, ranks.world, tell)
+    settings = shapes(request.config, job)
+    plan, origins, choices = shared_out(job, plan, hardware, settings, origins, choices)
     if request.measure_peak:
         hardware = _with_peak(hardware, plan)
-    settings = shapes(request.config, job)
     plan, forecast, text, too_much = fitted(job, plan, hardware, settings, tell, fit=fit)
     return Assembly(
         request=request,
@@ -209,7 +217,7 @@ def assemble(
         job=job,
         feed=feed,
         steps=steps,
-        plan=plan,
+        plan=agreed(plan, ranks),
         origins=origins,
         choices=choices,
         parameters=forecast.parameters,
@@ -217,7 +225,24 @@ def assemble(
         memory=text,
         too_much=too_much,
         packing=_packing(request, data, plan, hardware, forecast),
+        ranks=ranks,
     )
+
+
+def _prepared(request: Request, tell: Tell, poll: Callable[[], None], ranks: Ranks) -> Prepared:
+    """Return the data; of a machine's processes the first makes them, and the others read them.
+
+    One after the other, for the cache is locked.
+    """
+    if ranks.world == 1:
+        return prepare_data(request, tell, poll)
+    data: Prepared | None = None
+    for turn in range(max(ranks.exchange(ENV.local_world))):
+        with ranks.together():
+            if ENV.local_rank == turn:
+                data = prepare_data(request, tell, poll)
+    assert data is not None
+    return data
 
 
 def _packing(
@@ -243,12 +268,22 @@ def prepare_data(request: Request, tell: Tell, poll: Callable[[], None] | None) 
     return data
 
 
-def _machine(tell: Tell) -> Hardware:
+def _machine(tell: Tell, ranks: Ranks) -> Hardware:
+    if ranks.world > 1:
+        return _shared(detect(f"cuda:{ENV.local_rank}" if torch.cuda.is_available() else "cpu"))
     hardware = detect()
     if hardware.device != "mps":
         return hardware
     tell(Note(text="Apple's MPS is detected but untested with hotloop train: the CPU is used"))
     return detect("cpu")
+
+
+def _shared(hardware: Hardware) -> Hardware:
+    """Return what one of several processes of a machine may use of it."""
+    several, cores, memory = ENV.local_world, hardware.cores, hardware.memory_bytes
+    if hardware.device == "cpu" and memory is not None:
+        memory //= several
+    return replace(hardware, cores=None if cores is None else cores / several, memory_bytes=memory)
 
 
 def _cap_memory(request: Request, hardware: Hardware, tell: Tell) -> None:

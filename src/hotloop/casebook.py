@@ -17,6 +17,7 @@ from hotloop.core.errors import HotloopError
 from hotloop.core.finding import Place
 from hotloop.core.hardware import Hardware
 from hotloop.core.observed import Evaluation, Save, Steps
+from hotloop.core.ranks import EXCHANGE
 from hotloop.judging.costing import compute_dtype, flop_rate
 from hotloop.probe import hot
 from hotloop.probe.frames import is_own
@@ -119,7 +120,9 @@ def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> S
     return Steps(
         count=len(found.ends),
         wall=tuple(sum(step.values()) for step in kept),
-        rows={row: tuple(step.get(row, 0.0) for step in kept) for row in IN_STEP},
+        rows={
+            row: tuple(step.get(row, 0.0) for step in kept) for row in IN_STEP if row != EXCHANGE
+        },
         numbers=tuple(number + 2 for number in numbers),
         backwards=statistics.median(found.backwards) if found.backwards else None,
         optimizers=max(1, found.optimizers),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import platform
+import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder, prepare_data, run_record
-from hotloop.core.errors import DataError, HotloopError, UsageError
+from hotloop.core.env import ENV
+from hotloop.core.errors import DataError, HotloopError, LostRankError, UsageError
 from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute, interrupted
@@ -22,6 +26,8 @@ from hotloop.request import (
     refuse_other_data,
     saved_request,
 )
+from hotloop.session import ALONE, ALONE_AGAIN
+from hotloop.training.leaving import leaving_in_time
 from hotloop.training.ledger import Ledger
 from hotloop.training.messages import Note, Working
 from hotloop.training.signals import Dropped, Signals
@@ -29,10 +35,10 @@ from hotloop.training.store import newest_sound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from hotloop.assemble import Assembly
     from hotloop.core.plan import Plan
+    from hotloop.session import Ranks
     from hotloop.training.messages import Message, Tell
 
 __all__ = ["resume", "silent", "train", "train_experts", "train_series"]
@@ -53,37 +59,110 @@ def train(
 ) -> RunResult:
     """Train a request in a new run folder until it ends; every exit has saved.
 
-    `began` is when the process began, on probe.clock's scale. Raises a HotloopError.
+    `began` is when the process began, on probe.clock's scale. Of several processes that torchrun
+    started each calls this: they train one run together. Where torchrun has started them again,
+    they go on with it. Raises a HotloopError.
     """
     request.refuse_series()
+    with _ranks() as ranks:
+        return _train(request, ranks, out=out, tell=tell, began=began, disk=disk)
+
+
+def _train(
+    request: Request,
+    ranks: Ranks,
+    *,
+    out: Path | None,
+    tell: Tell,
+    began: float | None = None,
+    disk: Disk = DISK,
+) -> RunResult:
+    """Train one run, with the ranks that there are."""
+    tell = tell if ranks.rank == 0 else silent
+    path = out or request.folder or default_folder(request.recipe.name)
+    run = RunDir(Path(ranks.exchange(str(path))[0]))
+    if ranks.has_restarted and ranks.exchange(run.exists)[0]:
+        refuse_changes(run.read(), request)
+        return _resume(run, ranks, moved={}, tell=tell, began=began, disk=disk)
     ledger, signals = Ledger(clock, began=began), Signals()
-    run = RunDir(out or request.folder or default_folder(request.recipe.name))
-    run.refuse_if_used()
-    with signals.installed():
+    with ranks.together():
+        if ranks.rank == 0:
+            run.refuse_if_used()
+    with signals.installed(), leaving_in_time(ranks, signals):
         try:
             with signals.droppable(at_once=True):
-                parts = _assembled(request, tell, signals)
+                parts = _assembled(request, ranks, tell, signals)
         except Dropped:
             assert signals.received is not None
             return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)
-        _check_disk(run, parts, disk)
-        run.keep(parts.job.kept)
-        run.create(run_record(parts), parts.plan)
-        with _locked(run, tell):
+        with ranks.together():
+            if ranks.rank == 0:
+                _check_disk(run, parts, disk)
+                run.keep(parts.job.kept)
+                run.create(run_record(parts), parts.plan)
+        with ranks.together():
+            _refuse_unseen(run, ranks)
+        with _locked(run, ranks, tell):
             try:
                 return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
             except HotloopError:
-                run.forget_if_unborn()  # the corrected command may use the folder
+                if ranks.rank == 0:
+                    run.forget_if_unborn()  # the corrected command may use the folder
                 raise
 
 
+@contextlib.contextmanager
+def _ranks(verb: str = "train") -> Iterator[Ranks]:
+    """Join the processes that torchrun started; a process alone is all there are.
+
+    Raises UsageError on every rank where they were told to do different things.
+    """
+    if ENV.world == 1 and not ENV.torchrun:
+        yield ALONE
+        return
+    import torch
+
+    from hotloop.ranks.group import joined
+    from hotloop.ranks.meeting import has_restarted_alone
+
+    if ENV.world == 1:
+        yield ALONE_AGAIN if has_restarted_alone(ENV) else ALONE
+        return
+    with joined(ENV, on_cards=torch.cuda.is_available()) as ranks:
+        verbs = ranks.exchange(verb)
+        with ranks.together():
+            if other := next((rank for rank, each in enumerate(verbs) if each != verbs[0]), None):
+                raise UsageError(
+                    f"rank 0 was told to {verbs[0]} a run, and rank {other} to {verbs[other]} "
+                    "one: start the same command on every machine"
+                )
+        yield ranks
+
+
 def _assembled(
-    request: Request, tell: Tell, signals: Signals, plan: Plan | None = None
+    request: Request, ranks: Ranks, tell: Tell, signals: Signals, plan: Plan | None = None
 ) -> Assembly:
-    parts = assemble(request, tell, signals.poll, plan=plan)
+    parts = assemble(request, tell, signals.poll, plan=plan, ranks=ranks)
     for doubt in parts.doubts():
         tell(Note(text=doubt, warning=True))
     return parts
+
+
+def _refuse_unseen(run: RunDir, ranks: Ranks, *, seconds: int = 30) -> None:
+    """Raise UsageError on a rank that does not see the folder that rank 0 made.
+
+    NFS may take 30 s to show it (acdirmin, https://man7.org/linux/man-pages/man5/nfs.5.html).
+    """
+    for _ in range(seconds):
+        if run.exists:
+            return
+        time.sleep(1)
+    if not run.exists:
+        raise UsageError(
+            f"rank {ranks.rank} on {platform.node()} does not see {run.path.absolute()}, which "
+            "rank 0 has made: name with --out a folder on a disk that all machines share, by an "
+            "absolute path"
+        )
 
 
 def _check_disk(run: RunDir, parts: Assembly, disk: Disk) -> None:
@@ -101,32 +180,55 @@ def resume(
     """Go on with a run from its newest sound checkpoint, bit for bit as if it never stopped.
 
     `moved` says where its data lie now; they must be the same data. A finished run is left as it
-    is, unless its last checkpoint is damaged: then the steps since are made again. Raises a
-    HotloopError: CheckpointError when every checkpoint is broken, ConfigError with a diff when the
-    data have changed.
+    is, unless its last checkpoint is damaged: then the steps since are made again. Another number
+    of processes than before takes the same samples in the same order. Raises a HotloopError:
+    CheckpointError when every checkpoint is broken, ConfigError with a diff when the data have
+    changed.
     """
+    with _ranks("resume") as ranks:
+        return _resume(RunDir(path), ranks, moved=moved, tell=tell, began=began, disk=disk)
+
+
+def _resume(
+    run: RunDir,
+    ranks: Ranks,
+    *,
+    moved: Mapping[str, object],
+    tell: Tell,
+    began: float | None = None,
+    disk: Disk = DISK,
+) -> RunResult:
+    """Go on with one run, with the ranks that there are."""
+    tell = tell if ranks.rank == 0 else silent
     ledger, signals = Ledger(clock, began=began), Signals()
-    run = RunDir.open(path)
-    record = run.read()
-    if record.get("status") == "complete":
-        if run.has_lock:  # its process was killed after the end, or is just leaving
-            with _locked(run, tell):
-                pass
-        if not _lost_steps(run, record, tell):
+    with ranks.together():
+        run = RunDir.open(run.path)
+        record = run.read()
+    if ranks.exchange(record.get("status") == "complete")[0]:
+        is_whole = False
+        with ranks.together():
+            if ranks.rank == 0:
+                if run.has_lock:  # its process was killed after the end, or is just leaving
+                    with _held(run, tell):
+                        pass
+                is_whole = not _lost_steps(run, record, tell)
+        if ranks.exchange(is_whole)[0]:
             final = record["final"]
             assert isinstance(final, dict)
-            return RunResult(path=path, reason="complete", exit_code=0, **final)
+            return RunResult(path=run.path, reason="complete", exit_code=0, **final)
     request = saved_request({**record, "config": {**_config(record), **moved}})
-    with signals.installed():
+    with signals.installed(), leaving_in_time(ranks, signals):
         try:
             with signals.droppable(at_once=True):
-                parts = _assembled(request, tell, signals, plan=run.plan())
+                parts = _assembled(request, ranks, tell, signals, plan=run.plan())
                 refuse_other_data(record, parts.data.fingerprint)
         except Dropped:
             return interrupted(run, signals)
-        _check_disk(run, parts, disk)
-        with _locked(run, tell):
-            if moved:
+        with ranks.together():
+            if ranks.rank == 0:
+                _check_disk(run, parts, disk)
+        with _locked(run, ranks, tell):
+            if moved and ranks.rank == 0:
                 run.update(config={**_config(record), **moved})
             return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
 
@@ -177,14 +279,15 @@ def train_series(
             data[name] = prepare_data(one, _working(tell), None).fingerprint
         except DataError as error:
             raise DataError(f"{request.series[name]}: {error}") from error
-    for name, one in each.items():
-        tell(Note(text=request.series[name]))
-        if recipe.is_chain and (run := RunDir(out / name)).exists:
-            refuse_other_code(run.read())
-        result = _train_member(one, out / name, data[name], tell)
-        yield name, result
-        if result.resume_command is not None or result.exit_code:
-            return
+    with _ranks() as ranks:
+        for name, one in each.items():
+            tell(Note(text=request.series[name]))
+            if recipe.is_chain and (run := RunDir(out / name)).exists:
+                refuse_other_code(run.read())
+            result = _train_member(one, out / name, data[name], ranks, tell)
+            yield name, result
+            if result.resume_command is not None or result.exit_code:
+                return
 
 
 def _working(tell: Tell) -> Tell:
@@ -215,32 +318,48 @@ def train_experts(
             raise UsageError(
                 f"{other} and {name} would share {folder}: write {{model}} into output="
             )
-    for folder, (name, request) in zip(folders, requests, strict=True):
-        tell(Note(text=f"expert {name}: {folder}"))
-        try:
-            is_there = RunDir(folder).exists
-            data = prepare_data(request, silent, None).fingerprint if is_there else ""
-            result = _train_member(request, folder, data, tell)
-        except HotloopError as error:
-            yield name, error
-            continue
-        yield name, result
-        if result.reason == "signal":
-            return
+    with _ranks() as ranks:
+        for folder, (name, request) in zip(folders, requests, strict=True):
+            tell(Note(text=f"expert {name}: {folder}"))
+            try:
+                is_there = RunDir(folder).exists
+                data = prepare_data(request, silent, None).fingerprint if is_there else ""
+                result = _train_member(request, folder, data, ranks, tell)
+            except LostRankError:
+                raise
+            except HotloopError as error:
+                yield name, error
+                continue
+            yield name, result
+            if result.reason == "signal":
+                return
 
 
-def _train_member(request: Request, folder: Path, fingerprint: str, tell: Tell) -> RunResult:
+def _train_member(
+    request: Request, folder: Path, fingerprint: str, ranks: Ranks, tell: Tell
+) -> RunResult:
     run = RunDir(folder)
-    if not run.exists:
-        return train(request, out=folder, tell=tell)
-    record = run.read()
-    refuse_changes(record, request)
-    refuse_other_data(record, fingerprint)
-    return resume(folder, tell=tell)
+    if not ranks.exchange(run.exists)[0]:
+        return _train(request, ranks, out=folder, tell=tell)
+    with ranks.together():
+        record = run.read()
+        refuse_changes(record, request)
+        refuse_other_data(record, fingerprint)
+    return _resume(run, ranks, moved={}, tell=tell)
 
 
 @contextlib.contextmanager
-def _locked(run: RunDir, tell: Tell) -> Iterator[None]:
+def _locked(run: RunDir, ranks: Ranks, tell: Tell) -> Iterator[None]:
+    """Hold the run folder; of several ranks the first one does, and none goes on before it."""
+    with contextlib.ExitStack() as held:
+        with ranks.together():
+            if ranks.rank == 0:
+                held.enter_context(_held(run, tell))
+        yield
+
+
+@contextlib.contextmanager
+def _held(run: RunDir, tell: Tell) -> Iterator[None]:
     """Hold the run folder, and clear away what a process that was killed left in it."""
     lock = run.lock()
     lock.acquire()

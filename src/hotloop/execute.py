@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
+import platform
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.errors import DeviceError, DivergedError, HotloopError
+from hotloop.core.errors import DeviceError, DivergedError, HotloopError, LostRankError
 from hotloop.core.trace import WARMUP_STEPS
 from hotloop.forecasting import precision_of
-from hotloop.training import checkpoint, prepare, store
+from hotloop.placing import restore
+from hotloop.training import prepare, store
 from hotloop.training.ahead import source_of
-from hotloop.training.feed import Position
 from hotloop.training.keeper import Keeper, SavePolicy
 from hotloop.training.loop import Ending, Loop, Rules
 from hotloop.training.messages import Note, Prepared
@@ -24,22 +23,23 @@ from hotloop.training.recorder import Recorder
 from hotloop.training.schedule import schedule
 from hotloop.training.signals import Dropped
 from hotloop.training.step import is_out_of_memory
-from hotloop.training.weights import load_weights, vocabulary_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from hotloop.assemble import Assembly
     from hotloop.core.files import Disk, Journal
     from hotloop.core.rundir import RunDir
     from hotloop.session import Batch, Session
     from hotloop.training.effect import Effect
+    from hotloop.training.feed import Position
     from hotloop.training.ledger import Ledger
     from hotloop.training.messages import Tell
     from hotloop.training.schedule import Schedule
     from hotloop.training.signals import Signals
 
-__all__ = ["RunResult", "execute", "interrupted", "schedule_of", "set_up", "start_weights"]
+__all__ = ["RunResult", "execute", "interrupted", "schedule_of", "set_up"]
 
 DIVERGED = (
     "Lower training.learning_rate, lengthen training.warmup_steps, set training.gradient_clip, or "
@@ -74,10 +74,11 @@ def execute(
     ledger.mark("start")
     try:
         session, effects, at = set_up(
-            parts, lambda session: _restore(run, parts, session, tell), ledger, signals, tell
+            parts, lambda session: restore(run, parts, session, tell), ledger, signals, tell
         )
-        facts = parts.facts(run.checkpoints)
-        run.update(effects=[effect.to_json() for effect in effects], facts=facts, status="running")
+        facts = parts.facts(run.checkpoints if parts.ranks.rank == 0 else None)
+        rows = [effect.to_json() for effect in effects]
+        _note_down(run, parts, effects=rows, facts=facts, status="running", **_who(run, parts))
         tell(
             Prepared(
                 path=run.path,
@@ -88,12 +89,28 @@ def execute(
         )
         return _train(run, parts, session, effects, at, ledger, signals, tell, disk)
     except Dropped:
-        run.update(status="stopped", reason="signal")
+        _note_down(run, parts, status="stopped", reason="signal")
         return interrupted(run, signals)
     except HotloopError as error:
-        if run.read().get("status") == "running":
+        if parts.ranks.rank == 0 and run.read().get("status") == "running":
             run.update(status="failed", reason=str(error))
         raise
+
+
+def _note_down(run: RunDir, parts: Assembly, **fields: object) -> None:
+    """Replace fields of the record; of several ranks the first one writes it."""
+    if parts.ranks.rank == 0:
+        run.update(**fields)
+
+
+def _who(run: RunDir, parts: Assembly) -> dict[str, object]:
+    """Return what the record says of the ranks of this session; nothing of a process alone."""
+    ranks = parts.ranks
+    if ranks.world == 1:
+        return {"ranks": None} if run.read().get("ranks") else {}
+    hosts = ranks.exchange(platform.node())
+    backend = "nccl" if parts.hardware.device == "cuda" else "gloo"
+    return {"ranks": {"world": ranks.world, "backend": backend, "hosts": hosts}}
 
 
 def interrupted(run: RunDir, signals: Signals) -> RunResult:
@@ -120,7 +137,8 @@ def _train(
     tell: Tell,
     disk: Disk,
 ) -> RunResult:
-    journal, source = run.journal(disk=disk), source_of(parts.feed, session)
+    journal = run.journal(parts.ranks.rank, disk=disk)
+    source = source_of(parts.feed, session)
     try:
         recorder = _recorder(parts, session, at, ledger, tell, journal)
         keeper = _keeper(
@@ -147,7 +165,7 @@ def _train(
             fell_back=_fell_back(run, effects),
         )
         try:
-            ended = _drive(run, loop, at, ledger)
+            ended = _drive(run, parts, loop, at, ledger)
             if (peak := peak_told(parts.hardware, parts.forecast.peak_bytes)) is not None:
                 tell(Note(text=peak))
             return ended
@@ -167,7 +185,9 @@ def set_up(
     tell: Tell,
 ) -> tuple[Session, list[Effect], Position]:
     """Return the session where `place` puts it; compilation is charged to its own row."""
-    session, effects = prepare.prepare(parts.job, parts.plan, parts.hardware, parts.origins)
+    session, effects = prepare.prepare(
+        parts.job, parts.plan, parts.hardware, parts.origins, ranks=parts.ranks
+    )
     try:
         at = place(session)
         if "compile" in session.undo:
@@ -176,6 +196,7 @@ def set_up(
                 failure = prepare.warm_up(session, _first_batch(parts, session))
             effects = prepare.after_warm_up(effects, session, failure)
             ledger.mark("compile")
+        prepare.settle_in(session, _first_batch(parts, session))
         if session.graphs:
             ledger.mark("start")
             failure = prepare.record(session, _first_batch(parts, session))
@@ -189,36 +210,6 @@ def set_up(
             text = f"{row.technique} is refused here: the resumed run may round otherwise"
             tell(Note(text=text, warning=True))
     return session, effects, at
-
-
-def _restore(run: RunDir, parts: Assembly, session: Session, tell: Tell) -> Position:
-    """Put the session where the newest sound checkpoint left it, or at the initial weights."""
-    newest, broken = store.newest_sound(run.checkpoints)
-    for bad in broken:
-        faults = "; ".join(bad.broken or ())
-        instead = f"step {newest.step}" if newest else "step 0"
-        tell(Note(text=f"{bad.path.name} is broken ({faults}); {instead} is used", warning=True))
-    if newest is not None:
-        return checkpoint.restore(newest.path, session, parts.identity)
-    return start_weights(parts, session, tell)
-
-
-def start_weights(parts: Assembly, session: Session, tell: Tell) -> Position:
-    """Put the session at step 0, with the weights of `init_from` where there is one."""
-    if parts.job.begins:
-        for note in load_weights(session.model, *parts.job.begins):
-            tell(Note(text=note, warning=True))
-    if parts.request.config.init_from:
-        source = Path(parts.request.config.init_from)
-        notes = load_weights(session.model, source)
-        here = parts.job.kept.get("vocabulary.json")
-        if here is not None and vocabulary_beside(source) not in (None, json.loads(here)):
-            notes.insert(
-                0, "its vocabulary is another: rows of the embedding stand for other characters"
-            )
-        for note in notes:
-            tell(Note(text=f"init_from: {note}", warning=True))
-    return Position()
 
 
 def _first_batch(parts: Assembly, session: Session) -> Batch:
@@ -271,6 +262,7 @@ def _rules(parts: Assembly) -> Rules:
         evaluate_every_steps=training.eval_every_steps,
         evaluate_every_epochs=training.eval_every_epochs,
         evaluate_batches=training.eval_batches,
+        evaluate_micro=training.batch_size // training.accumulation,
         patience=training.patience,
         min_delta=training.min_delta,
     )
@@ -308,16 +300,24 @@ def schedule_of(parts: Assembly) -> Schedule:
     )
 
 
-def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
+def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
     """Run the loop; write how it ended, also when it ends in an error."""
     ledger.mark("start")
     try:
         ending = loop.train(at)
     except DivergedError as error:
-        _end(run, loop, ledger, "diverged", str(error))
-        raise DivergedError(f"{error}; {loop.keeper.safe}. {DIVERGED}") from error
+        _end(run, parts, loop, ledger, "diverged", str(error))
+        diverged = DivergedError(f"{error}; {loop.keeper.safe}. {DIVERGED}")
+        diverged.is_told = parts.ranks.rank > 0  # all ranks have the same loss
+        raise diverged from error
     except (HotloopError, RuntimeError) as error:
-        _end(run, loop, ledger, "failed", str(error))
+        _end(run, parts, loop, ledger, "failed", str(error))
+        if parts.ranks.is_gone(error):
+            raise LostRankError(
+                f"another process of the group is gone; {loop.keeper.safe}. torchrun "
+                f"--max-restarts 3 starts the group again by itself, or go on with as many "
+                f"processes as you like: {run.resume_command}"
+            ) from error
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise DeviceError(
                 f"out of memory with a micro batch of {loop.session.micro_batch}; "
@@ -330,7 +330,7 @@ def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
     if at.best_score is not None:
         final["best_score"] = at.best_score
     status = "complete" if done else "stopped"
-    rows = _end(run, loop, ledger, status, ending.reason, final=final)
+    rows = _end(run, parts, loop, ledger, status, ending.reason, final=final)
     return RunResult(
         path=run.path,
         reason=ending.reason,
@@ -345,13 +345,19 @@ def _drive(run: RunDir, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
 
 
 def _end(
-    run: RunDir, loop: Loop, ledger: Ledger, status: str, reason: str, **fields: object
+    run: RunDir,
+    parts: Assembly,
+    loop: Loop,
+    ledger: Ledger,
+    status: str,
+    reason: str,
+    **fields: object,
 ) -> dict[str, float]:
     """Write the end to the log and, at once, to the record; return the wall time by row."""
     ledger.mark("other")
     rows = {name: round(seconds, 4) for name, seconds in ledger.rows().items()}
     loop.recorder.event("end", loop.keeper.last_step, reason=reason, wall=rows)
-    run.update(status=status, reason=reason, **fields)
+    _note_down(run, parts, status=status, reason=reason, **fields)
     return rows
 
 

@@ -11,6 +11,7 @@ from hotloop.core.units import bytes_
 from hotloop.probe import memory
 from hotloop.probe.remembered import remembered
 from hotloop.recipes.deciding import deciding
+from hotloop.spreading import of_rank
 from hotloop.training.messages import Note
 
 if TYPE_CHECKING:
@@ -106,16 +107,19 @@ def fitted(
     recomputes = (plan.choice(RECOMPUTING) or {"mode": "off"}).get("mode") != "off"
     while True:
         forecast = forecast_of(job, plan, hardware, settings)
-        text, fits = preflight.memory_sentence(forecast, hardware)
+        text, fits = preflight.memory_sentence(of_rank(forecast, plan), hardware)
         if fits or not fit or plan.micro_batch % 2:
             break
         plan = replace(plan, micro_batch=plan.micro_batch // 2, accumulation=plan.accumulation * 2)
         tell(Note(text=f"{text}; the micro batch is halved to {plan.micro_batch}"))
+    if plan.ranks > 1:
+        text = f"on each rank {text}"
     too_much = None
     if not fits:
         too_much = preflight.too_much(hardware)
         if not recomputes:
-            too_much += _with_less(job, plan, hardware, settings, forecast.peak_bytes)
+            peak = of_rank(forecast, plan).peak_bytes
+            too_much += _with_less(job, plan, hardware, settings, peak)
     if recomputes:  # what is computed twice counts once in the utilisation (MFU)
         once = forecast_of(job, plan.plus(RECOMPUTING, mode="off"), hardware, settings)
         forecast = replace(forecast, flops=once.flops)
@@ -157,6 +161,7 @@ def _with_less(
             if mode == "full":
                 raise
             continue
+        less = of_rank(less, plan)
         _, fits = preflight.memory_sentence(less, hardware)
         if fits:
             break

@@ -73,6 +73,8 @@ def _together(case: Case, cases: Sequence[Case]) -> Case:
     left = f"process {', '.join(map(str, sorted(missing)))} of the group: nothing was left by it"
     return replace(
         case,
-        process=replace(case.process, ranks=ranks),
+        process=replace(
+            case.process, ranks=ranks, ranked=tuple(sorted(by_rank)) if missing else ()
+        ),
         not_checked=(*case.not_checked, *([left] if missing else [])),
     )

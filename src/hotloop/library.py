@@ -66,12 +66,12 @@ class Run:
         `which` is "best" (lowest validation loss among the sound checkpoints), "last", or a step.
         Raises UsageError when there is no such checkpoint, CheckpointError when all are broken.
         """
-        from safetensors.torch import load_file
+        from hotloop.training.parts import read_all
 
         stored = self.checkpoint(which)
         model = self._recipe.rebuilt(self.config, RunDir(self.path).kept())
         learned = {name for name, each in model.named_parameters() if each.requires_grad}
-        found = model.load_state_dict(load_file(stored.path / "model.safetensors"), strict=False)
+        found = model.load_state_dict(read_all(stored.path), strict=False)
         # What is frozen is read where it came from, and is in no checkpoint.
         if wrong := [*found.unexpected_keys, *sorted(learned & {*found.missing_keys})]:
             raise CheckpointError(

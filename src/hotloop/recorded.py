@@ -9,16 +9,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop.core.around import Process
 from hotloop.core.case import TRAIN, Case
 from hotloop.core.errors import DataError
 from hotloop.core.hardware import Hardware
 from hotloop.core.observed import Evaluation, Save, Steps
+from hotloop.core.ranks import EXCHANGE, ranks_of
 from hotloop.core.trace import steps
 from hotloop.recipes.values import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from hotloop.core.plan import Plan
+    from hotloop.core.ranks import Ranks
     from hotloop.core.rundir import RunDir
     from hotloop.core.trace import Event, StepTrace
 
@@ -29,6 +33,7 @@ _PHASES: Final = {
     "data": "data wait",
     "forward": "forward",
     "backward": "backward",
+    EXCHANGE: "exchange",  # of several ranks only
     "update": "optimizer",
 }
 _STATE: Final = ("model", "optimizer", "scheduler", "rng", "epoch")  # of every checkpoint
@@ -47,11 +52,9 @@ def case_of_run(run: RunDir) -> Case:
     made = steps(events)
     if not made:
         raise DataError(f"{run.path} has no step in its log yet: there is nothing to judge")
-    plan = run.plan()
+    plan, ranks = run.plan(), ranks_of(run, record)
     hardware, last = Hardware.from_json(record["hardware"]), made[-1]
-    evaluations, saves = _of_kind(events, "eval"), _of_kind(events, "save")
     rows = -(-int(record["data"].get("rows", {}).get("valid", 0)) // plan.micro_batch)
-    flops = record.get("flops_per_token")
     return Case(
         hardware=hardware,
         script=f"{TRAIN} {record['recipe']}",
@@ -61,25 +64,16 @@ def case_of_run(run: RunDir) -> Case:
             if record["origins"].get(key) == "command line"
         ),
         wall=_wall(events, made),
-        steps=_steps(made, plan.accumulation, flops),
+        steps=_steps(made, _accumulation(plan, ranks), record.get("flops_per_token"), ranks),
         stopped=None if record["status"] == "complete" else str(record.get("reason", "running")),
         planned_steps=record["steps"],
         epochs=last.epoch + 1,
         evaluations=tuple(
             Evaluation(at=e["t"] - e["wall"], seconds=e["wall"], step=e["step"], batches=rows)
-            for e in evaluations
+            for e in _of_kind(events, "eval")
         ),
-        saves=tuple(
-            Save(
-                at=e["t"] - e["wall"],
-                seconds=e["wall"],
-                step=e["step"],
-                bytes=e["bytes"],
-                path=str(run.checkpoints),
-                kinds=_STATE,
-            )
-            for e in saves
-        ),
+        saves=_saves(run, events),
+        process=_process(ranks),
         readings=_readings(_of_kind(events, "reading"), hardware),
         techniques={
             e["technique"]: e["how"] for e in record["effects"] if e["word"] == "in effect"
@@ -87,7 +81,57 @@ def case_of_run(run: RunDir) -> Case:
         requested={
             key: str(value) for key, value in record["config"].items() if _is_asked(record, key)
         },
-        not_checked=_LEFT,
+        not_checked=(*_LEFT, *(ranks.gaps if ranks else ())),
+    )
+
+
+def _process(ranks: Ranks | None) -> Process:
+    """Return the group with the figures of its ranks, their waits for others apart."""
+    if ranks is None:
+        return Process()
+    each = ranks.each
+    found: dict[str, Sequence[float | None]] = {
+        "memory": [rank.memory for rank in each],
+        "step": [rank.step for rank in each],
+        "tokens": [rank.tokens for rank in each],
+        **{
+            row: [rank.own.get(phase, 0.0) if rank.own else None for rank in each]
+            for phase, row in _PHASES.items()
+            if phase != EXCHANGE
+        },
+        "communication": [rank.exchange for rank in each],
+    }
+    known = {name: tuple(v for v in values if v is not None) for name, values in found.items()}
+    return Process(
+        world=ranks.world,
+        backend=ranks.backend,
+        ranks={
+            name: values for name, values in known.items() if values and len(values) == len(each)
+        },
+        ranked=() if ranks.whole else tuple(rank.number for rank in each),
+        hosts=ranks.hosts,
+    )
+
+
+def _accumulation(plan: Plan, ranks: Ranks | None) -> int:
+    """Return the micro batches of a rank's step; the newest session may have other ranks."""
+    if ranks is None or ranks.world == plan.ranks:
+        return plan.accumulation
+    whole = plan.micro_batch * plan.accumulation * plan.ranks
+    return plan.over(ranks.world, whole).accumulation
+
+
+def _saves(run: RunDir, events: Sequence[Event]) -> tuple[Save, ...]:
+    return tuple(
+        Save(
+            at=e["t"] - e["wall"],
+            seconds=e["wall"],
+            step=e["step"],
+            bytes=e["bytes"],
+            path=str(run.checkpoints),
+            kinds=_STATE,
+        )
+        for e in _of_kind(events, "save")
     )
 
 
@@ -113,7 +157,8 @@ def _wall(events: Sequence[Event], made: Sequence[StepTrace]) -> dict[str, float
         rows["data wait"] = phases["data wait"]
         rows["step"] = sum(each.wall for each in made) - phases["data wait"]
     inside = rows.pop("step")
-    named = {name: phases[name] for name in ("forward", "backward", "optimizer")}
+    inner = ("forward", "backward", "exchange", "optimizer")
+    named = {name: phases[name] for name in inner if name in phases and not rows.get(name)}
     share = min(1.0, inside / max(sum(named.values()), 1e-9))
     rows |= {name: share * seconds for name, seconds in named.items()}
     rest = inside - share * sum(named.values()) + rows.pop("other", 0.0)
@@ -125,23 +170,34 @@ def _phases(made: Iterable[StepTrace]) -> dict[str, float]:
     for step in made:
         for phase, row in _PHASES.items():
             found[row] += step.phases.get(phase, 0.0)
+    if not found[_PHASES[EXCHANGE]]:  # one process has nobody to wait for
+        del found[_PHASES[EXCHANGE]]
     return found
 
 
-def _steps(made: Sequence[StepTrace], accumulation: int, flops: float | None) -> Steps:
-    """Return the steps; the first of each process, which set things up, are not timed."""
+def _steps(
+    made: Sequence[StepTrace], accumulation: int, flops: float | None, ranks: Ranks | None
+) -> Steps:
+    """Return the steps; the first of each process, which set things up, are not timed.
+
+    What a micro batch holds is that of the newest session where ranks may have come or gone.
+    """
     timed = [each for each in made if each.nth > 1][-_MOST:]
-    tokens = sorted(each.tokens for each in made)[len(made) // 2]
+    began = max(at for at, each in enumerate(made) if each.nth == 1)
+    mine = made if ranks is None else made[began:]
+    tokens = sorted(each.tokens for each in mine)[len(mine) // 2]
+    rows = _phases(made)
     return Steps(
         count=made[-1].step,
         wall=tuple(each.wall for each in timed),
         rows={
             row: tuple(each.phases.get(phase, 0.0) for each in timed)
             for phase, row in _PHASES.items()
+            if row in rows
         },
         numbers=tuple(each.step for each in timed),
         backwards=float(accumulation),
-        samples=made[0].samples / accumulation,
+        samples=mine[0].samples / accumulation,
         tokens=tokens / accumulation,
         losses=tuple((each.step, each.loss) for each in made[-_MOST:]),
         nonfinite=next((each.step for each in made if not math.isfinite(each.loss)), None),

@@ -20,7 +20,8 @@ from hotloop.data.labelled import Labelled
 from hotloop.data.texts import Texts
 from hotloop.data.tokens import TokenSet
 from hotloop.estimate import Workload, estimate
-from hotloop.execute import set_up, start_weights
+from hotloop.execute import set_up
+from hotloop.placing import start_weights
 from hotloop.preflight import nearest_folder
 from hotloop.probe.clock import clock
 from hotloop.probe.torch_build import torch_build

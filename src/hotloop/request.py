@@ -12,7 +12,7 @@ from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.files import read_json
 from hotloop.core.plan import Plan, Use, Value, measured_on
 from hotloop.core.rundir import RunDir
-from hotloop.recipes.auto import Choice, derive_plan
+from hotloop.recipes.auto import Choice, derive_plan, for_ranks
 from hotloop.recipes.manifests import typed_manifests
 from hotloop.recipes.registry import Recipe, find
 from hotloop.recipes.schema import flatten
@@ -313,7 +313,12 @@ def refuse_other_code(record: Mapping[str, Any]) -> None:
 
 
 def plan_of(
-    request: Request, hardware: Hardware, *, steps: int, threads: tuple[int, str]
+    request: Request,
+    hardware: Hardware,
+    *,
+    steps: int,
+    threads: tuple[int, str],
+    ranks: int = 1,
 ) -> tuple[Plan, dict[str, str], list[Choice], list[str]]:
     """Return the plan, who asked for each technique, and the reasons of what was derived.
 
@@ -325,12 +330,14 @@ def plan_of(
     if request.plan is not None:
         plan = request.plan
         choices: list[Choice] = []
-        whole, asked = plan.micro_batch * plan.accumulation, config.training.batch_size
-        if whole != asked:
+        whole = plan.micro_batch * plan.accumulation * plan.ranks
+        asked = config.training.batch_size
+        if whole != asked and (plan.ranks == 1 or not plan.makes(asked)):
             raise PlanError(
                 f"{request.plan_file} makes optimizer steps of {whole} samples, the configuration "
                 f"of {asked}; set training.batch_size={whole} or use another plan"
             )
+        plan = for_ranks(plan, ranks, asked)
         origins = {use.id: f"plan {request.plan_file}" for use in plan.techniques}
     else:
         plan, choices = derive_plan(
@@ -340,6 +347,7 @@ def plan_of(
             origins=request.origins,
             steps=steps,
             threads=threads,
+            ranks=ranks,
         )
         plan, choices, refused = _with_asked(
             plan, choices, request.recipe.asked(config), hardware, request.origins
@@ -349,6 +357,7 @@ def plan_of(
         for clash in techniques.get(use.id).excludes & {choice.use.id for choice in choices}:
             if origins[clash] == "auto":  # what nobody asked for gives way
                 plan = plan.minus(clash)
+                choices = [choice for choice in choices if choice.use.id != clash]
         plan = replace(plan, techniques=(*plan.minus(use.id).techniques, use))
         origins[use.id] = "--with"
         choices = [choice for choice in choices if choice.use.id != use.id]

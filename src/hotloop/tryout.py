@@ -17,13 +17,14 @@ from hotloop.execute import schedule_of
 from hotloop.probe.clock import clock
 from hotloop.probe.threads import load, others
 from hotloop.training import checkpoint, prepare, store
+from hotloop.training.accord import Accord, Now, Share
 from hotloop.training.ahead import source_of
 from hotloop.training.background import Background
 from hotloop.training.evaluate import evaluate
 from hotloop.training.messages import Working
 from hotloop.training.step import (
     Guard,
-    accumulate,
+    accumulate_shared,
     drop_gradients,
     halve_micro_batch,
     is_out_of_memory,
@@ -67,6 +68,7 @@ def _nothing(loss: Tensor) -> None:
 class TryOut:
     """A session that makes the run's first steps, and what went wrong with them.
 
+    Of several ranks each has one, and all make the same steps; `time` is for a process alone.
     `before_update` gets the loss of each step, a scalar on the device, while its gradients are
     whole: after the last micro batch, before clipping and update.
     """
@@ -87,6 +89,7 @@ class TryOut:
         self.ledger, self._signals, self._tell = ledger, signals, tell
         self._source, self._guard = source_of(parts.feed, session), Guard(session)
         self._rate, self._training = schedule_of(parts), parts.request.config.training
+        self._accord = Accord(session.ranks, Now)
         self._losses: list[float] = []
         self._readings: list[float] = []  # seconds of a step
         self.problem: str | None = None
@@ -199,11 +202,13 @@ class TryOut:
 
     def _accumulate(self) -> Tensor:
         """Return the loss of the next window, with smaller micro batches when memory is short."""
+        session, poll = self._session, self._signals.poll
         while True:
             try:
-                window = self._source.window(self._at, self._session.micro_batch)
+                window = self._source.window(self._at, session.micro_batch)
                 self.ledger.mark("data")
-                return accumulate(self._session, window, self.ledger.mark, self._signals.poll)
+                targets = self._accord.window(Share.of(window)).targets
+                return accumulate_shared(session, window, self.ledger, poll, targets=targets)
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
@@ -211,8 +216,10 @@ class TryOut:
             self._halve()
 
     def _halve(self) -> None:
-        drop_gradients(self._session)
         was = self._session.micro_batch
+        if self._session.ranks.world > 1:  # the others are in the middle of theirs
+            raise DeviceError(f"out of memory with a micro batch of {was}")
+        drop_gradients(self._session)
         if not halve_micro_batch(self._session, self._parts.feed.batch_size):
             raise DeviceError(
                 "out of memory with a micro batch of 1: use a smaller model or model.context "

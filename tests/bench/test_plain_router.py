@@ -42,6 +42,7 @@ def test_features_that_are_computed_are_those_that_are_kept(parts, width):
 
 
 @pytest.mark.parametrize("phase", ["1", "2"])
+@pytest.mark.slow
 def test_such_a_loop_learns_in_a_process_of_its_own(parts, tmp_path, phase):
     made = parts(phase, "training.max_steps=40", "training.learning_rate=0.01")
     record, plan = record_of(made.request), Plan(micro_batch=4, accumulation=2)

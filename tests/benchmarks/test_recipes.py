@@ -38,6 +38,7 @@ def test_rows_have_exactly_the_lengths_that_were_drawn(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["classifier-short", "chat", "expert"])
+@pytest.mark.slow
 def test_changed_rows_of_hotloop_train_the_same_model(name, tmp_path):
     warnings.simplefilter("ignore")
     whole, tiny = recipes.CASES[name], recipes.CASES[name].tiny()

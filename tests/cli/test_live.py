@@ -65,6 +65,14 @@ def test_one_reading_that_is_missing_is_unknown(made):  # noqa: F811
     assert "sent unknown" in said
 
 
+def test_whose_speed_it_is_stands_beside_it(made, sampler):  # noqa: F811
+    path = made("ranks", [session(), *steps(1, 40)], ranks={"world": 2})
+    shared = Sampler(run=RunReader(path), nvml=None)
+    assert "10k tokens/s (rank 0 of 2)" in " ".join(drawn(shared, width=200).split())
+    assert "10k tokens/s (rank 0 of 2)" in line(look(shared)[0], shared)
+    assert "(rank 0" not in line(look(sampler)[0], sampler)
+
+
 def test_a_plain_line_has_no_control_characters(sampler):
     sample, _, _ = look(sampler)
     said = line(sample, sampler)

@@ -43,6 +43,7 @@ def start(folder: Path, *command: str, script: str = SCRIPT) -> subprocess.Compl
     )
 
 
+@pytest.mark.slow
 def test_a_run_with_bitwise_techniques_is_the_scripts_own_and_says_what_was_put_in(
     tmp_path: Path,
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_run_with_bitwise_techniques_is_the_scripts_own_and_says_what_was_put_
     assert json.loads((tmp_path / "b/found.json").read_text())["schema"] == 1
 
 
+@pytest.mark.slow
 def test_a_script_whose_workers_are_taken_away_writes_the_same_files(tmp_path: Path) -> None:
     workers = SCRIPT.replace("shuffle=True)", "shuffle=True, num_workers=2)")
     plain = start(tmp_path / "a", "train.py", "3", script=workers)

@@ -3,6 +3,7 @@ import json
 
 import pytest
 from rich.console import Console
+from tests.manyranks import made as of_ranks
 from tests.monitor.conftest import made, session, steps  # noqa: F401 - a fixture
 
 from hotloop.cli.main import main
@@ -29,6 +30,14 @@ def test_runs_are_a_table_with_state_step_and_time_left(folder):
     assert "20 of 100" in said
     assert "two [bold]" in said
     assert "damaged" in said
+
+
+def test_a_run_of_several_ranks_is_one_run(tmp_path):
+    of_ranks(tmp_path / "runs" / "four", world=4, steps=12)
+    said = shown(tmp_path / "runs", 200)
+    assert len(said.splitlines()) == 2
+    assert "12 of 12" in said
+    assert "complete" in said
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -87,6 +87,7 @@ def test_help_is_of_scripts_and_of_recipes(capsys):
     assert "RECIPE key=value" in said
 
 
+@pytest.mark.slow
 def test_a_script_is_tuned_from_the_library_within_a_short_budget(tmp_path, monkeypatch, capfd):
     """All of it: the command line, trials, the doctor, the folder, read back."""
     monkeypatch.chdir(tmp_path)

@@ -43,5 +43,11 @@ def test_times_of_a_step_are_unknown_without_steps():
     assert CASE.step_time.median == 0.01
 
 
+def test_the_record_of_a_run_of_hotloop_train_is_known_by_its_name():
+    assert replace(CASE, script="hotloop train char-lm").by_hotloop
+    assert not CASE.by_hotloop
+    assert not replace(CASE, script="/home/me/hotloop trainer.py").by_hotloop
+
+
 def test_the_rows_are_those_of_observed():
     assert {*ONCE, *IN_STEP} < set(ROWS)

@@ -149,3 +149,11 @@ def test_what_is_set_for_children_is_taken_back(monkeypatch, tmp_path):
     env.forget_children()
     assert os.environ["PYTHONPATH"] == "mine"
     assert Environment.read(os.environ).parent is None
+
+
+def test_torchrun_says_where_a_process_stands():
+    names = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+    found = Environment.read({**names, "TORCHELASTIC_RESTART_COUNT": "2"})
+    assert (found.local_rank, found.local_world, found.restarts) == (1, 4, 2)
+    alone = Environment.read({})
+    assert (alone.local_rank, alone.local_world, alone.restarts) == (0, 1, 0)

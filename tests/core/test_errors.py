@@ -20,6 +20,7 @@ CODES = {
     "DeviceError": 69,
     "WriteError": 73,
     "CheckpointError": 74,
+    "LostRankError": 75,
     "ConfigError": 78,
     "PlanError": 78,
 }

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hotloop.core.errors import DataError, HotloopError
-from hotloop.core.measurement import Measurement
+from hotloop.core.measurement import Measurement, typical
 
 
 def seconds(*readings: float) -> Measurement:
@@ -15,6 +15,13 @@ def seconds(*readings: float) -> Measurement:
 def test_median_ignores_the_odd_slow_reading():
     assert seconds(1.0, 1.0, 9.0).median == 1.0
     assert seconds(1.0, 1.0, 9.0).n == 3
+
+
+def test_a_typical_time_leaves_out_the_longest_twentieth_and_parts_add_up():
+    assert typical([1.0] * 19 + [100.0]) == 1.0
+    assert typical([1.0, 3.0]) == 2.0
+    assert typical([1.0] * 10 + [3.0] * 10) == pytest.approx(37 / 19)
+    assert typical([]) == 0.0
 
 
 def test_spread_is_the_interquartile_range_over_the_median():

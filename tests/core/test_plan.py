@@ -1,7 +1,7 @@
 import contextlib
 import json
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 from hypothesis import given
@@ -131,13 +131,13 @@ def test_uses_read_as_they_are_typed():
         ({"schema": None}, "a plan's schema is None"),
         ({"schema": True}, "a plan's schema is True"),
         ({"schema": 1.0}, "a plan's schema is 1.0"),
-        ({"micro_batch": None}, "must be whole numbers, not None and 1"),
-        ({"micro_batch": "16"}, "must be whole numbers, not '16' and 1"),
-        ({"micro_batch": 16.0}, "must be whole numbers, not 16.0 and 1"),
-        ({"micro_batch": True}, "must be whole numbers, not True and 1"),
-        ({"accumulation": [1]}, r"must be whole numbers, not 16 and \[1\]"),
-        ({"micro_batch": 0}, "1 or more, not 0 and 1"),
-        ({"accumulation": -1}, "1 or more, not 16 and -1"),
+        ({"micro_batch": None}, "must be whole numbers, not None, 1 and 1"),
+        ({"micro_batch": "16"}, "must be whole numbers, not '16', 1 and 1"),
+        ({"micro_batch": 16.0}, "must be whole numbers, not 16.0, 1 and 1"),
+        ({"micro_batch": True}, "must be whole numbers, not True, 1 and 1"),
+        ({"accumulation": [1]}, r"must be whole numbers, not 16, \[1\] and 1"),
+        ({"micro_batch": 0}, "1 or more, not 0, 1 and 1"),
+        ({"accumulation": -1}, "1 or more, not 16, -1 and 1"),
         ({"techniques": ["tf32"]}, r"must map an id to its choices, not be \['tf32'\]"),
         ({"techniques": {"tf32": True}}, "technique 'tf32' of a plan must map to its choices, not"),
         ({"techniques": {"a": {"x": [1]}}}, "choice 'x' of technique a must be a word or number"),
@@ -159,3 +159,40 @@ def test_no_json_crashes_the_reader(value):
     for plan in (value if isinstance(value, dict) else {}, raw(techniques=value)):
         with contextlib.suppress(PlanError):
             Plan.from_json(plan)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "micro_batch", "accumulation"),
+    [(1, 12, 4), (2, 12, 2), (3, 8, 2), (4, 12, 1), (8, 6, 1)],
+)
+def test_over_keeps_the_batch_and_never_grows_the_micro_batch(ranks, micro_batch, accumulation):
+    plan = Plan(micro_batch=12, accumulation=4).over(ranks, 48)
+    assert (plan.ranks, plan.micro_batch, plan.accumulation) == (ranks, micro_batch, accumulation)
+    assert plan.micro_batch * plan.accumulation * plan.ranks == 48
+
+
+def test_over_takes_what_does_not_divide_rounded_up():
+    plan = Plan(micro_batch=32).over(3, 32)  # shares of 11, 11 and 10
+    assert (plan.micro_batch, plan.accumulation) == (11, 1)
+
+
+def test_ranks_stand_in_json_where_there_are_several():
+    assert "ranks" not in Plan(micro_batch=4).to_json()
+    two = Plan(micro_batch=4, ranks=2)
+    assert Plan.from_json(two.to_json()) == two
+    assert two.differences(Plan(micro_batch=4)) == ["ranks: 2 -> off"]
+    with pytest.raises(PlanError, match="whole numbers, not 4, 1 and True"):
+        Plan.from_json({"schema": 1, "micro_batch": 4, "ranks": True})
+
+
+@given(st.integers(1, 64), st.integers(1, 12), st.integers(1, 100), st.integers(1, 9))
+def test_a_plan_over_ranks_makes_the_batch_rounded_up(micro_batch, accumulation, batch, ranks):
+    plan = Plan(micro_batch=micro_batch, accumulation=accumulation)
+    shared = replace(plan, ranks=ranks + 1).over(ranks, batch)
+    assert shared.makes(batch)
+    assert not replace(shared, accumulation=shared.accumulation + 1).makes(batch)
+
+
+def test_a_plan_does_not_make_another_batch():
+    plan = Plan(micro_batch=4, accumulation=2, ranks=2)
+    assert [plan.makes(batch) for batch in (8, 9, 13, 16, 17)] == [False, True, True, True, False]

@@ -60,7 +60,11 @@ def test_it_is_read_back_from_json_as_it_was():
     [
         ({"schema": 2}, DataError, "the trials have schema 2; this version of hotloop reads 1"),
         ({"rows": [{"name": "x", "decision": "won", "why": ""}]}, DataError, "decision: expected"),
-        ({"plan": {"schema": 1}}, PlanError, "tuned.plan's micro_batch and accumulation must be"),
+        (
+            {"plan": {"schema": 1}},
+            PlanError,
+            "tuned.plan's micro_batch, accumulation and ranks must be",
+        ),
         ({"plan": 3}, PlanError, "tuned.plan must be an object, not 3"),
         ({"row": []}, DataError, "did you mean rows"),
     ],

@@ -106,6 +106,7 @@ def lives(process):
         return False
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_gives_the_bytes_of_the_local_engine(model, files, cluster, tmp_path):
     for strategy, workers in (("best-fit", 1), ("concat", 2)):
         how = {"packing": Packing(tokens=64, strategy=strategy), "policy": "skip"}
@@ -145,6 +146,7 @@ def test_either_engine_goes_on_where_the_other_was_stopped(model, files, cluster
     assert made.resumed > 0.6 * made.about["splits"]["train"]["tokens"]
 
 
+@pytest.mark.slow
 def test_killed_with_a_cluster_of_its_own_nothing_stays_and_the_local_engine_goes_on(
     model, files, tmp_path, monkeypatch
 ):
@@ -192,6 +194,7 @@ def plain(results):
     return [(one.encoded.ids.tolist(), one.faults, one.rows, one.bytes) for _, one in results]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_made_up_for_and_one_that_always_ends_is_told(
     model, files, cluster, tmp_path
 ):

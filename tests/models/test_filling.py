@@ -210,6 +210,7 @@ def test_a_file_that_is_gone_since_is_said(folders):
         load_backbone(replace(found, tensors=gone), head=False, isolation=isolation())
 
 
+@pytest.mark.slow
 def test_there_is_no_second_copy_of_the_weights(tmp_path):
     """256 MiB, nearly all in one tensor: what the process grows by at its peak is the model."""
     written(tmp_path, "llama", vocab_size=1 << 16, hidden_size=1024, num_hidden_layers=1)

@@ -132,6 +132,12 @@ def test_a_used_up_quota_is_told():
     assert "quota is used up" in said({"cpu_throttled_percent": 30.0})[0]
 
 
+def test_whose_figures_these_are_is_told_of_several_ranks():
+    [note] = said({}, run=replace(RUN, ranks=4))
+    assert note.startswith("speed and phases are those of rank 0, one of 4: each rank counts its")
+    assert said({}, run=RUN) == []
+
+
 def test_time_without_training_and_waiting_for_data_are_told():
     run = replace(RUN, phase="evaluating")
     assert said({}, run=run) == [

@@ -105,6 +105,16 @@ def test_what_is_saved_and_a_save_under_way_are_seen(made):
     assert 0 <= run.saved_ago < 60
 
 
+def test_of_several_ranks_the_first_is_read(made):
+    waiting = [line.replace('"update"', '"exchange":0.02,"update"') for line in steps(1, 20)]
+    run = RunReader(made(events=[session(), *waiting], ranks={"world": 4})).read()
+    assert (run.ranks, run.step) == (4, 20)
+    assert run.pace.shares["exchange"] == pytest.approx(0.2)
+    assert RunReader(made("alone", events=[session(), *steps(1, 20)])).read().ranks == 1
+    for n, told in enumerate([3, None, {"world": "4"}, {"world": True}, {"world": -1}]):
+        assert RunReader(made(f"odd-{n}", events=[session()], ranks=told)).read().ranks == 1
+
+
 def test_damage_is_told_by_file(made):
     path = made(events=["[]"])
     with pytest.raises(DataError, match="events-r0"):

@@ -5,7 +5,7 @@ import torch
 
 from hotloop.probe.profile import Profile
 
-WIDE = 192
+WIDE = 512
 
 
 def step(weight: torch.Tensor) -> None:

@@ -79,7 +79,7 @@ def trained(out, *keys, **how):
     return engine.train(fresh_request("pair-classifier", list(keys)), out=out, **how)
 
 
-@pytest.mark.parametrize("name", ["bert", "qwen3"])
+@pytest.mark.parametrize("name", [pytest.param("bert", marks=pytest.mark.slow), "qwen3"])
 def test_layouts_and_micro_batches_train_the_same(model, data, tmp_path, name):
     changes = (
         (),

@@ -1,6 +1,7 @@
 """A task-router that is killed with SIGKILL in any phase ends with the same bits.
 
-Each kill is followed by the same command; short here, long in `make campaign`.
+Each kill is followed by the same command. Of `make campaign`; in the suite a run that is stopped in
+any phase goes on to the same bits (test_task_router.py).
 """
 
 import os
@@ -35,6 +36,8 @@ def command(model, data, out):  # noqa: F811
         "router_training.save_every_steps=50",
         "joint_training.save_every_steps=10",
     )
+    # Whether products pay through oneDNN is measured at each start, and may be a near thing.
+    asked += ["--without", "matmul-onednn"]
     return [sys.executable, "-m", "hotloop", "train", "task-router", *asked, "--out", str(out)]
 
 
@@ -91,6 +94,7 @@ def check_killed(model, data, out, whole, *, kills, seed):  # noqa: F811
     return hits
 
 
+@pytest.mark.slow
 def test_killed_in_each_phase(model, data, tmp_path, whole):  # noqa: F811
     assert check_killed(model, data, tmp_path / "run", whole, kills=1, seed=1) == len(PHASES)
 

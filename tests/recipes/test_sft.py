@@ -81,7 +81,7 @@ def losses(run):
     return [step.loss for step in run.steps]
 
 
-@pytest.mark.parametrize("name", ["qwen3", "gemma3"])
+@pytest.mark.parametrize("name", ["qwen3", pytest.param("gemma3", marks=pytest.mark.slow)])
 def test_every_way_to_feed_and_to_compute_trains_the_same(model, data, tmp_path, name):
     ways = [
         (),

@@ -14,10 +14,10 @@ from hotloop import engine, execute
 from hotloop.assemble import assemble
 from hotloop.core.code import code_version
 from hotloop.core.errors import ConfigError, DataError, UsageError
-from hotloop.execute import start_weights
 from hotloop.library import load_run
 from hotloop.models.backbone import load_backbone
 from hotloop.models.find import find_model
+from hotloop.placing import start_weights
 from hotloop.recipes import router_features
 from hotloop.request import fresh_request, saved_request
 from hotloop.training.messages import Progress
@@ -153,7 +153,7 @@ def test_phase_3_goes_on_from_the_phases_before(phases):
     first, second = weights(phases / "phase-1"), weights(phases / "phase-2")
     request = saved_request(load_run(phases / "phase-3").record)
     parts = assemble(request, lambda _: None, lambda: None)
-    session = SimpleNamespace(model=parts.job.model())
+    session = SimpleNamespace(model=parts.job.model(), custody=None)
     told = []
     start_weights(parts, session, told.append)
     begun = session.model.state_dict()

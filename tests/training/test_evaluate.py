@@ -66,11 +66,18 @@ def test_rows_are_cut_as_the_job_says():
 
     def in_two(samples, epoch, first, count, micro_batch):
         cuts.append((first, count, micro_batch))
-        return [(0, 7), (7, 3)]
+        return [(0, 7), (7, 3)] if count == 10 else [(0, count)]
 
     found = evaluate(session(cut=in_two), Rows(10), lambda: None, batches=1)
     assert (found.loss, found.targets) == (3.0, 7)
-    assert cuts == [(0, 10, 4)]
+    assert cuts == [(0, 10, 4), (0, 7, 4)], "the first micro batch, cut as passes are"
+
+
+def test_fewer_rows_in_a_pass_are_as_many_in_all():
+    small = replace(session(), micro_batch=2)
+    whole = evaluate(session(), Rows(10), lambda: None, batches=2)
+    found = evaluate(small, Rows(10), lambda: None, batches=2, micro_batch=4)
+    assert found.targets == whole.targets == 8
 
 
 def test_rows_without_any_loss_are_refused_and_the_model_trains_on():

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.session import Batch
-from hotloop.training.feed import Feed, Position
+from hotloop.training.feed import Feed, Position, batch_at, dealt
 
 
 class Numbers:
@@ -71,3 +74,38 @@ def test_a_window_is_cut_as_the_job_says():
     feed = Feed(samples=Numbers(50), batch_size=12, drop_last=False, cut=in_halves)
     assert [batch.samples for batch in feed.window(Position(), 3)] == [6, 6]
     assert feed.micro_batches(Position(sample=48), 3) == [(48, 2)]  # so few fit anyway
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "pieces", [[(0, 4)], [(0, 4), (4, 4)], [(0, 2), (2, 7), (9, 1)], [(3, 1)], [(0, 1), (1, 1)]]
+)
+def test_ranks_share_a_window_without_losing_or_repeating_a_sample(pieces, ranks):
+    shares = dealt(pieces, ranks)
+    assert len(shares) == ranks
+    assert len({len(share) for share in shares}) == 1, "all make as many passes"
+    taken = sorted(at for share in shares for first, n in share for at in range(first, first + n))
+    assert taken == [at for first, n in pieces for at in range(first, first + n)]
+
+
+def test_pieces_are_dealt_to_and_fro():
+    by_length = [(0, 1), (1, 2), (3, 3), (6, 4)]  # the longest rows first
+    assert dealt(by_length, 2) == [[(0, 1), (6, 4)], [(1, 2), (3, 3)]]
+
+
+def test_a_place_of_nothing_is_a_batch_that_does_not_count():
+    samples = Numbers(10)
+    empty, full = batch_at(samples, (0, 3, 0)), batch_at(samples, (0, 3, 2))
+    assert (empty.samples, empty.counts) == (1, False)
+    assert (full.samples, full.counts) == (2, True)
+
+
+def test_several_ranks_take_the_window_of_one():
+    whole = Feed(samples=Numbers(10), batch_size=4, drop_last=False)
+    feeds = [replace(whole, rank=rank, ranks=2) for rank in range(2)]
+    at = Position(sample=4)
+    shares = [each.taken(at, 3) for each in feeds]
+    assert sorted(i for share in shares for first, n in share for i in range(first, first + n)) == [
+        *range(4, 8)
+    ]
+    assert {each.after(at) for each in feeds} == {whole.after(at)}

@@ -59,3 +59,14 @@ def test_real_signals_and_the_alarm():
             time.sleep(5)  # the alarm breaks it off
     assert signals.received == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_it_is_known_how_long_ago_a_signal_came():
+    clock = Clock()
+    signals = Signals(clock)
+    assert signals.since() is None
+    signals.receive(signal.SIGTERM)
+    signals._timer(0)
+    assert signals.since() == 0
+    clock.now += 15.0
+    assert signals.since() == 15

@@ -27,6 +27,7 @@ _COLOURS = {
     "host to device": "#a3c465",
     "forward": "#2f8fcb",
     "backward": "#7fb7f0",
+    "exchange": "#5fc4cf",
     "optimizer": "#b3a7ec",
     "host waits": "#f08b3e",
     "after step": "#c79a8b",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from hotloop.monitor.assess import Assessment
-    from hotloop.monitor.run import Run
+    from hotloop.monitor.run import Pace, Run
     from hotloop.monitor.sample import Held, Sample, Sampler
     from hotloop.monitor.series import Stats
     from hotloop.probe.nvml import Card
@@ -86,7 +86,7 @@ def _run(sample: Sample, assessment: Assessment) -> Iterator[_Row]:
     if why is not None:
         yield _Row(label="why idle" if run.running else "why", text=Text(visible(why)))
     if run.pace is not None:
-        rates = f"{count(run.pace.steps_per_s)} steps/s  {count(run.pace.tokens_per_s)} tokens/s"
+        rates = f"{count(run.pace.steps_per_s)} steps/s  {_tokens(run, run.pace)}"
         if assessment.share is not None:
             rates += f"  {assessment.share:.0%} of the ceiling ({assessment.throughput})"
         loss = "" if run.loss is None else f"  loss {run.loss:.4f}"
@@ -98,6 +98,11 @@ def _run(sample: Sample, assessment: Assessment) -> Iterator[_Row]:
     if run.saved_step is not None and run.saved_ago is not None:
         ago = f"checkpoint of step {run.saved_step:,}, {duration(run.saved_ago)} ago"
         yield _Row(label="saved", text=Text(ago), rank=3)
+
+
+def _tokens(run: Run, pace: Pace) -> str:
+    whose = f" (rank 0 of {run.ranks})" if run.ranks > 1 else ""
+    return f"{count(pace.tokens_per_s)} tokens/s{whose}"
 
 
 def _doing(run: Run) -> str:
@@ -201,7 +206,7 @@ def line(sample: Sample, sampler: Sampler) -> str:
         if run is not None and run.idle is not None:
             parts.append(f"({visible(run.idle)})")
         if run is not None and run.pace is not None:
-            parts.append(f"{count(run.pace.tokens_per_s)} tokens/s")
+            parts.append(_tokens(run, run.pace))
     for card in sampler.cards:
         names = ("utilisation_percent", "power_w", "temperature_c", "memory_bytes")
         keys = [f"gpu{card.index}_{name}" for name in names]

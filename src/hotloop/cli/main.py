@@ -8,7 +8,8 @@ import traceback
 from typing import TYPE_CHECKING
 
 from hotloop import __version__
-from hotloop.core.errors import HotloopError, UsageError, did_you_mean
+from hotloop.core.env import ENV
+from hotloop.core.errors import ConfigError, HotloopError, UsageError, did_you_mean
 from hotloop.launch import Left
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _dispatch(args)
     except HotloopError as error:
-        print(f"hotloop: {error}", file=sys.stderr)
+        # What is wrong with a command is wrong on each of a machine's processes.
+        alike = ENV.local_rank > 0 and isinstance(error, (UsageError, ConfigError))
+        if not (error.is_told or alike):
+            print(f"hotloop: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("hotloop: stopped", file=sys.stderr)

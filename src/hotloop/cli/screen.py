@@ -49,6 +49,14 @@ class Screen:
         self._drawn = False
         self._next = 0.0 if self._live else time.monotonic() + FILE_EVERY
         self._last: Progress | None = None
+        self._is_seen = True
+
+    @classmethod
+    def unseen(cls) -> Screen:
+        """Return one that shows nothing."""
+        screen = cls(quiet=True, console=Console(quiet=True))
+        screen._is_seen = False
+        return screen
 
     def tell(self, message: Message) -> None:
         """Show one message of the engine."""
@@ -114,7 +122,7 @@ class Screen:
             self._line("no run folder was made yet: nothing to resume", always=True)
         if result.resume_command:
             self._line(f"go on with: {escape(result.resume_command)}", always=True)
-        if result.path is not None:
+        if result.path is not None and self._is_seen:
             print(result.path, flush=True)
 
     def say(self, text: str) -> None:

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from hotloop.cli.asked import ORDER, add_options, experts_of, recipes, request_of, split
 from hotloop.cli.screen import Screen
+from hotloop.core.env import ENV
 from hotloop.core.errors import HotloopError, UsageError
 from hotloop.core.files import write_json
 from hotloop.core.rundir import RunDir
 from hotloop.probe.clock import process_began
 from hotloop.probe.collector import collector_off
 from hotloop.probe.threads import watch
-from hotloop.request import moved_data
+from hotloop.request import moved_data, saved_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ def _run(args: Sequence[str]) -> int:
     recipe, assignments = split(options.what)
     if options.resume is not None:
         return _resume(options, recipe, assignments)
-    screen = Screen(quiet=options.quiet, verbose=options.verbose)
+    screen = _screen(options)
     experts = experts_of(options, recipe, assignments)
     if len(experts) > 1 and not options.show_config:
         return _train_experts(experts, options, screen)
@@ -69,6 +70,13 @@ def _run(args: Sequence[str]) -> int:
         return 0
     screen.renamed(request.renamed)
     return _train(request, options, screen)
+
+
+def _screen(options: argparse.Namespace) -> Screen:
+    """Return what shows the run; of several processes the first one does."""
+    if ENV.rank == 0:
+        return Screen(quiet=options.quiet, verbose=options.verbose)
+    return Screen.unseen()
 
 
 def _load() -> None:
@@ -87,7 +95,7 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
         result = engine.train(request, out=options.out, tell=screen.tell, began=process_began())
         screen.result(result)
         _write(options.json, _as_json(result))
-        return result.exit_code
+        return _code(result)
     if options.out is None:
         raise UsageError(
             f"a run for each of {', '.join(request.series)} needs --out FOLDER: a second call "
@@ -149,30 +157,44 @@ def _probe(path: Path | None) -> None:
 
 
 def _write(path: Path | None, value: object) -> None:
-    if path is not None:
+    if path is not None and ENV.rank == 0:
         write_json(path, value)
 
 
 def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[str]) -> int:
-    for name, given in (("--plan", options.plan), ("--out", options.out)):
-        if given is not None:
-            raise UsageError(f"{name} does not go with --resume: the run keeps its own")
+    if options.out is not None:
+        raise UsageError("--out does not go with --resume: the run keeps its own")
     if options.show_config or options.measure_peak:
         raise UsageError("--show-config and --measure-peak do not go with --resume")
-    if options.added or options.removed:
-        raise UsageError("--with and --without do not go with --resume: the run keeps its plan")
-    record = RunDir.open(options.resume).read()
+    run = RunDir.open(options.resume)
+    record = run.read()
     moved = moved_data(record, recipe, assignments, options.config)
 
     _load()
     from hotloop import engine
+    from hotloop.planning import refuse_other_plan
 
-    screen = Screen(quiet=options.quiet, verbose=options.verbose)
+    refuse_other_plan(
+        run.plan(),
+        saved_request(record).config.training.batch_size,
+        plan_file=options.plan,
+        added=options.added,
+        removed=options.removed,
+    )
+    screen = _screen(options)
     _probe(options.json)
     result = engine.resume(options.resume, moved=moved, tell=screen.tell, began=process_began())
     screen.result(result)
     _write(options.json, _as_json(result))
-    return result.exit_code
+    return _code(result)
+
+
+def _code(result: RunResult) -> int:
+    """Return what the process ends with.
+
+    torchrun takes anything but 0 for a failure, and would start a group that is out of time again.
+    """
+    return 0 if result.reason == "time limit" and ENV.world > 1 else result.exit_code
 
 
 def _as_json(result: RunResult) -> dict[str, object]:

@@ -133,9 +133,9 @@ def _edit(edit: Edit, out: Console) -> None:
 def _next(found: Tuned, out: Console, folder: Path, run: str) -> None:
     there = where(Place(file=str(folder)), str(Path.cwd()))
     out.print()
-    if found.plan != found.baseline:
+    if found.plan != found.baseline or found.plan.ranks > 1:
         command = visible(shlex.join(found.target))
         out.print(Text(f"use it: {run} --plan {there} {command}"), soft_wrap=True)
-        if not found.is_proved:
+        if found.plan != found.baseline and not found.is_proved:
             out.print(Text("it was not proved: run hotloop tune again to prove it"))
     out.print(Text(f"everything: {there}/report.html"), soft_wrap=True)

@@ -13,7 +13,10 @@ from hotloop.cli.script import console
 from hotloop.cli.trials import Progress
 from hotloop.core import codec
 from hotloop.core.cards import card_named
+from hotloop.core.env import ENV
+from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
+from hotloop.core.sharing import launcher
 from hotloop.core.units import bytes_
 
 if TYPE_CHECKING:
@@ -53,6 +56,8 @@ def run_recipe(args: Sequence[str]) -> int:
     """Run the verb for a recipe."""
     from hotloop.cli.tune import finish, seconds_of, stoppable
 
+    if ENV.world > 1:
+        raise UsageError("hotloop tune starts its ranks itself: start it once, without torchrun")
     options = _parser().parse_intermixed_args(args)
     recipe, assignments = split(options.what)
     seconds = seconds_of(options.budget)
@@ -89,12 +94,13 @@ def run_recipe(args: Sequence[str]) -> int:
                 wanted,
                 name=name,
                 propose=propose,
+                notes=() if target.note is None else (target.note,),
                 tell=progress.tell,
                 row=progress.row,
             )
     finally:
         progress.close()
-    return finish(found, folder, options, run="hotloop train", stopped=stopped)
+    return finish(found, folder, options, run=launcher(found.plan.ranks), stopped=stopped)
 
 
 def _typed(recipe: str, config: Path | None, assignments: Sequence[str]) -> tuple[str, ...]:

@@ -52,10 +52,20 @@ class Process:
     world: int = 1
     backend: str | None = None  # of torch.distributed
     ranks: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # figure -> per rank
+    ranked: tuple[int, ...] = ()  # the ranks that `ranks` is of, in order; empty: all of them
+    hosts: tuple[str, ...] = ()  # name of each rank's machine; empty: unknown
     warnings: tuple[str, ...] = ()  # texts of torch's and its libraries' warnings
     output: tuple[str, ...] = ()  # lines of stdout and stderr that speak of settings; at most 200
     opened: tuple[str, ...] = ()  # data files read
     failed: tuple[str, ...] = ()  # paths that were tried and not there
+
+    def rank_at(self, place: int) -> int:
+        """Return the rank whose figures stand at `place` in `ranks`."""
+        return self.ranked[place] if self.ranked else place
+
+    def named(self, rank: int) -> str:
+        """Return "process 1", and where it runs as far as that is known."""
+        return f"process {rank}" + (f" (on {self.hosts[rank]})" if rank < len(self.hosts) else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

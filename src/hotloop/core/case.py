@@ -26,6 +26,7 @@ IN_STEP = (
     "host to device",
     "forward",
     "backward",
+    "exchange",
     "optimizer",
     "host waits",
     "after step",
@@ -116,6 +117,11 @@ class Case:
     def training_loaders(self) -> tuple[Loader, ...]:
         """Return what feeds the training."""
         return tuple(loader for loader in self.loaders if loader.role == "train")
+
+    @property
+    def by_hotloop(self) -> bool:
+        """Whether this is the record of a run of hotloop train: the loop is not the user's."""
+        return self.script.startswith(f"{TRAIN} ")
 
     @property
     def on_card(self) -> bool:

@@ -43,6 +43,10 @@ class Environment:
     no_color: bool
     rank: int  # torchrun's RANK; 0 for a single process
     world: int  # torchrun's WORLD_SIZE
+    local_rank: int = 0  # torchrun's LOCAL_RANK: on this machine
+    local_world: int = 1  # torchrun's LOCAL_WORLD_SIZE: processes on this machine
+    torchrun: bool = False  # its TORCHELASTIC_RUN_ID is there: it started this process
+    restarts: int = 0  # torchrun's TORCHELASTIC_RESTART_COUNT: how often the group began anew
     ray: str | None = None  # RAY_ADDRESS: the cluster that Ray's own commands use
     fault: str | None = None  # HOTLOOP_FAULT, for tests: what is to fail
     parent: Parent | None = None  # HOTLOOP_PARENT: this is a child of an observed script
@@ -56,6 +60,7 @@ class Environment:
                 f"RANK={rank} and WORLD_SIZE={world} do not go together: start with torchrun, "
                 "or unset both"
             )
+        local_rank = _whole(values, "LOCAL_RANK", 0)
         no_color = bool(values.get("NO_COLOR"))  # https://no-color.org (2026-11)
         hugging = _hugging_face(values)
         return cls(
@@ -65,6 +70,10 @@ class Environment:
             no_color=no_color,
             rank=rank,
             world=world,
+            local_rank=local_rank,
+            local_world=_whole(values, "LOCAL_WORLD_SIZE", local_rank + 1),
+            torchrun=bool(values.get("TORCHELASTIC_RUN_ID")),
+            restarts=_whole(values, "TORCHELASTIC_RESTART_COUNT", 0),
             ray=values.get("RAY_ADDRESS") or None,
             fault=values.get("HOTLOOP_FAULT") or None,
             parent=_parent(values.get("HOTLOOP_PARENT")),

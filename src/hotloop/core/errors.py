@@ -7,6 +7,7 @@
   + DeviceError         69  a device, feature or optional package is missing
   + WriteError          73  something that must be kept could not be written
   + CheckpointError     74  no checkpoint can be read
+  + LostRankError       75  another process of the group is gone; the run can be resumed
   + ConfigError         78  a configuration value is unknown, contradictory or out of range
     + PlanError         78  a plan asks for a technique that cannot work here
 """
@@ -22,6 +23,7 @@ __all__ = [
     "DeviceError",
     "DivergedError",
     "HotloopError",
+    "LostRankError",
     "PlanError",
     "UsageError",
     "WriteError",
@@ -33,6 +35,7 @@ class HotloopError(Exception):
     """Base of every error raised on purpose. The message says what to do."""
 
     exit_code: ClassVar[int] = 70
+    is_told = False  # another process of the group says it
 
 
 class UsageError(HotloopError):
@@ -69,6 +72,12 @@ class CheckpointError(HotloopError):
     """No checkpoint can be read, or one does not fit the run."""
 
     exit_code = 74
+
+
+class LostRankError(HotloopError):
+    """Another process of the group is gone; what was saved can be resumed."""
+
+    exit_code = 75
 
 
 class ConfigError(HotloopError, ValueError):

@@ -11,13 +11,13 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 import xxhash
 
+from hotloop.core.disk import DISK, Disk, cannot_write
 from hotloop.core.errors import WriteError
 from hotloop.core.manifest import (
     MANIFEST,
@@ -37,9 +37,13 @@ __all__ = [
     "Disk",
     "Growing",
     "Journal",
+    "add_files",
+    "begin_folder",
     "cannot_write",
     "check_folder",
+    "commit_folder",
     "digest",
+    "drop",
     "finish_folder",
     "free_bytes",
     "leftovers",
@@ -58,59 +62,13 @@ _TEMP, _GONE = ".tmp-", ".gone-"  # an unfinished write; a folder on its way out
 _LEFT = re.compile(r"\.(?:tmp|gone)-.+-[0-9a-f]{8}")  # the names made with them
 _READ_BYTES = 1 << 16
 _IN_THE_WAY = (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES)  # a folder; EACCES on Windows
-# A file system that cannot sync a folder says so like this, and PostgreSQL goes on as well:
-# https://github.com/postgres/postgres/blob/master/src/common/file_utils.c, fsync_fname (2026-11)
-_NO_FOLDER_SYNC = (errno.EBADF, errno.EINVAL)
-
-
-def _fsync_folder(path: Path) -> None:
-    if os.name == "nt":  # Windows has no folder handle to sync; rename is journalled by NTFS
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in _NO_FOLDER_SYNC:
-            raise
-    finally:
-        os.close(handle)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
-    """The system calls that writing needs. Tests hand in one that records or fails."""
-
-    write: Callable[[BinaryIO, Buffer], object] = lambda stream, data: stream.write(data)
-    fsync: Callable[[int], None] = os.fsync
-    fsync_folder: Callable[[Path], None] = _fsync_folder
-    rename: Callable[[Path, Path], None] = os.replace
-
-
-DISK = Disk()
-
-
-def cannot_write(path: Path, error: OSError) -> WriteError:
-    """Return what to raise when the system refuses a write: why, and what to do."""
-    hint = {
-        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space or name another folder"),
-        errno.EROFS: "name another folder",
-        errno.EACCES: "get the permission to write there or name another folder",
-        errno.EFBIG: "the file system or `ulimit -f` does not allow files of this size",
-        errno.ENOENT: "make its folder first, or name another one",
-        errno.EEXIST: "something else is in the way: move it or choose another name",
-        errno.ENOTDIR: "a file is in the way of a folder: move it or choose another name",
-        errno.EISDIR: "a folder is in the way: move it or choose another name",
-        errno.ENAMETOOLONG: "choose a shorter name",
-        **dict.fromkeys((errno.ENOLCK, errno.ENOSYS), "it has no locks: name another folder"),
-    }.get(error.errno or 0, "check the disk and try again")
-    return WriteError(f"cannot write {path}: {error.strerror or error}; {hint}")
 
 
 def _beside(target: Path, prefix: str) -> Path:
     return target.parent / f"{prefix}{target.name}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def _drop(path: Path) -> None:
+def drop(path: Path) -> None:
     """Remove a file, a link (not what it points to) or a folder as far as that can be done."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
@@ -126,7 +84,7 @@ def _temp_for(target: Path) -> Iterator[Path]:
     try:
         yield temp
     except BaseException as error:  # also a signal, and the chunks' own error
-        _drop(temp)
+        drop(temp)
         if isinstance(error, OSError):
             raise cannot_write(target, error) from error
         raise
@@ -183,15 +141,64 @@ def write_folder(
     that is there already (another process was first) stays as it is; a broken one is moved aside
     to `<name>.broken-*`, for it is evidence. Raises WriteError; then nothing new has the name.
     """
-    assert all(map(is_plain, files)), f"plain file names are needed, not {list(files)}"
     make_folder(target.parent, disk=disk)
     with _temp_for(target) as temp:
         temp.mkdir()
-        written = {name: _write_synced(temp / name, parts, disk) for name, parts in files.items()}
-        manifest = sealed(written)
-        _write_synced(temp / MANIFEST, [json.dumps(manifest, indent=1).encode()], disk)
-        disk.fsync_folder(temp)
-        return manifest if _put(temp, target, disk) else read_manifest(target)
+        return _commit(temp, target, _add(temp, files, disk), disk)
+
+
+def begin_folder(target: Path, *, disk: Disk = DISK) -> Path:
+    """Return a new hidden folder beside `target`, to be ended by `commit_folder` or `drop`."""
+    make_folder(target.parent, disk=disk)
+    temp = _beside(target, _TEMP)
+    try:
+        temp.mkdir()
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    return temp
+
+
+def add_files(
+    temp: Path, files: Mapping[str, Iterable[Buffer]], *, disk: Disk = DISK
+) -> dict[str, dict[str, object]]:
+    """Write files into a folder that was begun, durably; return their entries of the manifest.
+
+    `files` maps a plain name to the chunks of its content. Raises WriteError.
+    """
+    try:
+        return _add(temp, files, disk)
+    except OSError as error:
+        raise cannot_write(temp, error) from error
+
+
+def commit_folder(
+    temp: Path,
+    target: Path,
+    entries: Mapping[str, Mapping[str, object]],
+    *,
+    disk: Disk = DISK,
+) -> dict[str, object]:
+    """Seal a folder with the entries of its files and name it, as `write_folder` does."""
+    try:
+        return _commit(temp, target, entries, disk)
+    except OSError as error:
+        raise cannot_write(target, error) from error
+
+
+def _add(
+    temp: Path, files: Mapping[str, Iterable[Buffer]], disk: Disk
+) -> dict[str, dict[str, object]]:
+    assert all(map(is_plain, files)), f"plain file names are needed, not {list(files)}"
+    return {name: _write_synced(temp / name, parts, disk) for name, parts in files.items()}
+
+
+def _commit(
+    temp: Path, target: Path, entries: Mapping[str, Mapping[str, object]], disk: Disk
+) -> dict[str, object]:
+    manifest = sealed(entries)
+    _write_synced(temp / MANIFEST, [json.dumps(manifest, indent=1).encode()], disk)
+    disk.fsync_folder(temp)
+    return manifest if _put(temp, target, disk) else read_manifest(target)
 
 
 def _put(temp: Path, target: Path, disk: Disk) -> bool:
@@ -205,7 +212,7 @@ def _put(temp: Path, target: Path, disk: Disk) -> bool:
             if error.errno not in _IN_THE_WAY or not (gone or target.is_dir()):
                 raise
         if not check_folder(target):
-            _drop(temp)
+            drop(temp)
             disk.fsync_folder(target.parent)  # its writer may not have come to that yet
             return False
         aside = target.with_name(f"{target.name}.broken-{secrets.token_hex(4)}")
@@ -243,7 +250,7 @@ def sweep(parent: Path) -> list[str]:
     """
     left = leftovers(parent)
     for path in left:
-        _drop(path)
+        drop(path)
     return [path.name for path in left if not os.path.lexists(path)]
 
 

@@ -2,12 +2,13 @@
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeGuard, get_args
 
 from hotloop.core.errors import DataError, HotloopError, did_you_mean
 
-__all__ = ["Measurement", "Source"]
+__all__ = ["Measurement", "Source", "typical"]
 
 Source = Literal["measured", "published", "derived"]
 
@@ -16,6 +17,7 @@ _FEWEST = 5  # readings: the fewest whose quartiles do not rest on the single wo
 _WIDEST = 0.10  # interquartile range over median
 _DRIFT = 0.05  # second half against first, over median
 _FEWEST_FOR_DRIFT = 10  # two halves of five
+_HICCUPS = 0.05  # of the times, the longest, that are not typical: the first ones, mostly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,12 @@ class Measurement:
         if abs(self.drift) > _DRIFT and moved > max(map(_iqr, self._halves)):
             return f"the second half of the readings is off the first by {self.drift:+.0%}"
         return None
+
+
+def typical(times: Sequence[float]) -> float:
+    """Return the mean without the longest ones; 0 of none. Parts of a step add up to it."""
+    kept = sorted(times)[: math.ceil(len(times) * (1 - _HICCUPS))]
+    return statistics.mean(kept) if kept else 0.0
 
 
 def _is_source(value: object) -> TypeGuard[Source]:

@@ -23,6 +23,7 @@ ROWS = (
     "host to device",  # copies to the card; part of "prepare" where there is no card
     "forward",  # the loss included
     "backward",
+    "exchange",  # waiting for other processes; of a script it is part of the rows it happens in
     "optimizer",  # clipping and the scaler included
     "host waits",  # the host waits for the card's result: .item() and its like
     "after step",  # from the update to the next batch, what has no row of its own

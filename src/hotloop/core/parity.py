@@ -26,6 +26,7 @@ class Evidence:
     tensors: Mapping[str, float] = field(default_factory=dict)  # gradient norms at the first step
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)  # some of their elements
     late: Sequence[float] = ()  # losses of the timed steps
+    draws: bool = False  # whether random numbers are drawn in a step, as dropout does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Promise:
     tolerance: float = 0.0  # relative, on losses and norms
     cosine: float = 1.0  # of each tensor's first gradient with the baseline's, at least
     is_training: bool = False  # another training: only what it learns can be compared
+    redraws: bool = False  # a step's random numbers are drawn otherwise, where it draws some
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,9 @@ def agree(base: Evidence, tried: Evidence, promise: Promise, *, noise: float = 0
     if noise > LOUD:
         why = f"two runs as it is differ by {noise:.1e}: set a seed, then it can be told"
         return Parity(kept=None, why=why)
+    if promise.redraws and tried.draws:
+        why = "dropout draws other masks for other micro batches or ranks: tune without dropout"
+        return Parity(kept=None, why=f"{why}, then use that plan with it")
     if promise.is_training:
         return _learns(base, tried, noise)
     if len(tried.losses) != len(base.losses):

@@ -13,7 +13,9 @@ from hotloop.core.files import digest
 
 __all__ = ["SCHEMA", "Plan", "Use", "Value", "measured_on"]
 
-SCHEMA = 1  # history: 1 (2026-11) micro_batch, accumulation, techniques; measured, in files of tune
+# History: 1 (2026-11) micro_batch, accumulation, techniques; ranks, of several processes; measured,
+# in files of tune.
+SCHEMA = 1
 Value = str | int | float | bool
 
 
@@ -45,14 +47,15 @@ class Plan:
     """
 
     micro_batch: int  # samples of one forward pass
-    accumulation: int = 1  # forward passes of one optimizer step
+    accumulation: int = 1  # forward passes of one optimizer step, of one rank
     techniques: tuple[Use, ...] = ()
+    ranks: int = 1  # processes that make a step together, each with its share of the samples
 
     def __post_init__(self) -> None:
-        if self.micro_batch < 1 or self.accumulation < 1:
+        if self.micro_batch < 1 or self.accumulation < 1 or self.ranks < 1:
             raise PlanError(
-                f"a plan needs a micro batch and an accumulation of 1 or more, "
-                f"not {self.micro_batch} and {self.accumulation}"
+                f"a plan needs a micro batch, an accumulation and a number of ranks of 1 or more, "
+                f"not {self.micro_batch}, {self.accumulation} and {self.ranks}"
             )
         ids = [use.id for use in self.techniques]
         if twice := sorted({id for id in ids if ids.count(id) > 1}):
@@ -70,6 +73,23 @@ class Plan:
     def minus(self, id: str) -> Plan:
         """Return this plan without technique `id`."""
         return replace(self, techniques=tuple(use for use in self.techniques if use.id != id))
+
+    def over(self, ranks: int, batch_size: int) -> Plan:
+        """Return this plan for `ranks` processes, with the same samples in an optimizer step.
+
+        The micro batch is what memory allows, so it does not grow; what ranks take off is
+        accumulation first.
+        """
+        if ranks == self.ranks:
+            return self
+        share = -(-batch_size // ranks)  # samples of the rank that has most
+        accumulation = -(-share // self.micro_batch)
+        micro_batch = -(-share // accumulation)
+        return replace(self, micro_batch=micro_batch, accumulation=accumulation, ranks=ranks)
+
+    def makes(self, batch_size: int) -> bool:
+        """Whether an optimizer step takes so many samples: what does not divide is rounded up."""
+        return self.accumulation == -(-batch_size // (self.micro_batch * self.ranks))
 
     @property
     def fingerprint(self) -> str:
@@ -89,6 +109,7 @@ class Plan:
         return {
             "micro_batch": self.micro_batch,
             "accumulation": self.accumulation,
+            **({} if self.ranks == 1 else {"ranks": self.ranks}),
             **{use.id: dict(use.choice) or "on" for use in self.techniques},
         }
 
@@ -98,6 +119,7 @@ class Plan:
             "schema": SCHEMA,
             "micro_batch": self.micro_batch,
             "accumulation": self.accumulation,
+            **({} if self.ranks == 1 else {"ranks": self.ranks}),
             "techniques": {use.id: dict(use.choice) for use in self.techniques},
         }
 
@@ -106,24 +128,25 @@ class Plan:
         """Read a plan strictly: PlanError names an unknown key, a wrong type or schema."""
         if not isinstance(raw, Mapping):
             raise PlanError(f"{place} must be an object, not {raw!r}")
-        known = ("schema", "micro_batch", "accumulation", "techniques", "measured")
+        known = ("schema", "micro_batch", "accumulation", "ranks", "techniques", "measured")
         for key in raw:
             if key not in known:
                 raise PlanError(
                     f"unknown key {key!r} in {place}{did_you_mean(key, known)}; "
                     f"its keys are {', '.join(known)}"
                 )
-        schema, micro, accumulation = (
+        schema, micro, accumulation, ranks = (
             raw.get("schema"),
             raw.get("micro_batch"),
             raw.get("accumulation", 1),
+            raw.get("ranks", 1),
         )
         if type(schema) is not int or schema != SCHEMA:
             raise PlanError(f"{place}'s schema is {schema!r}, this version reads {SCHEMA}")
-        if type(micro) is not int or type(accumulation) is not int:
+        if not type(micro) is type(accumulation) is type(ranks) is int:
             raise PlanError(
-                f"{place}'s micro_batch and accumulation must be whole numbers, "
-                f"not {micro!r} and {accumulation!r}"
+                f"{place}'s micro_batch, accumulation and ranks must be whole numbers, "
+                f"not {micro!r}, {accumulation!r} and {ranks!r}"
             )
         uses = raw.get("techniques", {})
         if not isinstance(uses, Mapping):
@@ -131,6 +154,7 @@ class Plan:
         return cls(
             micro_batch=micro,
             accumulation=accumulation,
+            ranks=ranks,
             techniques=tuple(_use(id, choice) for id, choice in uses.items()),
         )
 

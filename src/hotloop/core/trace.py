@@ -42,7 +42,8 @@ __all__ = [
 ]
 
 SCHEMA = 1
-PHASES = ("data", "forward", "backward", "update")
+# "exchange" is what a rank waits for the others, and for what travels between them.
+PHASES = ("data", "forward", "backward", "exchange", "update")
 WARMUP_STEPS = 3  # allocation, cache fills and lazy initialisation live in the first steps
 
 Event = Mapping[str, object]

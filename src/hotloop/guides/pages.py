@@ -1,4 +1,4 @@
-"""The guides: what to do about a symptom, a Markdown file each in this folder."""
+"""The guides, a Markdown file each in this folder: what to do about a symptom; several cards."""
 
 from __future__ import annotations
 

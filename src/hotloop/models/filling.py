@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from hotloop.core.errors import DataError
+from hotloop.models.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,18 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fill"]
 
-_DTYPES: Final = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "I16": torch.int16,
-    "I8": torch.int8,
-    "U8": torch.uint8,
-    "BOOL": torch.bool,
-}
 _LEGACY: Final = (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
 _SHOWN: Final = 4  # names in a message
 
@@ -126,7 +115,7 @@ def _read(pairs: Iterable[tuple[Stored, Tensor]]) -> None:
 
 
 def _read_one(stream: Any, at: Stored, tensor: Tensor) -> None:
-    dtype = _DTYPES[at.dtype]
+    dtype = DTYPES[at.dtype]
     direct = tensor.dtype == dtype and tensor.is_contiguous() and tensor.device.type == "cpu"
     into = tensor if direct else torch.empty(at.shape, dtype=dtype)
     left = memoryview(into.detach().reshape(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]

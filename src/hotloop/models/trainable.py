@@ -13,11 +13,14 @@ from hotloop.models.adapters import adapted, saved_modules
 from hotloop.models.lora import LoraLinear
 from hotloop.models.quantised import elements
 from hotloop.models.stacked import StackedLora
+from hotloop.ranks.rows import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torch import Tensor, nn
+
+    from hotloop.session import Custody
 
 __all__ = ["Gradients", "Group", "Trainable", "check_trainable", "trainable"]
 
@@ -133,7 +136,8 @@ class Gradients:
     In a stack the adapter of each task is judged by itself, by windows with rows of that task.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, custody: Custody | None = None) -> None:
+        self._custody = custody
         layers = adapted(model).values()
         behind = {id(each.lora_A): each for each in layers if isinstance(each, LoraLinear)}
         stacks = {
@@ -149,14 +153,20 @@ class Gradients:
         for name, each in model.named_parameters():
             if not each.requires_grad:
                 continue
+            is_matrix = len(each.shape if custody is None else custody.shape(each)) > 1
             b_OR = behind[id(each)].lora_B if id(each) in behind else None
             if id(each) not in stacks:
-                self._watched[name] = _Watched(parameter=each, behind=b_OR)
+                self._watched[name] = _Watched(parameter=each, is_matrix=is_matrix, behind=b_OR)
                 continue
             layer, dim = stacks[id(each)]
             for task, said in enumerate(layer.shares.tasks):
                 self._watched[f"{name} of {said}"] = _Watched(
-                    parameter=each, behind=b_OR, stack=layer, dim=dim, task=task
+                    parameter=each,
+                    is_matrix=is_matrix,
+                    behind=b_OR,
+                    stack=layer,
+                    dim=dim,
+                    task=task,
                 )
         self._largest: dict[str, Tensor] = {}  # absolute value of the gradient, over all looks
         self._could: dict[str, Tensor] = {}  # of B's, for A; of a task's share in the rows, for B
@@ -174,13 +184,21 @@ class Gradients:
         for name, each in self._watched.items():
             seen = each.seen
             if each.behind is not None:
-                self._keep(self._could, name, each.of(each.behind, 1), seen)
+                self._keep(self._could, name, each.of(self._weight(each.behind), 1), seen)
             elif seen is not None:
                 self._keep(self._could, name, seen, None)
-            if each.parameter.grad is not None:
-                self._keep(self._largest, name, each.of(each.parameter.grad, each.dim), seen)
+            if (gradient := self._gradient(each.parameter)) is not None:
+                self._keep(self._largest, name, each.of(gradient, each.dim), seen)
         for shares in self._shares.values():
             shares.forget()
+
+    def _weight(self, parameter: Tensor) -> Tensor:
+        return whole(parameter) if self._custody is None else self._custody.weight(parameter)
+
+    def _gradient(self, parameter: Tensor) -> Tensor | None:
+        if self._custody is not None:
+            return self._custody.gradient(parameter)
+        return None if parameter.grad is None else whole(parameter.grad)
 
     @staticmethod
     def _keep(kept: dict[str, Tensor], name: str, values: Tensor, seen: Tensor | None) -> None:
@@ -218,14 +236,11 @@ class _Watched:
     """A parameter, or in a stack of adapters that of one task."""
 
     parameter: Tensor
+    is_matrix: bool
     behind: Tensor | None  # B, of an A: while it is 0, A has no gradient
     stack: StackedLora | None = None
     dim: int = 0  # along which adapters stand one after the other: 0 in A, 1 in B
     task: int = 0
-
-    @property
-    def is_matrix(self) -> bool:
-        return self.parameter.dim() > 1
 
     @property
     def seen(self) -> Tensor | None:

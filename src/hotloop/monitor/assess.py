@@ -78,7 +78,7 @@ def assess(
     notes = [
         *(note for index, memory in cards.items() for note in _card(stats, history, index, memory)),
         *_host(stats, machine),
-        *_run(stats, history),
+        *_run(stats, history, run),
     ]
     return Assessment(
         throughput=word, because=because, thresholds=WHY, share=share, notes=tuple(notes)
@@ -208,7 +208,14 @@ def _host(stats: Mapping[str, Stats], machine: Hardware) -> Iterator[Note]:
         )
 
 
-def _run(stats: Mapping[str, Stats], history: History) -> Iterator[Note]:
+def _run(stats: Mapping[str, Stats], history: History, run: Run | None) -> Iterator[Note]:
+    if run is not None and run.ranks > 1:
+        yield Note(
+            what=f"speed and phases are those of rank 0, one of {run.ranks}",
+            because="each rank counts its own tokens and its own time "
+            "(hotloop report and hotloop doctor compare all of them)",
+            threshold="more than one rank",
+        )
     waits = stats.get("run_data_wait_percent")
     if waits is not None and waits.mean >= WAITS:
         yield Note(

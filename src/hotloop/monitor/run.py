@@ -72,6 +72,7 @@ class Run:
     saved_step: int | None = None
     saved_ago: float | None = None  # seconds
     cost: Cost | None = None
+    ranks: int = 1  # processes that make a step together; what is told here is the first one's
 
     @property
     def running(self) -> bool:
@@ -108,7 +109,7 @@ def pace(events: Sequence[Event], *, log_every: int) -> Pace | None:
     )  # fmt: skip
     seconds = max(1e-9, _t(last[-1]) - since - aside)
     walls = [_number(event, "wall") for event in last]
-    parts = {name: [e for e in last if name in e] for name in PHASES}
+    parts = {name: of for name in PHASES if (of := [e for e in last if name in e])}
     first = made[0] if began is None else mine[0]
     whole = (_t(mine[-1]) - _t(first)) / max(1, _step(last[-1]) - _step(first))
     return Pace(
@@ -173,6 +174,7 @@ class RunReader:
             saved_step=saved_step,
             saved_ago=saved_ago,
             cost=self._cost,
+            ranks=_ranks(record),
         )
         if now != "running":
             return run
@@ -246,6 +248,11 @@ def _cost(record: Mapping[str, object]) -> Cost:
         precision=precision if isinstance(precision, str) else None,
         ceiling=None if measured is None else measured.median,
     )
+
+
+def _ranks(record: Mapping[str, object]) -> int:
+    world = _mapping(record.get("ranks")).get("world")
+    return world if type(world) is int and world > 1 else 1
 
 
 def _mapping(value: object) -> Mapping[str, object]:

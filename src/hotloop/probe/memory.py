@@ -32,6 +32,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from hotloop.core.errors import ConfigError, DeviceError, did_you_mean
+from hotloop.probe.blocks import repeated_blocks
 from hotloop.probe.collector import collector_off
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Forecast:
     flops: int | None  # forward and backward of one micro batch; causal attention counts in full
     seconds: float  # what the forecast itself took
     left_out: str  # what the peak does not hold
+    block_bytes: int = 0  # parameters of the largest repeated block
+    outside_bytes: int = 0  # and of all that is in none
+    trained: int = 0  # numbers that are trained
     made: str | None = None  # the day it was made, where it was kept (probe.remembered)
 
 
@@ -268,7 +272,17 @@ def _step(
         flops=flops or None,
         seconds=clock() - began,
         left_out=_left_out(device),
+        **_in_blocks(model),  # type: ignore[arg-type] # mypy thinks of `made`
     )
+
+
+def _in_blocks(model: nn.Module) -> dict[str, int]:
+    sizes = [_bytes(block.parameters()) for block in repeated_blocks(model)]
+    return {
+        "block_bytes": max(sizes, default=0),
+        "outside_bytes": _bytes(model.parameters()) - sum(sizes),
+        "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
+    }
 
 
 def _told_by(model: nn.Module, vocabulary: int) -> int | None:

@@ -8,18 +8,18 @@ exchanges itself is seen in the stacks.
 from __future__ import annotations
 
 import functools
-import math
 import statistics
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case import IN_STEP
+from hotloop.core.measurement import typical
 from hotloop.probe.built import alive
 from hotloop.probe.describe import sampler_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from hotloop.core.case import Case
 
@@ -28,7 +28,6 @@ __all__ = ["TOGETHER", "Ranks"]
 TOGETHER = 200  # optimizer steps after which every rank of a group stops: none may wait for another
 _EACH = 10  # passes, of which torch is to time one
 _MOST = 2000  # of their times that are kept
-_HICCUPS = 0.05  # of the steps that took longest count for nothing: the first ones, mostly
 _WAITS = ("/distributed_c10d.py", ":DistributedDataParallel._sync")  # in a stack
 
 
@@ -136,8 +135,8 @@ class Ranks:
         figures = {"memory": memory} if memory else {}
         if not case.steps.wall:
             return figures
-        rows = {row: _typical(times) for row, times in case.steps.rows.items() if times}
-        figures["step"] = _typical(case.steps.wall)
+        rows = {row: typical(times) for row, times in case.steps.rows.items() if times}
+        figures["step"] = typical(case.steps.wall)
         waits = {"backward": self._waits_of_a_step(case)}
         for stack in case.stacks:
             if stack.row in IN_STEP and stack.passes(*_WAITS):
@@ -149,13 +148,7 @@ class Ranks:
 
     def _waits_of_a_step(self, case: Case) -> float:
         exchanging = statistics.mean(self._exchanging) if self._exchanging else 1.0
-        return _typical(self._waits) * exchanging * (case.steps.backwards or 1.0)
-
-
-def _typical(times: Sequence[float]) -> float:
-    """Return the mean without the longest ones; 0 of none."""
-    kept = sorted(times)[: math.ceil(len(times) * (1 - _HICCUPS))]
-    return statistics.mean(kept) if kept else 0.0
+        return typical(self._waits) * exchanging * (case.steps.backwards or 1.0)
 
 
 def _group() -> Group | None:

@@ -26,7 +26,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["POLL", "SCRATCH", "TAIL", "is_tidier", "kill", "main"]
+__all__ = ["POLL", "SCRATCH", "TAIL", "die_with_parent", "is_tidier", "kill", "main"]
 
 SCRATCH: Final = "{hotloop:scratch}"  # in an argument or variable: a folder that is removed after
 TAIL: Final = 16 * 1024  # bytes of stdout and of stderr that are kept
@@ -121,6 +121,15 @@ def _prctl() -> Callable[[int, int], object] | None:
 
     function = ctypes.CDLL(None).prctl
     return lambda option, value: function(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3)
+
+
+def die_with_parent() -> None:
+    """Have this process killed, also while it is stopped, when the one that started it has died.
+
+    On Linux; elsewhere nothing is done.
+    """
+    if prctl := _prctl():
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _start(

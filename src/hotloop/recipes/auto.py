@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hotloop import techniques
 from hotloop.core.plan import Plan, Use
+from hotloop.core.sharing import SHARING
 from hotloop.recipes.sources import Layer
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Value
     from hotloop.recipes.sections import Training
 
-__all__ = ["Asked", "Choice", "auto_layer", "derive_plan"]
+__all__ = ["Asked", "Choice", "auto_layer", "derive_plan", "for_ranks"]
 
 GIB = 1 << 30
 SHORT_CONTEXT = 512  # naive attention won at 128 and 256 and lost at 1024 (TECHNIQUES, 2 cores)
@@ -59,6 +60,20 @@ def auto_layer(hardware: Hardware) -> Layer:
     return Layer(origin=f"auto ({why})", values=values)
 
 
+def for_ranks(plan: Plan, ranks: int, batch_size: int) -> Plan:
+    """Return a plan that was made for another number of ranks, for this one.
+
+    Of several ranks one technique has them share; a process alone needs none.
+    """
+    plan = plan.over(ranks, batch_size)
+    there = [id for id in SHARING if plan.choice(id) is not None]
+    if ranks > 1 and not there:
+        return plan.plus("ddp")
+    for id in there if ranks == 1 else ():
+        plan = plan.minus(id)
+    return plan
+
+
 def derive_plan(
     training: Training,
     attention: tuple[str, int] | None,
@@ -67,6 +82,7 @@ def derive_plan(
     origins: Mapping[str, str],
     steps: int,
     threads: tuple[int, str],
+    ranks: int = 1,
 ) -> tuple[Plan, list[Choice]]:
     """Return the plan for a configuration on this machine, and why each technique is in it.
 
@@ -86,7 +102,9 @@ def derive_plan(
         choices.append(_always("lagged-loss-read", "reading a loss each step drains the queue"))
     shape = Plan(
         micro_batch=training.batch_size // training.accumulation, accumulation=training.accumulation
-    )
+    ).over(ranks, training.batch_size)
+    if ranks > 1:
+        choices.append(_always("ddp", f"{ranks} ranks, and the model fits each of them"))
     usable = [choice for choice in choices if _works(choice.use, hardware, shape)]
     low = any(choice.use.id.startswith("autocast") for choice in usable)
     choices = [choice for choice in choices if choice.origin != "auto" or choice in usable]

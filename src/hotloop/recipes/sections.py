@@ -58,7 +58,7 @@ class Training:
     max_time: float | None = setting(
         None, "save and stop after this time; resumable", low=0, low_open=True, duration=True
     )
-    batch_size: int = setting(64, "samples per optimizer step of one rank", low=1)
+    batch_size: int = setting(64, "samples per optimizer step, of all ranks together", low=1)
     accumulation: int = setting(1, "micro batches that make up one batch", low=1)
     learning_rate: float = setting(1e-3, "peak learning rate", low=0, low_open=True)
     min_learning_rate: float = setting(1e-4, "learning rate at the schedule's end", low=0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, PlanError
 from hotloop.core.hardware import DTYPES, Hardware
 from hotloop.core.measurement import Measurement
+from hotloop.core.ranks import ranks_of
 from hotloop.core.rundir import RunDir
 from hotloop.report.history import History, Rate, history, rates
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.core.plan import Plan
+    from hotloop.core.ranks import Ranks
+    from hotloop.report.history import Step
 
 __all__ = ["Facts", "Technique", "read_facts"]
 
@@ -65,9 +68,10 @@ class Facts:
     hardware: Hardware | None
     plan: Plan | None
     techniques: tuple[Technique, ...]
-    history: History
+    history: History  # of several ranks what the first of them wrote
+    ranks: Ranks | None  # None: one process made it
     stride: int  # steps between two moments at which the device is known to be done
-    rates: Sequence[Rate]  # throughput, a reading for each `stride` steps
+    rates: Sequence[Rate]  # throughput of all ranks, a reading for each `stride` steps
     gaps: tuple[str, ...]  # what could not be read
 
     @property
@@ -105,11 +109,17 @@ class Facts:
 
     @property
     def mfu(self) -> float | None:
-        """Model FLOP/s over the device's peak, 0..1, at the median throughput."""
+        """Model FLOP/s over the peak of all ranks' devices, 0..1, at the median throughput."""
         speed, peak = self.throughput, self.peak_flops
-        if speed is None or peak is None or self.flops_per_token is None:
+        if speed is None or peak is None or self.flops_per_token is None or self.shares_device:
             return None
-        return speed.median * self.flops_per_token / peak.median
+        devices = 1 if self.ranks is None else self.ranks.world
+        return speed.median * self.flops_per_token / (devices * peak.median)
+
+    @property
+    def shares_device(self) -> bool:
+        """Whether ranks share one device, so that nobody knows what the peak of all of them is."""
+        return self.ranks is not None and (self.hardware is None or self.hardware.device != "cuda")
 
     @property
     def best(self) -> tuple[float, int] | None:
@@ -153,6 +163,7 @@ def read_facts(path: Path) -> Facts:
         gaps.append(f"the plan of this run cannot be read: {error}")
     settings, techniques = _flat(record.get("config")), _techniques(plan, record)
     past, stride = history(run.events(void=True)), _stride(techniques, settings)
+    ranks = ranks_of(run, record)
     return Facts(
         path=path.absolute(),
         resume_command=RunDir(path.absolute()).resume_command,
@@ -173,10 +184,22 @@ def read_facts(path: Path) -> Facts:
         plan=plan,
         techniques=techniques,
         history=past,
+        ranks=ranks,
         stride=stride,
-        rates=rates(past.steps, stride=stride),
+        rates=rates(_of_all(past.steps, ranks), stride=stride),
         gaps=tuple(gaps),
     )
+
+
+def _of_all(made: Sequence[Step], ranks: Ranks | None) -> Sequence[Step]:
+    """Return steps with the tokens of all ranks; of several ranks those that all of them wrote."""
+    if ranks is None:
+        return made
+    return [
+        replace(step, trace=replace(step.trace, tokens=ranks.tokens[step.trace.step]))
+        for step in made
+        if step.trace.step in ranks.tokens
+    ]
 
 
 def _stride(techniques: Sequence[Technique], settings: Mapping[str, str]) -> int:

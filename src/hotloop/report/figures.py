@@ -67,6 +67,10 @@ def _which(run: Facts, step: int) -> str:
     return f"at step {step:,}, of {many(len(run.history.validations), 'validation')}"
 
 
+def _of_first(run: Facts) -> str:
+    return "" if run.ranks is None else " of rank 0"
+
+
 def _score(run: Facts) -> Figure:
     assert run.best_score is not None
     score, step = run.best_score
@@ -89,12 +93,14 @@ def _steps(run: Facts) -> Figure:
         unit="steps",
         shown=f"{last:,}",
         rests_on=f"of {UNKNOWN if run.planned_steps is None else f'{run.planned_steps:,}'}; "
-        f"{count(tokens)} tokens",
+        f"{count(tokens)} tokens{_of_first(run)}",
     )
 
 
 def _throughput(run: Facts) -> Figure:
     name, unit, speed = "throughput", "tokens/s", run.throughput
+    if speed is None and run.ranks is not None and not run.ranks.tokens:
+        return _figure(name, unit, "the logs of some ranks are missing")
     if speed is None:
         return _figure(name, unit, "no step after the warm-up")
     of = f"n = {speed.n:,}" + (f" x {run.stride} steps" if run.stride > 1 else " steps")
@@ -107,7 +113,9 @@ def _throughput(run: Facts) -> Figure:
         number=speed.median,
         unit=unit,
         shown=f"{count(speed.median)} tokens/s",
-        rests_on=rests + (f"; unsteady: {why}" if (why := speed.why_unstable()) else ""),
+        rests_on=rests
+        + ("" if run.ranks is None else f"; of all {run.ranks.world} ranks")
+        + (f"; unsteady: {why}" if (why := speed.why_unstable()) else ""),
         basis="speed",
     )
 
@@ -123,7 +131,7 @@ def _memory(run: Facts) -> Figure:
         number=peak,
         unit="bytes",
         shown=bytes_(peak),
-        rests_on=f"{whose}; highest of {n:,} reading{'s' * (n > 1)}",
+        rests_on=f"{whose}{_of_first(run)}; highest of {n:,} reading{'s' * (n > 1)}",
         basis="machine",
     )
 
@@ -151,6 +159,8 @@ def _mfu(run: Facts) -> Figure:
         return _figure(name, "", "the run does not say what a token costs")
     if peak is None:
         return _figure(name, "", "the peak is unknown: train with --measure-peak")
+    if run.shares_device:
+        return _figure(name, "", "its ranks share the processor that the peak is of")
     if run.mfu is None:
         return _figure(name, "", "no step after the warm-up")
     rests = f"of {_flops(peak.median)} in {run.precision}, {peak.source}"

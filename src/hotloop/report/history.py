@@ -190,6 +190,7 @@ def _process(mine: Sequence[Event], alive: set[int]) -> Process:
         rows = {str(name): max(0.0, _number(wall, name) or 0.0) for name in wall}
     else:
         rows = _rows_of_killed(mine)
+    rows = _with_exchange(rows, mine)
     return Process(
         began=began if isinstance(began, str) else None,
         after=_step(first),
@@ -214,6 +215,19 @@ def _rows_of_killed(mine: Sequence[Event]) -> dict[str, float]:
     }
     until = max((_number(event, "t") or 0.0 for event in mine), default=0.0)
     return {**rows, UNTOLD: max(0.0, until - sum(rows.values()))}
+
+
+def _with_exchange(rows: dict[str, float], mine: Sequence[Event]) -> dict[str, float]:
+    """Return the rows of a rank with its waits for others taken out of its steps."""
+    waited = min(rows.get("step", 0.0), _sum(mine, "exchange"))
+    if waited <= 0 or "exchange" in rows:
+        return rows
+    within = {"step": rows["step"] - waited, "exchange": waited}
+    return {
+        name: seconds
+        for row in rows
+        for name, seconds in (within if row == "step" else {row: rows[row]}).items()
+    }
 
 
 def _step(event: Event) -> int:

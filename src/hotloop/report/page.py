@@ -8,6 +8,7 @@ from hotloop.report import curves, sections
 from hotloop.report.document import document
 from hotloop.report.figures import figures
 from hotloop.report.markup import UNKNOWN, Html, join, missing, tag
+from hotloop.report.ranks import ranks
 from hotloop.report.routing import routing
 from hotloop.report.wall import wall
 
@@ -27,6 +28,7 @@ def page(run: Facts, *, sample: str | None = None, why_no_sample: str | None = N
         routing(run),
         sections.speed_and_memory(shown),
         sections.section("Where the wall time went", wall(run)),
+        ranks(run),
         sections.section("Techniques", tag("div", _plan(run), class_="panel")),
         sections.descent(shown),
         sections.section("Notes", sections.notes(run)),
@@ -55,7 +57,8 @@ def _plan(run: Facts) -> Html:
     if run.plan is not None:
         said = (
             f"Plan {run.plan.fingerprint}: {run.plan.micro_batch} samples in a micro batch, "
-            f"{run.plan.accumulation} of them in an optimizer step."
+            f"{run.plan.accumulation} of them in an optimizer step"
+            f"{'' if run.plan.ranks == 1 else f' of each of {run.plan.ranks} ranks'}."
         )
     return join([tag("p", said, class_="soft lead"), sections.techniques(run.techniques)])
 

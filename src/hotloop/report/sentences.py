@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.case import ONCE, TRAIN
+from hotloop.core.case import ONCE
 from hotloop.core.observed import ROWS
 from hotloop.core.units import duration, moment
 from hotloop.report.excerpt import visible
@@ -52,6 +52,7 @@ MEANS = {
     "host to device": "copies to the card",
     "forward": "the forward pass and the loss",
     "backward": "the backward pass",
+    "exchange": "waiting for the other processes, and what travels between them",
     "optimizer": "the update, clipping and the scaler",
     "host waits": "the host waits for a result of the card",
     "after step": "from the update to the next batch",
@@ -228,7 +229,7 @@ def remedies(case: Case, finding: Finding, script: str) -> Iterator[tuple[str, s
 
 def command(case: Case, use: str, script: str) -> str:
     """Return what to type to try a technique, with its choices."""
-    if case.script.startswith(f"{TRAIN} "):  # of its record: it takes techniques itself
+    if case.by_hotloop:  # it takes techniques itself
         return visible(f"{case.script} {shlex.join(case.arguments)} --with {use}")
     is_file = case.script.endswith(".py") or os.path.sep in case.script
     words = [script, *case.arguments] if is_file else ["-m", script, *case.arguments]

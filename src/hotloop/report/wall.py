@@ -33,6 +33,7 @@ LOOKS = {  # of the wall time's rows, as classes of page.css
     "host to device": "copy",
     "forward": "step",
     "backward": "backward",
+    "exchange": "exchange",
     "optimizer": "update",
     "host waits": "sync",
     "after step": "after",
@@ -43,6 +44,7 @@ _MEANS = {
     "compile": "compiling or recording the model",
     "data wait": "waiting for a batch",
     "step": "forward, backward, update, and waiting for the device",
+    "exchange": "waiting for the other processes, and what travels between them",
     "evaluate": "validations",
     "save": "checkpoints, as long as the loop waited",
     "other": "the log and the rest",
@@ -75,6 +77,8 @@ def wall(run: Facts) -> Html:
             "Every second up to the last event of each process belongs to one row; what "
             f"{silent} of {len(run.history.processes)} took after it is unknown."
         )
+    if run.ranks is not None:
+        caption += " This is the time of rank 0; the others are below."
     return tag(
         "div",
         wall_bar(rows, whole=total, id="wall", title="Wall time by row"),

@@ -52,6 +52,7 @@ def judge(case: Case) -> Finding | None:
     row = max(over, key=over.__getitem__, default=None)
     if row is None or row == "data wait" or over[row] < OF_THE_EXCESS * excess:
         return None
+    who = "the other processes do" if row == "exchange" else f"{row} does"
     return costing(
         case,
         over[row] * case.steps.count / len(case.steps.wall),
@@ -61,7 +62,7 @@ def judge(case: Case) -> Finding | None:
         places=hot_path(case, [stack for stack in case.stacks if stack.row == row]),
         evidence={"steps": ", ".join(case_numbers(case, warm, slow))},
         remedies=[
-            Remedy(text=f"look at what {row} does in these steps only", effort="code edit"),
+            Remedy(text=f"look at what {who} in these steps only", effort="code edit"),
         ],
     )
 

@@ -1,9 +1,11 @@
 """Cards exchange gradients through a back end that is not NCCL.
 
 Looks at: the back end of torch.distributed.
-Says so when: several processes train on cards and it is another one than NCCL.
+Says so when: several processes train on cards and it is another one than NCCL. Of a run of hotloop
+    train its record says whether it trained on cards.
 Stays silent when: it is NCCL, or the run is on CPUs, where gloo is right.
-Remedy: torch.distributed.init_process_group("nccl").
+Remedy: torch.distributed.init_process_group("nccl"); for hotloop train a PyTorch that has NCCL,
+    and no more processes than cards.
 Numbers: rounding; sums are formed in another order.
 Seen: golden cases only; not yet seen on a card.
 Source: https://docs.pytorch.org/docs/stable/distributed.html ("Which backend to use?")
@@ -25,13 +27,18 @@ __all__ = ["RULE"]
 def judge(case: Case) -> Finding | None:
     """Look at the back end."""
     backend = (case.process.backend or "").lower()
-    if not backend or "nccl" in backend:
+    recorded = case.by_hotloop and case.hardware.device == "cuda"  # a record has no models
+    if not backend or "nccl" in backend or not (case.on_card or recorded):
         return None
     return Finding(
         rule=RULE.label,
         claim=f"{case.process.world} processes on cards exchange gradients by {backend}",
         severity="warn",
-        remedies=[Remedy(text='init_process_group("nccl")')],
+        remedies=[
+            Remedy(text="a PyTorch that has NCCL, and no more processes on a machine than cards")
+            if case.by_hotloop
+            else Remedy(text='init_process_group("nccl")')
+        ],
     )
 
 
@@ -41,7 +48,7 @@ RULE = Rule(
     title="Cards talk through the hosts' network stack",
     page=__doc__ or "",
     judge=judge,
-    needs=(Needs.CARD, Needs.RANKS),
+    needs=(Needs.RANKS,),
     weight=2,
     numerics="rounding",
 )

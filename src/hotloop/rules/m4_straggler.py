@@ -1,10 +1,13 @@
 """One process is slower than the others, which wait for it at each step.
 
-Looks at: the time of each process's own work in a step, row by row.
+Looks at: the time of each process's own work in a step, row by row; where they are known its
+    tokens of a step, and its host.
 Says so when: the slowest takes 10 % longer than the median (critical from 20 %), and one row
-    explains 80 % of the difference.
-Stays silent when: all are alike, or no row explains it.
-Remedy: look at the named row on the named process: its data, its card, its cores.
+    explains 80 % of the difference, or forward, backward and update together do: then the process
+    has more tokens to compute, or a slower processor or card.
+Stays silent when: all are alike, or what is slower has no one cause.
+Remedy: data wait: what that process reads. Computing: its clock, its temperature, other processes
+    on its cores or its card; with more tokens, shares of equal length.
 Numbers: none by looking.
 Seen: examples/planted/first_rank_late.py.
 Source: thresholds of TraceML.
@@ -21,17 +24,20 @@ from hotloop.judging.costing import costing, hot_path
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from hotloop.core.case import Case
     from hotloop.core.finding import Finding, Place
 
 __all__ = ["RULE"]
 
-COVERED = 0.80  # of the difference, by one row
-ROWS = ("data wait", "prepare", "host to device", "forward", "backward", "optimizer", "after step")
+COVERED = 0.80  # of the difference, by one cause
+COMPUTE = ("forward", "backward", "optimizer")
+ROWS = ("data wait", "prepare", "host to device", *COMPUTE, "after step")
 
 
 def judge(case: Case) -> Finding | None:
-    """Find the slowest process and the row that makes it so."""
+    """Find the slowest process and what makes it so."""
     rows = {row: case.process.ranks[row] for row in ROWS if case.process.ranks.get(row)}
     if not rows or len({len(times) for times in rows.values()}) != 1:
         return None
@@ -40,25 +46,72 @@ def judge(case: Case) -> Finding | None:
     late = own[slowest] - typical
     if typical <= 0 or late < WARN * typical:
         return None
-    over = {row: times[slowest] - median_low(times) for row, times in rows.items()}
-    row = max(over, key=over.__getitem__)
-    if over[row] < COVERED * late:
+    cause = _cause(rows, slowest, late)
+    if not cause:
         return None
+    rank = case.process.rank_at(slowest)
+    who, more = case.process.named(rank), _more_tokens(case, rows, slowest)
+    more = more if set(cause) <= set(COMPUTE) else None
     return costing(
         case,
         late * case.steps.count,
         severity=by_share(late / typical),
         rule=RULE.label,
-        claim=f"process {slowest} takes {moment(late)} longer for each step than the others, "
-        f"which wait: {row}",
-        places=_lines(case, row) if slowest == case.process.rank else [],
-        evidence={"own work": ", ".join(moment(seconds) for seconds in own)},
-        remedies=[Remedy(text=f"look at {row} of process {slowest}: data, card, cores")],
+        claim=f"{who} takes {moment(late)} longer for each step than the others, which wait: "
+        f"{_said(cause, more)}",
+        places=_lines(case, cause) if rank == case.process.rank else [],
+        evidence={
+            "own work": ", ".join(map(moment, own)),
+            **{row: ", ".join(map(moment, rows[row])) for row in cause},
+        },
+        remedies=list(_remedies(who, cause, more)),
     )
 
 
-def _lines(case: Case, row: str) -> list[Place]:
-    stacks = [stack for stack in case.stacks if stack.row == row]
+def _cause(rows: Mapping[str, Sequence[float]], slowest: int, late: float) -> tuple[str, ...]:
+    """Return the row that explains the difference, or those of computing, or nothing."""
+    over = {row: times[slowest] - median_low(times) for row, times in rows.items()}
+    row = max(over, key=over.__getitem__)
+    if over[row] >= COVERED * late:
+        return (row,)
+    computing = tuple(row for row in COMPUTE if row in over)
+    return computing if sum(over[row] for row in computing) >= COVERED * late else ()
+
+
+def _more_tokens(case: Case, rows: Mapping[str, Sequence[float]], slowest: int) -> float | None:
+    """Return by how much more it has to compute, where that explains how much longer it takes."""
+    tokens = case.process.ranks.get("tokens", ())
+    computing = [sum(times) for times in zip(*(rows[r] for r in COMPUTE if r in rows), strict=True)]
+    if len(tokens) != len(computing) or not tokens or median_low(tokens) <= 0:
+        return None
+    more = tokens[slowest] / median_low(tokens) - 1
+    longer = computing[slowest] / (median_low(computing) or computing[slowest]) - 1
+    return more if more >= COVERED * longer > 0 else None
+
+
+def _said(cause: Sequence[str], more: float | None) -> str:
+    words = cause[0] if len(cause) == 1 else "computing (forward, backward and update alike)"
+    return words if more is None else f"{words}, of {more:.0%} more tokens"
+
+
+def _remedies(who: str, cause: Sequence[str], more: float | None) -> Iterator[Remedy]:
+    if more is not None:
+        yield Remedy(text="give each process as many tokens: share out rows of like length")
+    elif cause == ("data wait",):
+        yield Remedy(text=f"look at what {who} reads: its files, its disk or network, its cores")
+    elif set(cause) <= set(COMPUTE):
+        if len(cause) == 1:
+            yield Remedy(text=f"look at what {who} alone does in {cause[0]}")
+        yield Remedy(
+            text=f"look at the processor or card of {who}: its clock, its temperature, other "
+            "processes on its cores or its card"
+        )
+    else:
+        yield Remedy(text=f"look at {cause[0]} of {who}: data, card, cores")
+
+
+def _lines(case: Case, rows: Sequence[str]) -> list[Place]:
+    stacks = [stack for stack in case.stacks if stack.row in rows]
     return hot_path(case, stacks) if stacks else []
 
 

@@ -112,6 +112,8 @@ def _recomputed(case: Case, model: Model, passes: float) -> Iterator[Waste]:
     """Yield the frozen modules that run on inputs they had in an earlier epoch."""
     for repeat in _outermost([r for r in model.repeats if r.frozen and (r.again or 0) >= AGAIN]):
         each = model.frozen_prefix_seconds if repeat.seconds is None else repeat.seconds
+        if repeat.seconds is not None and repeat.same_input:
+            each = repeat.seconds / max(1.0, repeat.calls)  # `_doubled` counts the other calls
         again = repeat.again or 0.0
         yield Waste(
             claim=f"{repeat.module} ({repeat.kind}) is frozen and runs again on inputs it has had: "

@@ -158,6 +158,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     choices={"mode": MODES, "backend": ("inductor", "aot_eager")},
+    excludes=frozenset({"deepspeed"}),
     nothing="the model has no modules",
     late=True,
 )

@@ -68,6 +68,7 @@ TECHNIQUE = Technique(
     blocked=blocked,
     apply=apply,
     read_back=read_back,
+    excludes=frozenset({"ddp", "deepspeed", "fsdp2"}),
     nothing="a recording was asked for already",
     hosts=frozenset({Host.ENGINE}),
 )

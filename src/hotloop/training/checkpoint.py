@@ -1,7 +1,8 @@
 """Writing and restoring a checkpoint: safetensors and JSON, nothing pickled, all of it checked.
 
 model.safetensors, optimizer.safetensors ("<parameter>/<state>"), rng.safetensors and state.json.
-History of state.json: schema 1 (2026-11) first.
+Of several ranks each writes its part (training.parts), and those above 0 state-r<rank>.json.
+History of state.json: schema 1 (2026-11) first; ranks, where there are several.
 """
 
 from __future__ import annotations
@@ -12,21 +13,26 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from hotloop.core.errors import CheckpointError, ConfigError
-from hotloop.core.files import DISK, Disk, read_json, write_folder
+from hotloop.core.files import DISK, Disk, read_json
+from hotloop.data.order import seed_of
+from hotloop.models.dtypes import DTYPES
+from hotloop.ranks.rows import like, put
+from hotloop.session import ALONE
 from hotloop.training.feed import Position
+from hotloop.training.held import state_of, weights_of, whole
+from hotloop.training.parts import Parts, learned_by, mine, name_of
 from hotloop.training.store import STATE, path_of
+from hotloop.training.writing import write_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from torch import Tensor, nn
+    from torch import Tensor
 
-    from hotloop.session import Session
+    from hotloop.session import Ranks, Session
 
 __all__ = [
     "Identity",
@@ -42,18 +48,7 @@ __all__ = [
 SCHEMA = 1
 NEWER = {"best_score"}  # fields of a position that older checkpoints of this schema lack
 _INSIDE = "|"  # between a map of an optimizer's state and what is in it
-_NAMES = {  # safetensors' names: https://github.com/huggingface/safetensors#format (2026-11)
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +101,8 @@ def set_rng_state(device: torch.device, state: Mapping[str, Tensor]) -> None:
 def _parameter_names(session: Session) -> list[str]:
     """Return the names of the optimizer's parameters in its own order."""
     assert session.optimizer is not None
+    if session.custody is not None:
+        return list(session.custody.names)
     names = {id(parameter): name for name, parameter in session.model.named_parameters()}
     groups = session.optimizer.param_groups
     return [names[id(parameter)] for group in groups for parameter in group["params"]]
@@ -148,41 +145,34 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _learned(model: nn.Module) -> dict[str, Tensor]:
-    """Return what training changes: all of a model's state but the parameters that are frozen.
-
-    Those can be read where they came from; they may be a hundred times as large.
-    """
-    state: dict[str, Tensor] = model.state_dict()
-    parameters = dict(model.named_parameters())
-    if all(parameter.requires_grad for parameter in parameters.values()):
-        return state
-    changes = {name for name, parameter in parameters.items() if parameter.requires_grad}
-    changes.update(name for name, _ in model.named_buffers())  # running means, say
-    return {name: tensor for name, tensor in state.items() if name in changes}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Everything a checkpoint holds. The tensors are the living ones until somebody copies them."""
 
     step: int
-    files: Mapping[str, Mapping[str, Tensor]]  # safetensors file -> tensors by name
+    files: Mapping[str, Mapping[str, Tensor]]  # safetensors file of this rank -> tensors by name
     state: Mapping[str, object]  # state.json
+    name: str = STATE  # of that file: ranks above 0 keep what is theirs alone
 
 
 def take(
     session: Session, at: Position, identity: Identity, *, validation_loss: float | None
 ) -> Snapshot:
-    """Return the session's state at a position, without a copy."""
-    optimizer, rest = _optimizer_state(session)
+    """Return the session's state at a position, without a copy; of several ranks, this one's."""
+    rank, world = session.ranks.rank, session.ranks.world
+    weights, optimizer, rest = _written(session)
+    files = {
+        name_of("model", rank, world): weights,
+        name_of("optimizer", rank, world): optimizer,
+        name_of("rng", rank, world): rng_state(session.device),
+    }
+    choices = dict(session.choices())
+    if rank > 0:
+        state: dict[str, object] = {"schema": SCHEMA, "choices": choices}
+        return Snapshot(step=at.step, files=files, state=state, name=_own(rank))
     return Snapshot(
         step=at.step,
-        files={
-            "model.safetensors": _learned(session.model),
-            "optimizer.safetensors": optimizer,
-            "rng.safetensors": rng_state(session.device),
-        },
+        files=files,
         state={
             "schema": SCHEMA,
             "saved_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -193,50 +183,69 @@ def take(
             "accumulation": session.accumulation,
             "optimizer": {"class": type(session.optimizer).__name__, **rest},
             "scaler": session.scaler.state_dict() if session.scaler else None,
-            "choices": dict(session.choices()),
+            "choices": choices,
+            **({} if world == 1 else {"ranks": world}),
         },
     )
 
 
-def write(folder: Path, snapshot: Snapshot, *, disk: Disk = DISK) -> int:
-    """Write a snapshot durably and return its bytes; WriteError leaves older ones as they are."""
+def _written(session: Session) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, object]]:
+    """Return (weights, optimizer's tensors, the rest of it), as far as this rank writes them."""
+    learned, rank, world = learned_by(session.model), session.ranks.rank, session.ranks.world
+    if session.custody is not None:
+        weights = weights_of(session, session.custody, learned)
+        return weights, *state_of(session, session.custody)
+    optimizer, rest = _optimizer_state(session)
+    return mine(learned, rank, world), mine(optimizer, rank, world), rest
+
+
+def _own(rank: int) -> str:
+    """Return the file of what is a rank's alone."""
+    return f"state-r{rank}.json" if rank else STATE
+
+
+def write(folder: Path, snapshot: Snapshot, *, disk: Disk = DISK, ranks: Ranks = ALONE) -> int:
+    """Write a snapshot durably and return its bytes; WriteError leaves older ones as they are.
+
+    Of several ranks each writes its part, and the checkpoint is there once all of them have.
+    """
     text = json.dumps(snapshot.state, indent=1, allow_nan=False)
     chunks = {name: tensor_chunks(tensors) for name, tensors in snapshot.files.items()}
-    manifest = write_folder(
-        path_of(folder, snapshot.step), {**chunks, STATE: [text.encode()]}, disk=disk
+    target = path_of(folder, snapshot.step)
+    return write_together(
+        target, {**chunks, snapshot.name: [text.encode()]}, disk=disk, ranks=ranks
     )
-    files = manifest["files"]
-    assert isinstance(files, dict)
-    return sum(entry["bytes"] for entry in files.values())
 
 
-def _load(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} cannot be read: {error}") from error
-
-
-def _refuse_misfits(
-    path: Path,
-    have: Mapping[str, Tensor],
+def _read(
+    parts: Parts,
+    tensors: Mapping[str, Tensor | None],
     want: Mapping[str, tuple[torch.Size, torch.dtype] | None],
-) -> None:
-    """Raise CheckpointError naming missing and foreign keys, shapes, dtypes and non-finite ones."""
+) -> dict[str, Tensor]:
+    """Return what this rank holds of the tensors in a file, by name; None: all of it.
+
+    Raises CheckpointError naming missing and foreign keys, shapes, dtypes and non-finite ones.
+    """
+    have, values = parts.layout, {}
     faults = [f"{name} is missing" for name in sorted(want.keys() - have.keys())]
     faults += [f"{name} belongs to nothing here" for name in sorted(have.keys() - want.keys())]
     for name in sorted(have.keys() & want.keys()):
-        tensor, expected = have[name], want[name]
-        if expected and (tensor.shape, tensor.dtype) != expected:
+        (shape, dtype), expected, tensor = have[name], want[name], tensors.get(name)
+        if expected and (shape, dtype) != expected:
             faults.append(
-                f"{name} is {tensor.dtype} {list(tensor.shape)}, "
-                f"expected {expected[1]} {list(expected[0])}"
+                f"{name} is {dtype} {list(shape)}, expected {expected[1]} {list(expected[0])}"
             )
-        elif tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            continue
+        value = parts.read(name) if tensor is None else parts.read_for(tensor, name)
+        if value.is_floating_point() and not bool(value.isfinite().all()):
             faults.append(f"{name} holds values that are not finite")
+        values[name] = value
     if faults:
         shown = "\n  ".join(faults[:20])
-        raise CheckpointError(f"{path} does not fit this run ({len(faults)} faults):\n  {shown}")
+        raise CheckpointError(
+            f"{parts.path} does not fit this run ({len(faults)} faults):\n  {shown}"
+        )
+    return values
 
 
 def restore(folder: Path, session: Session, identity: Identity) -> Position:
@@ -246,25 +255,43 @@ def restore(folder: Path, session: Session, identity: Identity) -> Position:
     finite, and ConfigError with a diff when it belongs to other data or another global batch.
     The session is left untouched unless everything fits.
     """
+    with whole(session):
+        return _restore(folder, session, identity)
+
+
+def _restore(folder: Path, session: Session, identity: Identity) -> Position:
     state = _state(folder)
     _compare(folder, state["identity"], identity)
-    model = _load(folder / "model.safetensors")
-    rng = _load(folder / "rng.safetensors")
-    _refuse_misfits(folder / "model.safetensors", model, _layout(_learned(session.model)))
-    _refuse_misfits(folder / "rng.safetensors", rng, _layout(rng_state(session.device)))
+    learned, rank, saved = learned_by(session.model), session.ranks.rank, int(state.get("ranks", 1))
+    model = _read(Parts(folder, "model"), learned, _layout(learned))
+    now = rng_state(session.device)
+    rng = {}
+    if rank < saved:
+        file = name_of("rng", rank, saved).removesuffix(".safetensors")
+        rng = _read(Parts(folder, file), {}, _layout(now))
     optimizer = _optimizer_to_load(folder, session, state["optimizer"])
     if session.scaler and not isinstance(state["scaler"], dict):
         raise CheckpointError(f"{folder} lacks the state of the fp16 loss scaler")
     position = Position(**state["position"])
-    assert session.optimizer is not None
-    session.optimizer.load_state_dict(optimizer)
+    _load_optimizer(session, optimizer)
     if session.scaler:
         session.scaler.load_state_dict(state["scaler"])
-    session.model.load_state_dict(model, strict=False)  # what is frozen is not in it
-    session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
-    session.choices().update(state.get("choices", {}))
-    set_rng_state(session.device, rng)
+    for name, value in model.items():  # what is frozen is not in it
+        put(learned[name], value)
+    if saved == session.ranks.world:
+        session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
+    own: Any = read_json(folder / _own(rank)) if 0 < rank < saved else state
+    session.choices().update(own.get("choices", {}))
+    if rng:
+        set_rng_state(session.device, rng)
+    else:
+        seed_rank(identity.seed, rank, position.step)
     return position
+
+
+def seed_rank(seed: int, rank: int, step: int) -> None:
+    """Give a rank without a saved random stream one of its own, from a step on."""
+    torch.manual_seed(seed_of(seed, step, rank))
 
 
 def _layout(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype] | None]:
@@ -302,20 +329,34 @@ def _compare(folder: Path, saved: object, mine: Identity) -> None:
         )
 
 
-def _optimizer_to_load(folder: Path, session: Session, about: dict[str, Any]) -> dict[str, Any]:
-    """Return what the optimizer's load_state_dict takes, once everything fits."""
+def _load_optimizer(session: Session, states: dict[str, dict[str, Any]]) -> None:
+    """Hand the optimizer its state, by parameter and entry."""
     assert session.optimizer is not None
-    path, names = folder / "optimizer.safetensors", _parameter_names(session)
-    tensors = _load(path)
+    if session.custody is not None:
+        session.custody.load(states)
+        return
+    names = _parameter_names(session)
+    state = {names.index(name): values for name, values in states.items()}
+    groups = session.optimizer.state_dict()["param_groups"]
+    session.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _optimizer_to_load(
+    folder: Path, session: Session, about: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the state that the optimizer takes of each parameter, once everything fits."""
+    assert session.optimizer is not None
+    stored, names = Parts(folder, "optimizer"), _parameter_names(session)
+    path, tensors = stored.path, stored.layout
     if about["class"] != type(session.optimizer).__name__:
         raise CheckpointError(
             f"{path} is the state of {about['class']}, "
             f"this run uses {type(session.optimizer).__name__}"
         )
     states: dict[str, dict[str, object]] = {}
-    for key, value in {**tensors, **about["scalars"]}.items():
+    for key in (*tensors, *about["scalars"]):
         name, _, entry = key.rpartition("/")
-        states.setdefault(name, {})[entry] = value
+        states.setdefault(name, {})[entry] = about["scalars"].get(key)
     with_state = set(names) - set(about["without_state"])
     entries = {entry for values in states.values() for entry in values}
     parameters = dict(session.model.named_parameters())
@@ -330,20 +371,10 @@ def _optimizer_to_load(folder: Path, session: Session, about: dict[str, Any]) ->
     missing = sorted(with_state - states.keys())
     if missing:
         raise CheckpointError(f"{path} lacks the state of: {', '.join(missing[:20])}")
-    _refuse_misfits(path, tensors, want)
-    return {
-        "state": {
-            names.index(name): _nested(
-                {k: _laid_out(v, parameters[name]) for k, v in values.items()}
-            )
-            for name, values in states.items()
-        },
-        "param_groups": session.optimizer.state_dict()["param_groups"],
-    }
-
-
-def _laid_out(value: object, parameter: Tensor) -> object:
-    """Return a state with its parameter's strides: fused kernels walk through both side by side."""
-    if not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
-        return value
-    return torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
+    whose = {key: parameters.get(key.rpartition("/")[0]) for key in tensors}
+    same = {k: p for k, p in whose.items() if p is not None and p.shape == tensors[k][0]}
+    for key, value in _read(stored, same, want).items():
+        name, _, entry = key.rpartition("/")
+        states[name][entry] = like(parameters[name], value) if key in same else value
+    # Laid out as the parameters are: fused kernels need it.
+    return {name: _nested(values) for name, values in states.items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from hotloop.core.errors import DataError
+from hotloop.training.feed import batch_at
 from hotloop.training.step import to_device
 
 if TYPE_CHECKING:
@@ -29,16 +30,28 @@ class Evaluation:
 
 
 def evaluate(
-    session: Session, samples: Samples, poll: Callable[[], None], *, batches: int | None
+    session: Session,
+    samples: Samples,
+    poll: Callable[[], None],
+    *,
+    batches: int | None,
+    micro_batch: int | None = None,
 ) -> Evaluation:
     """Return what the first `batches` micro batches give, or all of them when that is None.
 
+    They are counted in the size `micro_batch`, so that fewer rows in a pass, on several ranks or
+    after an out of memory, do not mean fewer rows in all; None: in the session's own.
     Sums stay on the device and are read once at the end. The random state is forked: evaluating
-    more often changes no weight by a bit. Raises DataError when nothing of them carries loss.
+    more often changes no weight by a bit. Several ranks share the micro batches, each of which is
+    read once. Raises DataError when nothing of them carries loss.
     """
-    judge = session.job.judge
+    judge, ranks = session.job.judge, session.ranks
     counts = {} if judge is None else {"counts": judge.start(session.device)}
-    spans = session.job.cut(samples, 0, 0, len(samples), session.micro_batch)[:batches]
+    cut, size = session.job.cut, len(samples)
+    if batches is not None:
+        counted = cut(samples, 0, 0, size, micro_batch or session.micro_batch)[:batches]
+        size = sum(count for _, count in counted)
+    spans = _own(cut(samples, 0, 0, size, session.micro_batch), ranks.rank, ranks.world)
     devices = [session.device] if session.device.type == "cuda" else []
     total = torch.zeros((), dtype=torch.float64, device=session.device)
     targets = 0
@@ -48,12 +61,19 @@ def evaluate(
         with torch.random.fork_rng(devices), torch.no_grad(), session.steady():
             for first, count in spans:
                 poll()
-                batch = samples.batch(0, first, count)
-                tensors = {**to_device(batch, session.device), **counts}
-                total += session.forward(tensors).double() * batch.targets
-                targets += batch.targets
+                batch = batch_at(samples, (0, first, count))
+                kept = counts if batch.counts else {k: v.clone() for k, v in counts.items()}
+                tensors = {**to_device(batch, session.device), **kept}
+                loss = session.forward(tensors).double()
+                if batch.counts:
+                    total += loss * batch.targets
+                    targets += batch.targets
     finally:
         session.model.train(training)
+    if ranks.world > 1:
+        targets = int(sum(own for (own,) in ranks.gather([targets])))
+        for figure in (total, *counts.values()):
+            ranks.total(figure)
     if not targets:
         raise DataError(f"nothing of {samples.fingerprint} carries loss: there is none to report")
     return Evaluation(
@@ -61,6 +81,13 @@ def evaluate(
         targets=targets,
         figures={} if judge is None else judge.figures(counts["counts"].cpu()),
     )
+
+
+def _own(spans: list[tuple[int, int]], rank: int, world: int) -> list[tuple[int, int]]:
+    """Return every `world`-th span; ranks that have one less keep step with a count of 0."""
+    own = spans[rank::world]
+    most = -(-len(spans) // world)
+    return own if len(own) == most else [*own, (spans[-1][0], 0)]
 
 
 def judged(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hotloop.session import evenly
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hotloop.session import Batch, Cut, Samples
 
-__all__ = ["Feed", "Position"]
+__all__ = ["Feed", "Place", "Position", "batch_at", "dealt"]
+
+# Epoch, first sample, count; a count of 0 keeps step and counts nothing.
+Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,8 @@ class Feed:
     batch_size: int  # samples of one optimizer step
     drop_last: bool
     cut: Cut = evenly  # of a window into micro batches
+    rank: int = 0  # of `ranks` processes, which share the micro batches of a window
+    ranks: int = 1
 
     @property
     def per_epoch(self) -> int:
@@ -54,16 +61,27 @@ class Feed:
         return at.sample, self.batch_size if left > self.batch_size else left
 
     def micro_batches(self, at: Position, micro_batch: int) -> list[tuple[int, int]]:
-        """Return (first sample, count) of the micro batches of the window at a position."""
+        """Return (first sample, count) of this rank's micro batches of the window at a position.
+
+        Every rank has as many; a count of 0 is one that another rank has more.
+        """
         first, count = self.span(at)
         if count <= micro_batch:
-            return [(first, count)]
-        return self.cut(self.samples, at.epoch, first, count, micro_batch)
+            pieces = [(first, count)]
+        else:
+            pieces = self.cut(self.samples, at.epoch, first, count, micro_batch)
+        return dealt(pieces, self.ranks)[self.rank]
+
+    def taken(self, at: Position, micro_batch: int) -> Sequence[tuple[int, int]]:
+        """Return (first sample, count) of the runs of samples of this rank's window."""
+        if self.ranks == 1:
+            return [self.span(at)]
+        return [piece for piece in self.micro_batches(at, micro_batch) if piece[1]]
 
     def window(self, at: Position, micro_batch: int) -> list[Batch]:
-        """Return the micro batches of the next optimizer step."""
+        """Return this rank's micro batches of the next optimizer step."""
         return [
-            self.samples.batch(at.epoch, first, count)
+            batch_at(self.samples, (at.epoch, first, count))
             for first, count in self.micro_batches(at, micro_batch)
         ]
 
@@ -82,3 +100,33 @@ class Feed:
             reference=at.reference,
             stale=at.stale,
         )
+
+
+def batch_at(samples: Samples, place: Place) -> Batch:
+    """Return the batch of a place; where its count is 0, one sample that counts for nothing."""
+    epoch, first, count = place
+    if count:
+        return samples.batch(epoch, first, count)
+    return replace(samples.batch(epoch, first, 1), counts=False)
+
+
+def dealt(pieces: Sequence[tuple[int, int]], ranks: int) -> list[list[tuple[int, int]]]:
+    """Return each rank's micro batches of a window, as many for each: they wait for each other.
+
+    Pieces are (first sample, count). What does not divide is split further, the largest first, and
+    filled up with counts of 0 where there are fewer samples than ranks. They are dealt to and fro,
+    so that where rows come by length no rank has all the long ones.
+    """
+    if ranks == 1:
+        return [list(pieces)]
+    cut = list(pieces)
+    while len(cut) % ranks:
+        index, (first, count) = max(enumerate(cut), key=lambda piece: piece[1][1])
+        if count < 2:
+            cut += [(first, 0)] * (-len(cut) % ranks)
+            break
+        half = (count + 1) // 2
+        cut[index : index + 1] = [(first, half), (first + half, count - half)]
+    rounds = [cut[at : at + ranks] for at in range(0, len(cut), ranks)]
+    turns = [one if turn % 2 == 0 else one[::-1] for turn, one in enumerate(rounds)]
+    return [[turn[rank] for turn in turns] for rank in range(ranks)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hotloop.models.adamw import AdamW
+from hotloop.ranks.rows import is_sharded
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,6 +61,8 @@ class FusedStep:
             return "its learning rate is a tensor"
         if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
             return "it has hooks"
+        if any(is_sharded(p) for group in groups for p in group["params"]):
+            return "its parameters are in rows over several ranks"
         kinds = {(p.device, p.dtype, p.layout) for group in groups for p in group["params"]}
         return None if len(kinds) == 1 else "its parameters have several dtypes or devices"
 

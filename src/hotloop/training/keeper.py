@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import WriteError
+from hotloop.core.errors import HotloopError, LostRankError, WriteError
 from hotloop.core.units import duration
 from hotloop.training import checkpoint, store
 from hotloop.training.background import Background
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hotloop.core.files import Disk
     from hotloop.core.rundir import RunDir
     from hotloop.session import Session
+    from hotloop.training.accord import Now
     from hotloop.training.checkpoint import Identity, Snapshot
     from hotloop.training.feed import Position
     from hotloop.training.ledger import Ledger
@@ -48,7 +49,7 @@ class _Outcome:
     step: int
     bytes: int  # 0 when nothing was written
     seconds: float  # from the snapshot until it was durable
-    error: WriteError | None
+    error: HotloopError | None
 
 
 class Keeper:
@@ -84,28 +85,32 @@ class Keeper:
         self._held: Snapshot | None = None  # the best so far, not yet saved
         self._told = False  # whether it was said that one waits
 
-    def visit(self, at: Position) -> None:
+    def visit(self, at: Position, now: Now) -> None:
         """Save what is due at a position; a new best that is not is held."""
         self._settle(wait=False)
         if at.step == self._tried:
             return
         held, is_best = self._held, at.best_step == at.step
-        if self._due(at) or (is_best and (self._cooled or not self._copies)):
+        if self._due(at) or now.save_due or (is_best and (now.best_due or not now.copies)):
             self.save(at)
         elif is_best and (held is None or held.step != at.step):
             self._hold(at)
-        elif held is not None and self._cooled:
+        elif held is not None and now.best_due:
+            self._settle(wait=True)  # of several ranks another one is through with it
             self._recorder.flush(sync=True)
             self._start(held, best_step=held.step)
             self._held = None
 
     def _due(self, at: Position) -> bool:
-        """Whether the run should save now, whatever its validation said."""
-        policy = self.policy
-        if at.step == 1 or (policy.every_steps and at.step % policy.every_steps == 0):
-            return True
-        since = self._ledger.elapsed() - self._last_time
-        return policy.every_seconds is not None and since >= policy.every_seconds
+        """Whether the run should save here, whatever its validation and the clock say."""
+        every = self.policy.every_steps
+        return at.step == 1 or bool(every and at.step % every == 0)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the last save is as long ago as the policy allows."""
+        every = self.policy.every_seconds
+        return every is not None and self._ledger.elapsed() - self._last_time >= every
 
     @property
     def _cooldown(self) -> float:
@@ -115,7 +120,13 @@ class Keeper:
         return max(self.seconds, self.durable or 0.0) / BEST_BUDGET
 
     @property
-    def _cooled(self) -> bool:
+    def copies(self) -> bool:
+        """Whether there is memory for a copy of the state."""
+        return self._copies
+
+    @property
+    def has_cooled(self) -> bool:
+        """Whether a new best may be written."""
         is_over = self._ledger.elapsed() - self._last_time >= self._cooldown
         return is_over and not self._background.is_busy
 
@@ -191,6 +202,10 @@ class Keeper:
         self._last_time = self._ledger.elapsed()
         self._finish(self._write(held, best_step=held.step, began=self._last_time), must=False)
 
+    def abandon(self) -> None:
+        """Write nothing more: other ranks are gone, and no checkpoint comes about without them."""
+        self._held = None
+
     def close(self) -> None:
         """Write a best one that waits, and wait for the checkpoint in flight."""
         self._settle(wait=True)
@@ -202,9 +217,11 @@ class Keeper:
         """Make a snapshot last, possibly in a thread: nothing here is told or logged."""
         size, error = 0, None
         try:
-            size = checkpoint.write(self._run.checkpoints, snapshot, disk=self._disk)
-            store.retain(self._run.checkpoints, keep=self.policy.keep, best_step=best_step)
-        except WriteError as failed:
+            ranks = self._session.ranks
+            size = checkpoint.write(self._run.checkpoints, snapshot, disk=self._disk, ranks=ranks)
+            if ranks.rank == 0:
+                store.retain(self._run.checkpoints, keep=self.policy.keep, best_step=best_step)
+        except (WriteError, LostRankError) as failed:
             error = failed
         seconds = self._ledger.elapsed() - began
         return _Outcome(step=snapshot.step, bytes=size, seconds=seconds, error=error)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ROWS", "Ledger"]
+__all__ = ["EXCHANGE", "ROWS", "Ledger"]
 
 ROWS = ("start", "compile", "data wait", "step", "evaluate", "save", "other")
+EXCHANGE = "exchange"  # a row of its own, where there are several ranks
 _ROW_OF = {
     "data": "data wait",
     "forward": "step",
@@ -36,13 +37,25 @@ class Ledger:
         self.step[phase] = self.step.get(phase, 0.0) + spent
         return spent
 
+    def move(self, seconds: float, phase: str, to: str) -> None:
+        """Charge seconds of a phase to another one: what its marks could not tell apart."""
+        for charged in (self._seconds, self.step):
+            moved = min(seconds, charged.get(phase, 0.0))
+            charged[phase] = charged.get(phase, 0.0) - moved
+            charged[to] = charged.get(to, 0.0) + moved
+
     def elapsed(self) -> float:
         """Seconds since the process began the run."""
         return self._clock() - self.began
 
     def rows(self) -> dict[str, float]:
-        """Return seconds by row of ROWS; they sum up to the time until the last mark."""
+        """Return seconds by row of ROWS; they sum up to the time until the last mark.
+
+        Of several ranks there is one more: what this one waited for others, and what travelled.
+        """
         rows = dict.fromkeys(ROWS, 0.0)
+        if EXCHANGE in self._seconds:
+            rows[EXCHANGE] = 0.0
         for phase, seconds in self._seconds.items():
             row = _ROW_OF.get(phase, phase)
             rows[row if row in rows else "other"] += seconds

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import traceback
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DivergedError, HotloopError
 from hotloop.models.trainable import Gradients
 from hotloop.training import checkpoint
+from hotloop.training.accord import Accord, Now, Share
 from hotloop.training.evaluate import evaluate, judged
 from hotloop.training.messages import Evaluated, Note
 from hotloop.training.prepare import within
 from hotloop.training.signals import Dropped
 from hotloop.training.step import (
     Guard,
-    accumulate,
+    accumulate_shared,
     drop_gradients,
     halve_micro_batch,
     is_out_of_memory,
@@ -54,6 +56,7 @@ class Rules:
     evaluate_every_steps: int | None
     evaluate_every_epochs: int | None
     evaluate_batches: int | None  # None: the whole validation set
+    evaluate_micro: int  # samples of each of them
     patience: int | None  # validations without a new best; None: no early stopping
     min_delta: float
 
@@ -85,19 +88,28 @@ class Loop:
     fell_back: Callable[[str], None]  # told when the compiled model is given up
     good: tuple[Position, Mapping[str, Tensor]] | None = None  # where weights and generators agree
     first: int = 0  # step at which this process began
+    each: float = 0.0  # seconds of the newest step, with what came between it and the next
+    accord: Accord = field(init=False)  # with the other ranks
+
+    def __post_init__(self) -> None:
+        self.accord = Accord(self.session.ranks, self._look)
 
     def train(self, at: Position) -> Ending:
         """Run optimizer steps from a position until the run ends; every exit has saved.
 
         Raises DivergedError before a value that is not finite reaches the weights, and what the
-        model raises, after saving the last completed step.
+        model raises, after saving the last completed step. Of several ranks only what all raise
+        alike is saved: a checkpoint needs every one of them.
         """
         self.good = at, checkpoint.rng_state(self.session.device)
         self.first = at.step
         try:
             return self._steps(at)
-        except (HotloopError, RuntimeError):
-            if (good := self.recorder.before_bad or self.good) is not None:
+        except (HotloopError, RuntimeError) as error:
+            if self.session.ranks.world > 1 and not isinstance(error, DivergedError):
+                self.session.ranks.leave()
+                self.keeper.abandon()
+            elif (good := self.recorder.before_bad or self.good) is not None:
                 checkpoint.set_rng_state(self.session.device, good[1])
                 self.keeper.save(good[0])
             self.keeper.close()
@@ -108,13 +120,13 @@ class Loop:
         optimizer = session.optimizer
         assert optimizer is not None
         session.model.train()
-        watched = Gradients(session.model) if session.job.learns_all else None
+        watched = Gradients(session.model, session.custody) if session.job.learns_all else None
         while True:
             at = self._evaluate(at) if self._evaluation_due(at) else at
             if (ending := self._ending(at)) is not None:
                 self.keeper.save(at, must=True)
                 return ending
-            self.keeper.visit(at)
+            self.keeper.visit(at, self.accord.now())
             generators = checkpoint.rng_state(session.device)
             self.good = at, generators
             ledger.mark("other")
@@ -124,10 +136,14 @@ class Loop:
                 group["lr"] = rate
             problem: BaseException | None = None
             try:
-                with self.signals.droppable():
+                with self._droppable():
                     window = self.source.window(at, session.micro_batch)
                     ledger.mark("data")
-                    loss = accumulate(session, window, ledger.mark, self.signals.poll)
+                    own = Share.of(window)
+                    whole = self.accord.window(own)
+                    loss = accumulate_shared(
+                        session, window, ledger, self.signals.poll, targets=whole.targets
+                    )
             except (Dropped, RuntimeError) as error:
                 traceback.clear_frames(error.__traceback__)  # they hold the failed activations
                 problem = error
@@ -147,31 +163,60 @@ class Loop:
             ledger.mark("update")
             before, at = at, self.feed.after(at)
             self.source.prepare(at, session.micro_batch)
-            self.recorder.step(before, generators, window, rate, loss, norm)
+            spans = self.feed.taken(before, session.micro_batch)
+            self.recorder.step(before, generators, own, whole, spans, rate, loss, norm)
             self.outlook.step(at)
             if at.sample == 0:
                 self.recorder.epoch_done(at.epoch)
 
+    def _look(self) -> Now:
+        """Return what is so on this rank now."""
+        rules, keeper = self.rules, self.keeper
+        each = sum(self.ledger.step.values())
+        if self.session.ranks.world > 1:  # what is agreed counts after the step in flight
+            each = 2 * max(each, self.each)
+        out = rules.max_time is not None and (
+            self.ledger.elapsed() + each + keeper.seconds >= rules.max_time
+        )
+        return Now(
+            signal=self.signals.received,
+            out_of_time=out,
+            save_due=keeper.is_overdue,
+            best_due=keeper.has_cooled,
+            copies=keeper.copies,
+        )
+
+    def _droppable(self) -> AbstractContextManager[None]:
+        """Hold a window that a signal may drop; not where others would wait for it."""
+        return self.signals.droppable() if self.session.ranks.world == 1 else nullcontext()
+
     def _evaluation_due(self, at: Position) -> bool:
         rules = self.rules
-        if at.step in (0, at.evaluated) or self.signals.received is not None:
+        if at.step in (0, at.evaluated):
             return False
         every, epochs = rules.evaluate_every_steps, rules.evaluate_every_epochs
-        return (
+        is_due = (
             at.step == rules.steps
             or bool(every and at.step % every == 0)
             or bool(epochs and at.sample == 0 and at.epoch % epochs == 0)
         )
+        return is_due and self.accord.now().signal is None
 
     def _evaluate(self, at: Position) -> Position:
         """Validate; a signal cuts it off, and it is made up for after the resume."""
         self.recorder.flush()
         self.good = at, checkpoint.rng_state(self.session.device)
-        batches = self.rules.evaluate_batches
+        rules, session = self.rules, self.session
+        alone = session.ranks.world == 1
+        poll = self.signals.poll if alone else self.accord.poll
         try:
-            with self.signals.droppable(at_once=True):
+            with self.signals.droppable(at_once=True) if alone else nullcontext():
                 found = evaluate(
-                    self.session, self.session.job.valid, self.signals.poll, batches=batches
+                    session,
+                    session.job.valid,
+                    poll,
+                    batches=rules.evaluate_batches,
+                    micro_batch=rules.evaluate_micro,
                 )
         except Dropped:
             self.ledger.mark("evaluate")
@@ -206,16 +251,15 @@ class Loop:
         return at
 
     def _ending(self, at: Position) -> Ending | None:
-        rules, ledger = self.rules, self.ledger
-        if self.signals.received is not None:
-            return Ending(reason="signal", at=at, signal=self.signals.received)
+        rules, now = self.rules, self.accord.now()
+        self.each = sum(self.ledger.step.values())
+        if now.signal is not None:
+            return Ending(reason="signal", at=at, signal=now.signal)
         if at.step >= rules.steps:
             return Ending(reason="complete", at=at)
         if rules.patience is not None and at.stale >= rules.patience:
             return Ending(reason="early stop", at=at)
-        spare = sum(ledger.step.values()) + self.keeper.seconds  # one more step and its save
-        out_of_time = rules.max_time is not None and ledger.elapsed() + spare >= rules.max_time
-        if out_of_time and at.step > self.first:  # one step at least, or a series never ends
+        if now.out_of_time and at.step > self.first:  # one step at least, or a series never ends
             return Ending(reason="time limit", at=at)
         return None
 
@@ -225,6 +269,8 @@ class Loop:
         if within(reason, Dropped) is not None:  # the compiler wraps what passes through it
             return True
         assert isinstance(reason, RuntimeError)
+        if session.ranks.world > 1:  # the others are in the middle of theirs
+            return False
         if is_out_of_memory(reason) and halve_micro_batch(session, self.feed.batch_size):
             text = (
                 f"out of memory at step {at.step + 1}: going on with "

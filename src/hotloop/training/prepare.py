@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from hotloop import techniques
-from hotloop.session import Session
+from hotloop.core.errors import PlanError
+from hotloop.core.sharing import SHARING
+from hotloop.session import ALONE, Session
 from hotloop.techniques.base import Stage
 from hotloop.training.asking import TYPED, check, find, without_effect
+from hotloop.training.checkpoint import seed_rank
 from hotloop.training.effect import Effect, Word
 from hotloop.training.graphs import MicroStep, Recording, record_cuda
 from hotloop.training.signals import Dropped
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use
-    from hotloop.session import Batch, Job
+    from hotloop.session import Batch, Job, Ranks
     from hotloop.techniques.base import Technique
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "prepare",
     "record",
     "settle",
+    "settle_in",
     "undo",
     "warm_up",
     "within",
@@ -56,19 +60,21 @@ def prepare(
     hardware: Hardware,
     origins: Mapping[str, str],
     *,
+    ranks: Ranks = ALONE,
     known: Sequence[Technique] = techniques.ALL,
 ) -> tuple[Session, list[Effect]]:
     """Build the session and apply every technique of the plan; a compilation waits for `warm_up`.
 
     `origins` maps a technique id to who asked for it. A technique that is refused or finds
     nothing to change is an error (PlanError) when it was typed, else a row of the table. After an
-    error the switches of the process are as they were. `known` is a seam.
+    error the switches of the process are as they were. Of several ranks each has a random stream
+    of its own, and one technique has them share: without it PlanError is raised. `known` is a seam.
     """
     check(plan, hardware, origins, known=known)
     torch.manual_seed(job.seed)
     order = [(find(use.id, known), use) for use in plan.techniques]
     order.sort(key=lambda pair: (pair[0].stage, pair[0].id))
-    session = _start(job, plan, hardware)
+    session = _start(job, plan, hardware, ranks)
     effects: list[Effect] = []
     try:
         for technique, use in order:
@@ -77,6 +83,11 @@ def prepare(
             effects.append(_apply(session, technique, use, plan, origins.get(use.id, "plan")))
         if session.optimizer is None:
             session.optimizer = job.optimizer(session.model)
+        if ranks.world > 1 and session.shares is None:
+            raise PlanError(
+                f"{ranks.world} ranks would each train a model of their own: the plan needs one of "
+                f"{', '.join(SHARING)}"
+            )
     except BaseException:
         undo(session)
         raise
@@ -90,9 +101,11 @@ def undo(session: Session) -> None:
     session.undo.clear()
 
 
-def _start(job: Job, plan: Plan, hardware: Hardware) -> Session:
+def _start(job: Job, plan: Plan, hardware: Hardware, ranks: Ranks) -> Session:
     device = torch.device(hardware.device)
     model = job.model().to(device)
+    if ranks.rank > 0:
+        seed_rank(job.seed, ranks.rank, 0)
     return Session(
         job=job,
         hardware=hardware,
@@ -101,6 +114,7 @@ def _start(job: Job, plan: Plan, hardware: Hardware) -> Session:
         micro_batch=plan.micro_batch,
         accumulation=plan.accumulation,
         forward=lambda tensors: job.loss(model, tensors),
+        ranks=ranks,
         steady=nullcontext if job.steady is None else partial(job.steady, model),
         choices=dict if job.choices is None else partial(job.choices, model),
     )
@@ -149,6 +163,12 @@ def warm_up(session: Session, batch: Batch) -> str | None:
         _first_calls(session, batch)
         return _in_one_line(error)
     return None
+
+
+def settle_in(session: Session, batch: Batch) -> None:
+    """Have what the first passes decide decided, the same at each start; nothing else stays."""
+    if session.shares is not None and session.shares.settles and "compile" not in session.undo:
+        _first_calls(session, batch)
 
 
 def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> str | None:

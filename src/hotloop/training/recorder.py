@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hotloop.core.files import Journal
-    from hotloop.session import Batch, Samples, Session
+    from hotloop.session import Samples, Session
+    from hotloop.training.accord import Share
     from hotloop.training.feed import Position
     from hotloop.training.ledger import Ledger
     from hotloop.training.messages import Readings, Tell
@@ -28,6 +29,7 @@ __all__ = ["Recorder"]
 
 
 READ_EVERY, NOTE_EVERY = 0.5, 1.0  # seconds between looks, and between points in the log
+_OF_EACH = ("session", "resumed_from", "end")  # what each rank's log has, besides its steps
 POINTS = 500  # of a run so far, once it is longer than so many seconds
 
 
@@ -36,7 +38,7 @@ class _Step(NamedTuple):  # a tuple is made in a fifth of a dataclass's time, an
 
     number: int
     epoch: int
-    first: int
+    spans: Sequence[tuple[int, int]]  # (first sample, count) that this rank took
     samples: int
     tokens: int
     targets: int
@@ -88,26 +90,27 @@ class Recorder:
         self,
         before: Position,
         generators: Mapping[str, Tensor],
-        window: Sequence[Batch],
+        own: Share,
+        whole: Share,
+        spans: Sequence[tuple[int, int]],
         rate: float,
         loss: Tensor,
         norm: Tensor,
     ) -> None:
         """Note a step that has been made; at the log interval, read and write what is pending.
 
+        `own` and `spans`, (first sample, count), are what this rank took of the `whole` step.
         `generators` is the random state before the step: where it went wrong without a wait, the
         device holds the weights of `before`, and both together can be saved.
         """
-        samples = sum(batch.samples for batch in window)
-        tokens = sum(batch.tokens for batch in window)
         self._pending.append(
             _Step(
                 number=before.step + 1,
                 epoch=before.epoch,
-                first=before.sample,
-                samples=samples,
-                tokens=tokens,
-                targets=sum(batch.targets for batch in window),
+                spans=spans,
+                samples=own.samples,
+                tokens=own.tokens,
+                targets=own.targets,
                 learning_rate=rate,
                 t=self._ledger.elapsed(),
                 phases={p: s for p, s in self._ledger.step.items() if p in PHASES},
@@ -117,7 +120,7 @@ class Recorder:
             )
         )
         for counts in (self._since, self._epoch, self._run):
-            counts.add(samples, tokens)
+            counts.add(whole.samples, whole.tokens)
         if (before.step + 1) % self._log_every == 0:
             self._read()
         if (before.step + 1) % self._tell_every == 0:
@@ -132,8 +135,10 @@ class Recorder:
         self._ledger.mark("other")
 
     def event(self, kind: str, step: int, **fields: object) -> None:
-        """Write an event that is no step, after all steps so far."""
+        """Write an event that is no step, after all steps so far; what is all ranks', once."""
         self._read()
+        if self._session.ranks.rank > 0 and kind not in _OF_EACH:
+            return
         self._lines.append(event_line(kind, step=step, t=self._ledger.elapsed(), **fields))
         self._write()
 
@@ -185,10 +190,10 @@ class Recorder:
             if not math.isfinite(loss) or not (math.isfinite(norm) or overflow):
                 self._pending = []
                 self.before_bad = step.before if self._session.scaler is None else None
+                first, last = step.spans[0][0], sum(step.spans[-1]) - 1
                 raise DivergedError(
                     f"the loss is {loss} and the gradient norm {norm}, at optimizer step "
-                    f"{step.number}, samples {step.first}..{step.first + step.samples - 1} of "
-                    f"epoch {step.epoch}"
+                    f"{step.number}, samples {first}..{last} of epoch {step.epoch}"
                 )
             self._lines.append(self._line(step, loss, None if overflow else norm))
             self._read_last = step, loss
@@ -197,7 +202,11 @@ class Recorder:
             refuse_collapse(self._session.scaler)
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:
-        ids = self._samples.ids(step.epoch, step.first, step.samples)
+        ids = b"".join(
+            self._samples.ids(step.epoch, first, count).tobytes()
+            for first, count in step.spans
+            if count
+        )
         return step_line(
             step.number,
             t=step.t,
@@ -207,11 +216,11 @@ class Recorder:
             norm=norm,
             learning_rate=step.learning_rate,
             epoch=step.epoch,
-            first=step.first,
+            first=step.spans[0][0],
             samples=step.samples,
             tokens=step.tokens,
             targets=step.targets,
-            ids=digest(ids.tobytes())[:16],
+            ids=digest(ids)[:16],
         )
 
     def _in_steps(self) -> float:

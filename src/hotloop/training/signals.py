@@ -68,6 +68,10 @@ class Signals:
             self._droppable = self._at_once = False  # a second one must not cut what comes next
             raise Dropped
 
+    def since(self) -> float | None:
+        """Return the seconds since the first signal; None while there was none."""
+        return None if self.received is None else self._clock() - self._since
+
     def _timer(self, seconds: float) -> None:
         if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
             signal.setitimer(signal.ITIMER_REAL, seconds)

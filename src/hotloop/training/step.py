@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from hotloop.core.errors import DivergedError
+from hotloop.ranks.rows import is_sharded, local
 from hotloop.training.fused import FusedStep, total_norm
 
 if TYPE_CHECKING:
@@ -16,10 +18,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hotloop.session import Batch, Session
+    from hotloop.training.ledger import Ledger
 
 __all__ = [
     "Guard",
     "accumulate",
+    "accumulate_shared",
     "drop_gradients",
     "halve_micro_batch",
     "is_out_of_memory",
@@ -62,30 +66,70 @@ def accumulate(
     window: Sequence[Batch],
     mark: Callable[[str], object],
     poll: Callable[[], None],
+    *,
+    targets: int | None = None,
 ) -> Tensor:
     """Add the gradients of a window; return its mean loss per target, a scalar on the device.
 
     Each micro batch weighs as many targets as it has, so the sum is the gradient of one big
-    batch. `mark(phase)` is called as each phase ends, `poll()` between micro batches.
+    batch. `mark(phase)` is called as each phase ends, `poll()` between micro batches. Of several
+    ranks `targets` are those of all windows; gradients and loss are then of all of them, too.
     """
-    targets = sum(batch.targets for batch in window) or 1  # a window may carry no loss at all
+    shares = session.shares
+    if targets is None:
+        targets = sum(batch.targets for batch in window if batch.counts)
+    targets = targets or 1  # a window may carry no loss at all
     losses = []
     with session.steady():
-        for batch in window:
+        for number, batch in enumerate(window, 1):
             poll()
             tensors = to_device(batch, session.device)
             if session.replay is not None and session.replay.fits(tensors):
                 losses.append(session.replay(tensors, batch.targets / targets))
                 mark("forward")
                 continue
-            loss = session.forward(tensors)
-            if len(window) > 1:
-                loss = loss * (batch.targets / targets)
-            mark("forward")
-            (session.scaler.scale(loss) if session.scaler else loss).backward()  # type: ignore[no-untyped-call]
+            with nullcontext() if shares is None else shares.micro(last=number == len(window)):
+                loss = session.forward(tensors)
+                if len(window) > 1 or shares is not None:
+                    loss = loss * _weight(session, batch, targets)
+                mark("forward")
+                (session.scaler.scale(loss) if session.scaler else loss).backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
             mark("backward")
-    return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+    loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+    return loss if shares is None else session.ranks.total(loss.clone()) / session.ranks.world
+
+
+def accumulate_shared(
+    session: Session,
+    window: Sequence[Batch],
+    ledger: Ledger,
+    poll: Callable[[], None],
+    *,
+    targets: int,
+) -> Tensor:
+    """Add the gradients of a window as `accumulate`, with those of the other ranks if there are.
+
+    What waits for them is charged to a phase of its own; and nothing is dropped by `poll`, as they
+    are in the middle of theirs.
+    """
+    if session.shares is None:
+        return accumulate(session, window, ledger.mark, poll)
+    ledger.mark("exchange")  # the ranks' windows have waited for each other
+    loss = accumulate(session, window, ledger.mark, _go_on, targets=targets)
+    ledger.mark("exchange")
+    for phase, seconds in session.shares.waits().items():
+        ledger.move(seconds, phase, "exchange")
+    return loss
+
+
+def _go_on() -> None:
+    pass
+
+
+def _weight(session: Session, batch: Batch, targets: int) -> float:
+    """Return what a micro batch counts in its window; ranks' gradients are averaged, not added."""
+    return batch.targets / targets * session.ranks.world if batch.counts else 0.0
 
 
 class Guard:
@@ -98,7 +142,10 @@ class Guard:
     def __init__(self, session: Session) -> None:
         groups = session.optimizer.param_groups if session.optimizer else []
         fused = bool(groups) and all(group.get("fused") for group in groups)
-        self.on_device = session.device.type == "cuda" and fused and session.scaler is None
+        rows = any(is_sharded(p) for group in groups for p in group["params"])
+        self.on_device = (
+            session.device.type == "cuda" and fused and session.scaler is None and not rows
+        )
         self.poisoned = torch.zeros((), device=session.device) if self.on_device else None
         self.quick: FusedStep | None = None
         if session.optimizer and not session.scaler and not FusedStep.why_not(session.optimizer):
@@ -119,6 +166,8 @@ def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -
     Raises DivergedError before the weights change when loss or norm are known not to be finite,
     or when the fp16 loss scale collapses. A single overflow in fp16 skips the step, as it should.
     """
+    if session.custody is not None:
+        return session.custody.update(loss, gradient_clip)
     if guard.quick is not None and (gradients := guard.quick.gradients()) is not None:
         norm = _update_quickly(guard, guard.quick, gradients, loss, gradient_clip)
         if session.replay is None:
@@ -131,7 +180,10 @@ def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -
     if scaler:
         scaler.unscale_(optimizer)
     gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    if session.shares is None:
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    else:
+        norm = session.shares.norm(gradients)
     if scaler:
         _clip(optimizer, norm, gradient_clip)
         scaler.step(optimizer)
@@ -173,8 +225,13 @@ def refuse_collapse(scaler: torch.amp.GradScaler) -> None:
 
 
 def _clip(optimizer: torch.optim.Optimizer, norm: Tensor, gradient_clip: float) -> None:
-    if gradient_clip > 0:
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if gradient_clip <= 0:
+        return
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if any(is_sharded(p) for p in parameters):  # by clip_grad_norm_'s own formula
+        rows = [local(p.grad) for p in parameters if p.grad is not None]
+        torch._foreach_mul_(rows, (gradient_clip / (norm + _CLIP_EPS)).clamp(max=1.0))
+    else:
         torch.nn.utils.clip_grads_with_norm_(parameters, gradient_clip, norm, foreach=True)
 
 

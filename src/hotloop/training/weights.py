@@ -12,6 +12,8 @@ from safetensors.torch import load_file
 from hotloop.core.errors import ConfigError
 from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
+from hotloop.ranks.rows import is_sharded, place, put
+from hotloop.training.parts import read_all
 from hotloop.training.store import newest_sound
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     A .pt file is read with weights_only: no code of it runs. Raises ConfigError.
     """
     if path.is_dir():
-        path = _within(path)
+        return _within(path)
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
@@ -56,14 +58,15 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return {str(name): value for name, value in loaded.items() if isinstance(value, torch.Tensor)}
 
 
-def _within(folder: Path) -> Path:
-    inside = folder / "model.safetensors"
-    if inside.is_file():
-        return inside
+def _within(folder: Path) -> dict[str, Tensor]:
+    if (folder / "model.safetensors").is_file():
+        return read_weights(folder / "model.safetensors")
+    if (folder / "model-r0.safetensors").is_file():
+        return read_all(folder)
     if (RunDir(folder).checkpoints).is_dir():
         newest, _ = newest_sound(RunDir(folder).checkpoints)
         if newest is not None:
-            return newest.path / "model.safetensors"
+            return read_all(newest.path)
     raise ConfigError(f"init_from={folder} is neither a run nor a checkpoint nor a model folder")
 
 
@@ -101,7 +104,12 @@ def load_weights(model: nn.Module, *paths: Path) -> list[str]:
             f"init_from={path}: none of its {len(found)} tensors fits this model. It has "
             f"{_shapes(found)}; the model has {_shapes(own)}"
         )
-    model.load_state_dict(fitting, strict=False)
+    if any(map(is_sharded, own.values())):
+        for name, tensor in fitting.items():
+            first, count = place(own[name]) if is_sharded(own[name]) else (0, None)
+            put(own[name], tensor if count is None else tensor[first : first + count])
+    else:
+        model.load_state_dict(fitting, strict=False)
     shapes = [
         f"{n}: file has {list(found[n].shape)}, model has {list(own[n].shape)}; left as initialised"
         for n in sorted(found.keys() & own.keys())

@@ -14,17 +14,17 @@ from torch.utils.data import DataLoader, Dataset
 
 from hotloop.core.errors import DataError, HotloopError
 from hotloop.session import Batch
+from hotloop.training.feed import batch_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.session import Samples
-    from hotloop.training.feed import Feed, Position
+    from hotloop.training.feed import Feed, Place, Position
 
 __all__ = ["Workers"]
 
 TIMEOUT = 300.0  # seconds without a window until a loader process counts as hanging
-Place = tuple[int, int, int]  # epoch, first sample, count
 
 
 class _Places(Dataset[object]):
@@ -35,11 +35,13 @@ class _Places(Dataset[object]):
 
     def __getitem__(self, window: list[Place]) -> object:
         try:
-            made = [self._samples.batch(*place) for place in window]
+            made = [batch_at(self._samples, place) for place in window]
         except HotloopError as error:
             return str(error)  # torch would wrap it in a traceback of the process
         # Types that torch knows how to pin.
-        return [(dict(b.tensors), b.samples, b.tokens, b.targets, b.boundaries) for b in made]
+        return [
+            (dict(b.tensors), b.samples, b.tokens, b.targets, b.boundaries, b.counts) for b in made
+        ]
 
 
 class Workers:
@@ -70,7 +72,8 @@ class Workers:
         self._next = self._feed.after(at), micro_batch
         assert isinstance(made, list)
         return [
-            Batch(tensors=t, samples=s, tokens=n, targets=c, boundaries=b) for t, s, n, c, b in made
+            Batch(tensors=t, samples=s, tokens=n, targets=c, boundaries=b, counts=is_counted)
+            for t, s, n, c, b, is_counted in made
         ]
 
     def prepare(self, at: Position, micro_batch: int) -> None:

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "Ungated"]
+
+
+class Ungated:
+    """Counts the steps of a rank that is not the first: it rests as that one has it sleep."""
+
+    def __init__(self) -> None:
+        self.steps = 0  # made
+
+    def ended(self) -> None:
+        """Note the end of a step."""
+        self.steps += 1
 
 
 class Gate:

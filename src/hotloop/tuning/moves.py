@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from hotloop import techniques
 from hotloop.core.parity import Promise
+from hotloop.core.sharing import SHARING
+from hotloop.core.units import many
 from hotloop.techniques.base import Host, Numerics
 from hotloop.training.asking import find
 
@@ -25,6 +27,7 @@ __all__ = [
     "promise",
     "removed",
     "resized",
+    "shared",
     "too_short",
     "varied",
 ]
@@ -79,6 +82,8 @@ class Move:
     change: Callable[[Plan], Plan | None]
     ids: tuple[str, ...] = ()  # techniques that must be in effect for it to count
     why_not: str | None = None  # it is not tried
+    # Why it is not tried on the plan that is the best by then, where that decides.
+    barred: Callable[[Plan], str | None] = lambda plan: None
 
 
 def added(
@@ -94,7 +99,24 @@ def added(
             plan = plan.minus(clash)
         return plan.plus(use.id, **dict(use.choice))
 
-    return Move(name=str(use), change=change, ids=(use.id,), why_not=why_not)
+    def barred(plan: Plan) -> str | None:
+        needed = [id for id in SHARING if id in technique.excludes and plan.choice(id) is not None]
+        return f"{needed[0]} excludes it, and {plan.ranks} ranks need that" if needed else None
+
+    return Move(name=str(use), change=change, ids=(use.id,), why_not=why_not, barred=barred)
+
+
+def shared(id: str, ranks: int, batch_size: int, *, why_not: str | None = None) -> Move:
+    """Return the move to so many ranks on cards of this machine, which share by a technique."""
+
+    def change(plan: Plan) -> Plan | None:
+        if plan.ranks == ranks and plan.choice(id) is not None:
+            return None
+        for other in (*SHARING, *techniques.get(id).excludes):
+            plan = plan.minus(other)
+        return plan.over(ranks, batch_size).plus(id)
+
+    return Move(name=f"{id} on {many(ranks, 'card')}", change=change, ids=(id,), why_not=why_not)
 
 
 def varied(id: str, **choice: Value) -> Move:
@@ -143,6 +165,7 @@ def both(first: Move, second: Move) -> Move:
         change=change,
         ids=(*first.ids, *second.ids),
         why_not=first.why_not or second.why_not,
+        barred=lambda plan: first.barred(plan) or second.barred(plan),
     )
 
 
@@ -159,11 +182,11 @@ def ordered(
 
     `first` are ids in the order in which the doctor names them. `choices` replaces the choices of
     a technique; one without an entry is tried with its default. A technique that cannot work here
-    is a move with its reason.
+    is a move with its reason. Those that ranks share by change the plan's shape too: see `shared`.
     """
     from hotloop.core.plan import Plan, Use
 
-    known = {t.id: t for t in techniques.ALL if host in t.hosts}
+    known = {t.id: t for t in techniques.ALL if host in t.hosts and t.id not in SHARING}
     order = dict.fromkeys(id for id in (*first, *ORDER, *known) if id in known)
     moves = []
     for id in order:
@@ -220,6 +243,7 @@ def promise(plan: Plan, baseline: Plan, *, known: Sequence[Technique] = techniqu
         tolerance=tolerance,
         cosine=1 - below,
         is_training=any(technique.numerics is Numerics.TRAINING for technique in found),
+        redraws=(plan.micro_batch, plan.ranks) != (baseline.micro_batch, baseline.ranks),
     )
 
 

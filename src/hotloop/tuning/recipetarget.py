@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from hotloop import techniques
 from hotloop.core.errors import HotloopError
+from hotloop.core.sharing import SHARING
+from hotloop.core.units import many
+from hotloop.forecasting import fitted, shapes
 from hotloop.techniques.base import Host
 from hotloop.tuning.live import Live
-from hotloop.tuning.moves import Move, both, ordered, removed, resized, too_short
+from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, too_short, varied
 from hotloop.tuning.race import Entry
 from hotloop.tuning.recipetrial import assembled, command
 from hotloop.tuning.room import most_bytes, why_apart
+from hotloop.tuning.trialranks import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["Recipe", "moves"]
 
 _SIZES: Final = (2.0, 0.5, 4.0, 0.25)
+_ROWS: Final = "fsdp2"  # of which no card holds all
+# Further choices of how ranks share, where the plan has it by then.
+_FURTHER: Final = (varied("ddp", bucket_mib=100), varied("fsdp2", reshard="off"))
 # What a trial does not do: it saves nothing.
 _NOT_IN_A_TRIAL: Final = {"async-checkpoint": "it saves in the background: a trial saves nothing"}
 
@@ -39,8 +47,36 @@ class Recipe:
 
     @property
     def baseline(self) -> Plan:
-        """The plan that hotloop derives, or that was given."""
-        return self.parts.plan
+        """The plan that hotloop derives, or that was given.
+
+        Where it is forecast not to fit one card and several are here, it is in rows over them.
+        """
+        plan = self.parts.plan
+        if self.parts.too_much is None or self.cards == 1:
+            return plan
+        rows = shared(_ROWS, self.cards, self.batch_size).change(plan)
+        if rows is None or techniques.get(_ROWS).blocked(self.hardware, rows) is not None:
+            return plan
+        return rows
+
+    @property
+    def note(self) -> str | None:
+        """What is to be said of the baseline; None where it is what `hotloop train` does."""
+        if self.baseline == self.parts.plan:
+            return None
+        why = f"one card: {self.parts.memory}"
+        return f"{why}. So the baseline is {_ROWS} on {many(self.cards, 'card')}"
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of an optimizer step, whatever makes it."""
+        size: int = self.parts.request.config.training.batch_size
+        return size
+
+    @property
+    def cards(self) -> int:
+        """Devices that can make a step together."""
+        return min(self.hardware.count, self.batch_size)
 
     @property
     def hardware(self) -> Hardware:
@@ -66,6 +102,7 @@ class Recipe:
         return Live(
             lambda channel: command(channel, plan, self.request, aside=aside),
             memory=most_bytes(self.hardware),
+            environment=environment(plan.ranks),
         )
 
     def room(self, trial: Trial) -> str | None:
@@ -74,17 +111,27 @@ class Recipe:
 
     def too_much(self, plan: Plan) -> str | None:
         """Return why a plan is not tried: its memory forecast, or that it cannot be built."""
+        if plan.ranks > 1:
+            return self._too_much_each(plan)
         try:
             parts = assembled({"request": self.request, "plan": plan.to_json()})
         except HotloopError as error:
             return str(error)
         return None if parts.too_much is None else f"forecast: {parts.memory}"
 
+    def _too_much_each(self, plan: Plan) -> str | None:
+        """Return why what each rank needs of a plan does not fit its card."""
+        config, job = self.parts.request.config, self.parts.job
+        _, _, said, too_much = fitted(
+            job, plan, self.hardware, shapes(config, job), lambda _: None, fit=False
+        )
+        return None if too_much is None else f"forecast: {said}"
+
 
 def moves(
     recipe: Recipe, *, allow_training: bool = False, seconds_per_step: float | None = None
 ) -> list[Move]:
-    """Return what to try on a recipe: shapes first, then techniques in, other choices, and out."""
+    """Return what to try on a recipe: cards first, shapes, techniques in, others, and out."""
     plan, hardware = recipe.baseline, recipe.hardware
 
     def why_not(technique: Any) -> str | None:
@@ -101,18 +148,47 @@ def moves(
     )
     has = {use.id for use in plan.techniques}
     found = [move for move in found if move.change(plan) is not None or not has & {*move.ids}]
-    return [*_sizes(recipe), *found, *(removed(use.id) for use in plan.techniques)]
+    out = (removed(use.id) for use in plan.techniques if use.id not in SHARING)
+    return [*_cards(recipe), *_sizes(recipe), *found, *out]
+
+
+def _cards(recipe: Recipe) -> Iterator[Move]:
+    """Yield the moves to all cards of this machine, by each way that ranks can share."""
+    hardware, plan, batch = recipe.hardware, recipe.baseline, recipe.batch_size
+    if recipe.cards == 1:
+        here = "one card is here" if hardware.device == "cuda" else "no card is here"
+        why = here if hardware.count == 1 else "a step has one sample"
+        yield from (shared(id, max(2, hardware.count), batch, why_not=why) for id in SHARING)
+        return
+    for id in SHARING:
+        move = shared(id, recipe.cards, batch)
+        changed = move.change(plan)
+        if changed is not None:
+            why_not = techniques.get(id).blocked(hardware, changed) or recipe.too_much(changed)
+            yield replace(move, why_not=why_not)
+    yield from _FURTHER
 
 
 def _sizes(recipe: Recipe) -> Iterator[Move]:
-    """Yield other micro batches at the same optimizer step; larger ones also recomputing."""
+    """Yield other micro batches at the same optimizer step; larger ones also recomputing.
+
+    Of several cards each may hold what one does not: there the plan that is the best by then says.
+    """
+
+    def judged(move: Move, why: str | None) -> Move:
+        def barred(plan: Plan) -> str | None:
+            changed = move.change(plan)
+            return None if changed is None else recipe.too_much(changed)
+
+        return replace(move, why_not=why) if recipe.cards == 1 else replace(move, barred=barred)
+
     for factor in _SIZES:
         move = resized(factor)
         plan = move.change(recipe.baseline)
         if plan is None:
             continue
         why = recipe.too_much(plan)
-        yield replace(move, why_not=why)
+        yield judged(move, why)
         if why is not None and factor > 1:
             recompute = Move(
                 name="activation-checkpointing(mode=selective)",
@@ -121,7 +197,7 @@ def _sizes(recipe: Recipe) -> Iterator[Move]:
             )
             pair = both(recompute, move)
             less = pair.change(recipe.baseline)
-            yield replace(pair, why_not=None if less is None else recipe.too_much(less))
+            yield judged(pair, None if less is None else recipe.too_much(less))
 
 
 def _choices(hardware: Hardware, plan: Plan) -> Mapping[str, Sequence[Mapping[str, Value]]]:

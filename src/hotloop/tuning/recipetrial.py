@@ -16,14 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop import launch
+from hotloop.core.env import ENV
 from hotloop.core.errors import DeviceError, HotloopError, PlanError
 from hotloop.core.plan import Plan
 from hotloop.probe.clock import clock, process_began
 from hotloop.probe.collector import collector_off
 from hotloop.recipes.schema import flatten
 from hotloop.request import saved_request
-from hotloop.tuning.gate import Gate
+from hotloop.session import ALONE
+from hotloop.tuning.gate import Gate, Ungated
 from hotloop.tuning.scripttrial import device_peak, wait
+from hotloop.tuning.trialranks import ranks_of
 from hotloop.tuning.witness import Witness
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
 
     from hotloop.assemble import Assembly
     from hotloop.request import Request
-    from hotloop.session import Session
+    from hotloop.session import Ranks, Session
     from hotloop.training.effect import Effect
     from hotloop.training.ledger import Ledger
     from hotloop.tryout import TryOut
@@ -91,25 +94,36 @@ def serve(kind: type[RecipeTrial], argv: list[str]) -> None:
 
 
 class RecipeTrial:
-    """Makes steps, keeps evidence."""
+    """Makes steps, keeps evidence. Of several ranks each has one, and the first one rests."""
 
     # All of these are set before the first step.
     parts: Assembly
     session: Session
     ledger: Ledger
     _tried: TryOut
+    _generators: Mapping[str, Tensor]  # as they were
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
         self.asked = asked
         self._witness = Witness()
         self._effects: list[Effect] = []
         self._aside: dict[str, Any] | None = None
-        self._gate = Gate(socket.socket(fileno=asked["channel"]), wait=wait, more=self._more)
+        self._world = Plan.from_json(asked["plan"]).ranks
+        self._gate: Gate | Ungated = Ungated()
+        if self._world == 1 or ENV.rank == 0:
+            line = socket.socket(fileno=asked["channel"])
+            self._gate = Gate(line, wait=wait, more=self._more)
 
     def run(self) -> None:
         """Build the session as the engine does, and make its steps."""
-        self.parts = parts = assembled(self.asked)
-        from hotloop.execute import set_up, start_weights
+        with ranks_of(self._world) as ranks:
+            self._run(ranks)
+
+    def _run(self, ranks: Ranks) -> None:
+        self.parts = parts = assembled(self.asked, ranks)
+        from hotloop.execute import set_up
+        from hotloop.placing import start_weights
+        from hotloop.training.checkpoint import rng_state
         from hotloop.training.ledger import Ledger
         from hotloop.training.signals import Signals
         from hotloop.tryout import TryOut
@@ -129,6 +143,7 @@ class RecipeTrial:
             before_update=self.before_update,
         )
         self.session.model.train()
+        self._generators = rng_state(self.session.device)
         self.train()
 
     def train(self) -> None:
@@ -155,6 +170,12 @@ class RecipeTrial:
         self._witness.loss(loss)
         if self._witness.is_done:
             return
+        if not self._witness.steps:
+            from hotloop.training.checkpoint import rng_state
+
+            now = rng_state(self.session.device)
+            same = (state.equal(now[name]) for name, state in self._generators.items())
+            self._witness.draws = not all(same)
         optimizer, scaler = self.session.optimizer, self.session.scaler
         assert optimizer is not None
         groups = [group["params"] for group in optimizer.param_groups]
@@ -183,15 +204,18 @@ class RecipeTrial:
         }
 
     def _timed_aside(self) -> dict[str, Any] | None:
-        """Return the seconds of a validation's micro batches and of a save, where asked for."""
-        folder = self.asked.get("aside")
+        """Return the seconds of a validation's micro batches and of a save, where asked for.
+
+        Of several ranks none are: all of them would have to rest.
+        """
+        folder = self.asked.get("aside") if self._world == 1 else None
         if folder is not None and self._aside is None and self._gate.steps >= _SETTLED:
             validation, save = self._tried.validations(), self._tried.save(Path(folder))
             self._aside = {"validation": validation, "save": save}
         return self._aside
 
 
-def assembled(asked: Mapping[str, Any]) -> Assembly:
+def assembled(asked: Mapping[str, Any], ranks: Ranks = ALONE) -> Assembly:
     """Return what the argument of a trial asks for, with torch loaded as `hotloop train` does.
 
     Raises PlanError where a step of the plan is of another size than the request's, and what
@@ -201,10 +225,11 @@ def assembled(asked: Mapping[str, Any]) -> Assembly:
         from hotloop.assemble import assemble
     gc.freeze()
     request, plan = saved_request(asked["request"]), Plan.from_json(asked["plan"])
-    whole, batch = plan.micro_batch * plan.accumulation, request.config.training.batch_size
-    if whole != batch:
+    batch = request.config.training.batch_size
+    if not plan.makes(batch):
+        whole = plan.micro_batch * plan.accumulation * plan.ranks
         raise PlanError(f"the plan makes steps of {whole} samples, training.batch_size is {batch}")
-    return assemble(request, _unheard, lambda: None, plan=plan)
+    return assemble(request, _unheard, lambda: None, plan=plan, ranks=ranks)
 
 
 def _unheard(message: object) -> None:

@@ -160,6 +160,8 @@ class Search:
             changed = move.change(plan) if move.why_not is None and len(move.ids) == 1 else None
             if changed is None or move.ids[0] in asked or move.ids[0] in _SLOW:
                 continue
+            if changed.ranks != plan.ranks or move.barred(plan) is not None:
+                continue
             if {use.id for use in changed.techniques} >= {*asked, *move.ids}:
                 plan, asked[move.ids[0]] = changed, move
         if len(asked) < _FEW or self._clock() > self._deadline:
@@ -215,6 +217,9 @@ class Search:
             return
         plan = move.change(self.plan)
         if plan is None or set(move.ids) & self._hopeless:
+            return
+        if (why := move.barred(self.plan)) is not None:
+            self._add(Row(name=move.name, decision="refused", why=why))
             return
         if self._clock() + self._cost > self._deadline:
             self._add(Row(name=move.name, decision="not tried", why="the budget is used up"))
@@ -319,7 +324,8 @@ def _patient(pace: Pace) -> Pace:
 
 
 def _named(plan: Plan) -> str:
-    return " + ".join(str(use) for use in plan.techniques)
+    on = f" on {plan.ranks} ranks" if plan.ranks > 1 else ""
+    return " + ".join(str(use) for use in plan.techniques) + on
 
 
 def _decision(found: Comparison, parity: Parity, pace: Pace) -> tuple[Decision, str]:

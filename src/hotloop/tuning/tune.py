@@ -51,6 +51,7 @@ def tune(
     *,
     name: Sequence[str],
     propose: Callable[[Trial], Sequence[Move]] | None = None,
+    notes: Sequence[str] = (),
     tell: Callable[[str], None] = lambda _: None,
     row: Callable[[Row], None] = lambda _: None,
     look: Callable[[], Load] = lambda: load(children=True),
@@ -58,6 +59,7 @@ def tune(
     """Search a faster plan for a target and write what came of it into `folder`.
 
     `propose` returns what to try on a target that is no script, from the trial of its baseline.
+    `notes` are what is known of it beforehand.
     `tell` is called with what is being done, `row` with each row as it is made. At Ctrl-C what is
     known is kept. A plan that was not proved is saved without the machine that it holds for.
     `look` is a seam. Raises UsageError when the folder is used, DataError when the target cannot
@@ -90,7 +92,7 @@ def tune(
             costs=tuple(_costs(search, work.seen)),
             seconds=time.perf_counter() - began,
             stopped=stopped or _unfinished(search.rows),
-            notes=tuple(note for note in (work.unseen, _busy(before, look())) if note),
+            notes=tuple(note for note in (*notes, work.unseen, _busy(before, look())) if note),
         )
         measured = where if found.is_proved else None
         status = "complete" if stopped is None else "stopped"

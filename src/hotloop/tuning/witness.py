@@ -22,6 +22,7 @@ class Witness:
 
     def __init__(self) -> None:
         self.steps = 0  # whose gradients were seen
+        self.draws = False  # whether a step drew random numbers
         self._losses: list[Any] = []
         self._late: list[Any] = []
         self._norms: list[Any] = []
@@ -53,7 +54,8 @@ class Witness:
         """Keep the norm of all gradients; at an optimizer's first step also samples of each.
 
         `groups` are the parameters by group, `scale` what the gradients were multiplied with,
-        `key` the number of the optimizer.
+        `key` the number of the optimizer. Where ranks hold rows, each of them calls this: one
+        gradient at a time is gathered.
         """
         if self.is_done:
             return
@@ -62,17 +64,21 @@ class Witness:
             return
         import torch
 
-        first = found[0][1].device  # a table of embeddings may lie elsewhere
-        every = torch.stack([grad.float().norm().to(first) for _, grad in found])
+        from hotloop.ranks.rows import whole
+
         factor = 1.0 if scale is None else 1.0 / float(scale)
-        self._norms.append(every.norm() * factor)
-        if key not in self._seen:
-            self._seen.add(key)
-            most = max(1, min(_ELEMENTS, _ALL // len(found)))
-            for (name, grad), norm in zip(found, every.unbind(), strict=True):
+        is_first, norms = key not in self._seen, list[Any]()
+        self._seen.add(key)
+        most = max(1, min(_ELEMENTS, _ALL // len(found)))
+        for name, part in found:
+            grad = whole(part)
+            norms.append(grad.float().norm())
+            if is_first:
                 named = name if key == 0 else f"{name} of optimizer {key}"
-                self._tensors[named] = norm * factor
+                self._tensors[named] = norms[-1] * factor
                 self._samples[named] = _drawn(grad, most).float().cpu()
+        first = norms[0].device  # a table of embeddings may lie elsewhere
+        self._norms.append(torch.stack([norm.to(first) for norm in norms]).norm() * factor)
 
     def stepped(self) -> None:
         """Note that an optimizer step is over."""
@@ -85,6 +91,7 @@ class Witness:
         if self.is_done and not self._said:
             self._said = True
             told |= {
+                "draws": self.draws,
                 "losses": _numbers(self._losses),
                 "norms": _numbers(self._norms),
                 "tensors": {name: float(norm) for name, norm in self._tensors.items()},

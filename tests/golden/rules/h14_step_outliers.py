@@ -20,7 +20,8 @@ def steps(row: str, *, every: int = 20, row_seconds: float = 0.06, wall: float =
 
 
 POSITIVE = [
-    healthy(steps=steps("after step"), stacks=(stack("after step", 3.0, (SCRIPT, 50, "main")),))
+    healthy(steps=steps("after step"), stacks=(stack("after step", 3.0, (SCRIPT, 50, "main")),)),
+    healthy(steps=steps("exchange")),
 ]
 NEGATIVE = [
     healthy(steps=steps("data wait")),  # D5, D19

@@ -1,5 +1,7 @@
 """Golden cases of M3 communication."""
 
+from dataclasses import replace
+
 from tests.golden.cases import healthy
 
 from hotloop.core.around import Process
@@ -18,4 +20,5 @@ NEGATIVE = [
     healthy(process=ranks(0.0005)),
     healthy(process=ranks(0.0005, 0.004)),  # which waits for the other
     healthy(process=Process(world=2, ranks={"step": (0.01, 0.01)})),
+    healthy(process=replace(ranks(0.003), world=3, ranked=(0, 2))),  # 1 may be waited for
 ]

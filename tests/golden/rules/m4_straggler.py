@@ -1,5 +1,7 @@
 """Golden cases of M4 straggler."""
 
+from dataclasses import replace
+
 from tests.golden.cases import healthy
 
 from hotloop.core.around import Process
@@ -9,9 +11,24 @@ def ranks(wait: tuple[float, ...], forward: tuple[float, ...] = (0.006,) * 4) ->
     return Process(world=4, ranks={"data wait": wait, "forward": forward})
 
 
-POSITIVE = [healthy(process=ranks((0.001, 0.001, 0.004, 0.001)))]
+def computing(factor: float, *, wait: float = 0.001, **changes: tuple[float, ...]) -> Process:
+    """Two ranks, the second `factor` times as slow in all that computes."""
+    rows = {"forward": 0.003, "backward": 0.005, "optimizer": 0.002}
+    slow = {row: (seconds, seconds * factor) for row, seconds in rows.items()}
+    return Process(world=2, ranks={**slow, "data wait": (0.001, wait), **changes})
+
+
+POSITIVE = [
+    healthy(process=ranks((0.001, 0.001, 0.004, 0.001))),
+    healthy(process=computing(1.3)),
+    healthy(process=computing(1.3, tokens=(100.0, 130.0))),
+    healthy(process=computing(1.3, **{"after step": (0.001, 0.0012)})),
+    healthy(process=replace(computing(1.3), hosts=("a", "b"))),
+]
 NEGATIVE = [
     healthy(process=ranks((0.001, 0.001, 0.0012, 0.001))),
     healthy(process=ranks((0.001, 0.001, 0.003, 0.001), (0.006, 0.006, 0.008, 0.006))),
+    healthy(process=computing(1.05)),
+    healthy(process=computing(1.2, wait=0.003)),  # as late for data as in computing
     healthy(process=Process(world=4)),
 ]

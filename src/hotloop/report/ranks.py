@@ -1,0 +1,79 @@
+"""The ranks of a run side by side: what each took for its own part of a step, and what it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hotloop.core.units import bytes_, count, moment
+from hotloop.report.markup import Html, join, missing, table, tag
+from hotloop.report.sections import section
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.ranks import Rank, Ranks
+    from hotloop.report.facts import Facts
+
+__all__ = ["ranks"]
+
+_PHASES: Final = {
+    "data": "data wait",
+    "forward": "forward",
+    "backward": "backward",
+    "update": "update",
+}
+_MOST: Final = 256  # ranks that are shown: a page stays kilobytes
+
+
+def ranks(run: Facts) -> Html:
+    """Return the section of a run of several ranks; nothing where one process made it."""
+    if run.ranks is None:
+        return Html()
+    gaps = tag("ul", *(tag("li", gap) for gap in run.ranks.gaps), class_="notes panel")
+    parts = [_table(run.ranks), gaps if run.ranks.gaps else ""]
+    return section("Ranks", *parts)
+
+
+def _table(of: Ranks) -> Html:
+    if not of.each:
+        return missing("The ranks cannot be compared.")
+    titles = ("rank", "host", "step", *_PHASES.values(), "exchange", "tokens/s", "memory")
+    lines = [_line(rank) for rank in of.each[:_MOST]]
+    rates = [_rate(rank) for rank in of.each]
+    if of.whole and all(rates):
+        whole = count(sum(rate for rate in rates if rate is not None))
+        blank = [""] * (len(titles) - 4)
+        lines.append((tag("strong", "all"), "", *blank, tag("strong", whole), ""))
+    by = f" by {of.backend}" if of.backend else ""
+    caption = (
+        f"What each rank took for its own part of a step: the mean of {of.steps:,} steps of the "
+        "newest session without the longest twentieth. Exchange: it waited for the other ranks, "
+        f"and for what travels between them{by}. Memory is the highest reading."
+    )
+    more = len(of.each) - _MOST
+    said = missing(f"and {more:,} more ranks") if more > 0 else ""
+    return tag(
+        "div", join([table(titles, lines, caption=caption, kind="list"), said]), class_="panel"
+    )
+
+
+def _line(rank: Rank) -> Sequence[object]:
+    rate = _rate(rank)
+    return (
+        f"{rank.number}",
+        rank.host,
+        _time(rank.step),
+        *(_time(rank.own.get(phase)) for phase in _PHASES),
+        _time(rank.exchange),
+        None if rate is None else count(rate),
+        None if rank.memory is None else bytes_(rank.memory),
+    )
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else moment(seconds)
+
+
+def _rate(rank: Rank) -> float | None:
+    """Return its own tokens per second; None where its steps were not timed, or took no time."""
+    return rank.tokens / rank.step if rank.step else None

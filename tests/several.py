@@ -1,0 +1,72 @@
+"""Runs hotloop train as several processes of torchrun, gloo ranks on a CPU, as a user starts it."""
+
+import os
+import subprocess
+import sys
+import time
+
+from hotloop.core.rundir import RunDir
+from hotloop.core.trace import steps
+
+WAIT = 120  # seconds until a group counts as hanging
+
+
+def command(*args, ranks=2, torchrun=(), module="hotloop"):
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return [*run, f"--nproc-per-node={ranks}", *torchrun, "-m", module, *map(str, args)]
+
+
+def environment(**more):
+    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
+    return {**os.environ, **own, **more}
+
+
+def together(*args, ranks=2, torchrun=(), module="hotloop", code=0, **more):
+    """Run a command of hotloop on several ranks; return what they said on stderr."""
+    done = subprocess.run(
+        command(*args, ranks=ranks, torchrun=torchrun, module=module),
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert (done.returncode == 0) == (code == 0), done.stderr[-4000:]
+    return done.stderr
+
+
+def started(*args, ranks=2, torchrun=(), module="hotloop", **more):
+    """Start a group and return torchrun's process."""
+    return subprocess.Popen(
+        command(*args, ranks=ranks, torchrun=torchrun, module=module),
+        env=environment(**more),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def losses(folder, rank=0):
+    return [step.loss for step in steps(RunDir(folder).events(rank))]
+
+
+def evaluations(folder):
+    return [event["loss"] for event in RunDir(folder).events() if event["kind"] == "eval"]
+
+
+def apart(mine, theirs):
+    """Return the largest relative difference of two series as long as each other."""
+    assert len(mine) == len(theirs) > 0, (mine, theirs)
+    return max(abs(a - b) / abs(b) for a, b in zip(mine, theirs, strict=True))
+
+
+def ended(process, within=30.0):
+    """Wait for a process; return (exit code, seconds, what it said). Fails where it hangs."""
+    began = time.monotonic()
+    try:
+        _, said = process.communicate(timeout=within)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    return process.returncode, time.monotonic() - began, said
