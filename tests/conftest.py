@@ -1,8 +1,11 @@
 """Shared by every test: a cache of their own, a small corpus, and the settings of a tiny run."""
 
+import contextlib
 import os
 import random
+import resource
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,3 +48,15 @@ def tiny(corpus: Path) -> list[str]:
         "training.log_every=5",
         "training.precision=fp32",
     ]
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """As many open files that the next one's number is more than `select` takes (1024)."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, limits[1]), limits[1]))
+    with contextlib.ExitStack() as files:
+        while files.enter_context(open(os.devnull)).fileno() < 1024:
+            pass
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -53,6 +53,10 @@ def test_a_draw_from_a_global_generator_is_seen_and_happens_nowhere_else(draw, n
     assert data.reads == 0
 
 
+def test_a_process_with_many_open_files_may_ask(many_open_files) -> None:
+    assert tried(Drawing()).samples == 4
+
+
 def test_reading_without_draws_is_told_with_its_time_and_size() -> None:
     found = tried(Drawing())
     assert (found.moved, found.ahead, found.unsent) == ((), (), None)

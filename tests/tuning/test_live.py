@@ -41,6 +41,11 @@ def test_it_makes_as_many_steps_as_it_is_told_to_and_says_how_long_they_took():
         assert 0.02 <= block.seconds < 5
 
 
+def test_it_may_be_watched_from_a_process_with_many_open_files(many_open_files):
+    with live(COUNTS) as trial:
+        assert trial.first(seconds=30).at == 1
+
+
 def test_between_its_blocks_all_its_processes_sleep():
     workers = """
 import subprocess, sys

@@ -10,13 +10,13 @@ import contextlib
 import io
 import json
 import os
-import select
 import signal
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import reduction
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 from hotloop.probe.describe import nbytes
@@ -121,7 +121,7 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
 def _receive(pipe: int) -> str | None:
     parts: list[bytes] = []
     end = time.monotonic() + LIMIT
-    while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+    while wait([pipe], max(0.0, end - time.monotonic())):  # of however many open files
         part = os.read(pipe, 1 << 16)
         if not part:
             return b"".join(parts).decode()

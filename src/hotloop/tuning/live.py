@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import socket
 import threading
 import time
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, Final
 
 import psutil
@@ -157,14 +157,14 @@ class Live:
         return line
 
     def _readable(self, seconds: float) -> bool:
-        if not select.select([self._socket], [], [], seconds)[0]:
+        if not wait([self._socket], seconds):  # of however many open files
             return False
         try:
             if self._socket.recv(1, socket.MSG_PEEK):
                 return True
         except OSError:
             pass
-        time.sleep(min(seconds, _LOOK))  # its end is closed: `select` waits no more
+        time.sleep(min(seconds, _LOOK))  # its end is closed: `wait` waits no more
         return False
 
     def _ended(self) -> Ended:
