@@ -10,6 +10,8 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.units import many
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -84,8 +86,9 @@ def _rows(result: Mapping[str, Any]) -> Iterator[list[str]]:
 def _facts(result: Mapping[str, Any]) -> Iterator[str]:
     machine, others = result["hardware"], result["others_cores"]
     busy = " BUSY: absolute times say nothing." if result["busy"] else ""
+    cores = many(machine["cores"], "core")
     yield (
-        f"{machine['name']}, {machine['cores']:g} cores, compute threads: {result['threads']}, "
+        f"{machine['name']}, {cores}, compute threads: {result['threads']}, "
         f"{result['when']}, took {result['took_s']:.0f} s. Others used {others['before']:.2f} "
         f"cores before and {others['during']:.2f} during the run.{busy}"
     )

@@ -51,3 +51,9 @@ def test_things_are_counted_with_their_plural():
         "2 bad rows",
         "2,500 bad rows",
     ]
+    assert [many(n, "core") for n in (1.0, 0.5, 1.5, 64.0)] == [
+        "1 core",
+        "0.5 cores",
+        "1.5 cores",
+        "64 cores",
+    ]

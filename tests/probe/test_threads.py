@@ -65,7 +65,7 @@ def test_what_this_process_used_itself_counts_as_free() -> None:
 def test_a_quota_of_cores_is_kept() -> None:
     torch.set_num_threads(4)
     threads, why = after_watching(Machine(others=0), seconds=1.5).threads(cores=1.5)
-    assert (threads, why) == (1, "torch starts 4, this process has 1 cores")
+    assert (threads, why) == (1, "torch starts 4, this process has 1 core")
 
 
 def test_the_reading_is_of_this_process_and_of_this_machine() -> None:

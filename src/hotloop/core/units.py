@@ -28,9 +28,10 @@ def ago(seconds: float) -> str:
     return f"{days:,} day{'s' * (days > 1)} ago" if days else f"{duration(seconds)} ago"
 
 
-def many(number: int, noun: str) -> str:
-    """Return 1 row, or 2,500 rows."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def many(number: float, noun: str) -> str:
+    """Return 1 row, 2,500 rows, or 1.5 cores."""
+    shown = f"{number:,.0f}" if number == int(number) else f"{number:,g}"
+    return f"{shown} {noun}{'' if number == 1 else 's'}"
 
 
 def moment(seconds: float) -> str:

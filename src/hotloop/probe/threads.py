@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from hotloop.core.units import many
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -80,5 +82,5 @@ def usable_threads(
     if threads == asked:
         return threads, "torch's own count; each thread has a core"
     if threads == allowed:
-        return threads, f"torch starts {asked}, this process has {allowed} cores"
+        return threads, f"torch starts {asked}, this process has {many(allowed, 'core')}"
     return threads, f"{busy:.1f} of {machine} cores are busy with other processes"

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core.env import inherited
@@ -65,9 +66,9 @@ class Siblings:
         words.join(1.0)  # its own children may hold the pipe
         self._ended.append(f"rank {rank} {_how(code, words.last)}")
         self._one_has.set()
-        if not threading.Event().wait(2 * self._grace):
-            print(self._ended[0], file=sys.stderr, flush=True)
-            os._exit(1)
+        time.sleep(2 * self._grace)
+        print(self._ended[0], file=sys.stderr, flush=True)
+        os._exit(1)
 
 
 class _Words(threading.Thread):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.case import IN_STEP
-from hotloop.core.units import bytes_, duration, moment
+from hotloop.core.units import bytes_, duration, many, moment
 from hotloop.report import profile, sentences, timeline
 from hotloop.report.batches import batches
 from hotloop.report.built import built, settings
@@ -98,12 +98,12 @@ def _figures(case: Case) -> Iterator[Figure]:
 def _about(case: Case) -> dict[str, object]:
     machine = case.hardware
     memory = UNKNOWN if machine.memory_bytes is None else bytes_(machine.memory_bytes)
-    cores = UNKNOWN if machine.cores is None else f"{machine.cores:g}"
+    cores = f"{UNKNOWN} cores" if machine.cores is None else many(machine.cores, "core")
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     return {
         "script": code(case.script),
         "loop": "its own" if case.framework == "plain" else case.framework,
-        "hardware": f"{machine.name} ({machine.device}), {memory}, {cores} cores",
+        "hardware": f"{machine.name} ({machine.device}), {memory}, {cores}",
         "versions": versions or UNKNOWN,
     }
 

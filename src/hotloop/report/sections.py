@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from hotloop.core.units import bytes_
+from hotloop.core.units import bytes_, many
 from hotloop.report import curves
 from hotloop.report.chart import draw
 from hotloop.report.markup import UNKNOWN, Html, code, join, missing, table, tag
@@ -79,10 +79,10 @@ def identity(run: Facts) -> dict[str, object]:
     machine = run.hardware
     device = versions = UNKNOWN
     if machine is not None:
-        cores = UNKNOWN if machine.cores is None else f"{machine.cores:g}"
+        cores = f"{UNKNOWN} cores" if machine.cores is None else many(machine.cores, "core")
         memory = UNKNOWN if machine.memory_bytes is None else bytes_(machine.memory_bytes)
-        many = f"{machine.count} x " if machine.count > 1 else ""
-        device = f"{many}{machine.name} ({machine.device}), {memory}, {cores} cores"
+        several = f"{machine.count} x " if machine.count > 1 else ""
+        device = f"{several}{machine.name} ({machine.device}), {memory}, {cores}"
         versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     return {
         "folder": tag("code", run.path),

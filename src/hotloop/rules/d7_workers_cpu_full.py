@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Remedy
+from hotloop.core.units import many
 from hotloop.judging.waiting import (
     costs,
     feeding,
@@ -44,8 +45,8 @@ def judge(case: Case) -> Finding | None:
     return costs(
         case,
         RULE.label,
-        f"{loader.workers} workers keep {loader.worker_cpu:.1f} of {cores:g} cores busy, the loop "
-        "has the rest and still waits: more workers cannot help",
+        f"{loader.workers} workers keep {loader.worker_cpu:.1f} of {many(cores, 'core')} busy, the "
+        "loop has the rest and still waits: more workers cannot help",
         case.row("data wait"),
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
         remedies=[

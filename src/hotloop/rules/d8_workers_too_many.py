@@ -16,6 +16,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, Finding, by_share
+from hotloop.core.units import many
 from hotloop.judging.waiting import place_of, with_workers
 from hotloop.rules.base import Needs, Rule
 
@@ -35,7 +36,7 @@ def judge(case: Case) -> Finding | None:
     few = max(1, math.floor(cores) - 1)
     return Finding(
         rule=RULE.label,
-        claim=f"num_workers={loader.workers} on {cores:g} cores: more processes than can run",
+        claim=f"num_workers={loader.workers} on {many(cores, 'core')}: more processes than can run",
         severity=by_share(wait) if wait >= ABSTAIN else "note",
         share=wait,
         places=place_of(loader),

@@ -16,6 +16,7 @@ import math
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import many
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def judge(case: Case) -> Finding | None:
     throttled = case.process.throttled
     return Finding(
         rule=RULE.label,
-        claim=f"{threads * case.process.world} threads compute on {cores:g} cores",
+        claim=f"{threads * case.process.world} threads compute on {many(cores, 'core')}",
         severity="warn" if case.on_card else "critical",
         places=case.process.thread_places[:1],
         evidence={

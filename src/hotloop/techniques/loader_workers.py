@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.units import many
 from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
@@ -56,7 +57,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     if count and asked.get("ahead", 2) == 0:
         return "processes with no batch that is ahead are slower than the loop itself"
     if hardware.cores is not None and isinstance(count, int) and count > max(1, hardware.cores):
-        return f"{count} loader processes on {hardware.cores:g} cores would fight for them"
+        return f"{count} loader processes on {many(hardware.cores, 'core')} would fight for them"
     if asked.get("pin") == "on" and hardware.device != "cuda":
         return f"pinned memory speeds up copies to a CUDA card, and this is {hardware.device}"
     return None

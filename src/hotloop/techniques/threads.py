@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hotloop.core.units import many
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     if hardware.cores is None:
         return None if asked else "the cores of this machine are unknown: name a count"
     if isinstance(asked, int) and asked > max(1, int(hardware.cores)):
-        return f"{asked} threads on {hardware.cores:g} cores would fight for them"
+        return f"{asked} threads on {many(hardware.cores, 'core')} would fight for them"
     return None
 
 

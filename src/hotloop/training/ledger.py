@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["EXCHANGE", "ROWS", "Ledger"]
+__all__ = ["ROWS", "Ledger"]
 
 ROWS = ("start", "compile", "data wait", "step", "evaluate", "save", "other")
-EXCHANGE = "exchange"  # a row of its own, where there are several ranks
+_EXCHANGE = "exchange"  # a row of its own, after the steps, where there are several ranks
+_AFTER = ROWS.index("step") + 1
 _ROW_OF = {
     "data": "data wait",
     "forward": "step",
@@ -53,9 +54,8 @@ class Ledger:
 
         Of several ranks there is one more: what this one waited for others, and what travelled.
         """
-        rows = dict.fromkeys(ROWS, 0.0)
-        if EXCHANGE in self._seconds:
-            rows[EXCHANGE] = 0.0
+        waited = (_EXCHANGE,) if _EXCHANGE in self._seconds else ()
+        rows = dict.fromkeys((*ROWS[:_AFTER], *waited, *ROWS[_AFTER:]), 0.0)
         for phase, seconds in self._seconds.items():
             row = _ROW_OF.get(phase, phase)
             rows[row if row in rows else "other"] += seconds
