@@ -1,3 +1,5 @@
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -52,6 +54,14 @@ def test_what_a_trial_does_not_do_or_a_run_is_too_short_for_is_not_tried(target)
     assert found["compile"] == "all 40 steps take 4 s: compiling cannot be earned back"
     assert named(target)["compile"] != found["compile"]
     assert named(target, seconds_per_step=100.0)["compile"] != found["compile"]
+
+
+def test_what_was_assembled_to_judge_a_plan_is_let_go(target):
+    asked = {"request": target.request, "plan": target.baseline.to_json()}
+    train = weakref.ref(assembled(asked).job.train)
+    assert target.too_much(target.baseline) is None
+    gc.collect()
+    assert train() is None
 
 
 class Tight(Recipe):

@@ -7,7 +7,9 @@ epoch begins: a trial is over when the parent has seen enough.
 
 from __future__ import annotations
 
+import functools
 import gc
+import importlib
 import json
 import socket
 import sys
@@ -221,15 +223,26 @@ def assembled(asked: Mapping[str, Any], ranks: Ranks = ALONE) -> Assembly:
     Raises PlanError where a step of the plan is of another size than the request's, and what
     `assemble` raises.
     """
-    with collector_off():
-        from hotloop.assemble import assemble
-    gc.freeze()
+    _load()
+    from hotloop.assemble import assemble
+
     request, plan = saved_request(asked["request"]), Plan.from_json(asked["plan"])
     batch = request.config.training.batch_size
     if not plan.makes(batch):
         whole = plan.micro_batch * plan.accumulation * plan.ranks
         raise PlanError(f"the plan makes steps of {whole} samples, training.batch_size is {batch}")
     return assemble(request, _unheard, lambda: None, plan=plan, ranks=ranks)
+
+
+@functools.cache
+def _load() -> None:
+    """Import torch and the engine, once; the collector begins after them, and never looks at them.
+
+    A second time it would be kept from what was assembled before, which then stays for ever.
+    """
+    with collector_off():
+        importlib.import_module("hotloop.assemble")
+    gc.freeze()
 
 
 def _unheard(message: object) -> None:
