@@ -99,8 +99,10 @@ def _too_large(rows: Sequence[Result]) -> Iterator[str]:
 
 def _memory(result: Result) -> Iterator[str]:
     yield from _wrapped(
-        "GB of weights, gradients, AdamW's state, and what is gathered or copied; derived. "
-        "Activations come on top: the forecast before a run has them."
+        "GB of weights, gradients, AdamW's state, and what is gathered or copied, at the most; "
+        "derived. ZeRO's gradients are whole until the last backward of a step is over, those of "
+        "fsdp2 with several micro batches as well, unless keep=off: then and with one it is as "
+        "here. Activations come on top: the forecast before a run has them."
     )
     yield ""
     found: dict[tuple[str, str], dict[int, float]] = {}

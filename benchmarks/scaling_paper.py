@@ -173,18 +173,22 @@ def buckets(sizes: Sequence[int]) -> list[tuple[int, int, float]]:
 
 
 def memory(model: Model, scheme: str, ranks: int, tokens: int) -> dict[str, float]:
-    """Return the bytes of each part on one rank; `tokens` are those of a micro batch.
+    """Return the most bytes of each part on one rank; `tokens` are those of a micro batch.
 
-    A scheme is ddp, zero1, zero2, zero3 or fsdp2. DeepSpeed's own buckets are left out.
+    A scheme is ddp, zero1, zero2, zero3 or fsdp2, the last with one micro batch or keep=off. Of
+    ZeRO's a rank has the gradients whole until a step's last backward is over (hotloop.ranks.zero).
+    DeepSpeed's own buckets are left out.
     """
-    whole = {"ddp": (1, 1, 1), "zero1": (1, 1, 0), "zero2": (1, 0, 0)}.get(scheme, (0, 0, 0))
+    zero = {"zero1": (1, 1, 0), "zero2": (1, 1, 0), "zero3": (0, 1, 0)}
+    whole = {"ddp": (1, 1, 1), **zero}.get(scheme, (0, 0, 0))
     numbers = (WEIGHT * model.numbers, GRADIENT * model.trained, STATE * model.trained)
     shares = [size if kept else size / ranks for size, kept in zip(numbers, whole, strict=True)]
     if whole[0]:
         gathered = COPIES * model.numbers
     else:  # two blocks and the tables; their gradients before they are scattered
         gathered = GATHERED * (2 * model.block + model.tables)
-        gathered += 0 if model.adapter else GRADIENT * (model.block + model.tables)
+        if not (whole[1] or model.adapter):
+            gathered += GRADIENT * (model.block + model.tables)
     parts = ("weights", "gradients", "AdamW", "copies", "activations")
     live = model.activation_bytes * tokens + model.logits_bytes
     return dict(zip(parts, (*shares, float(gathered), live), strict=True))
