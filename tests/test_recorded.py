@@ -242,8 +242,12 @@ def test_after_ranks_went_the_newest_are_judged(tmp_path):
         lines = log(rank, 2, numbers=range(31, 51), own=slowed(1, forward=2.0), tokens=[1600] * 2)
         add(run, rank, [line.replace('"samples":8', '"samples":16') for line in lines])
     case = case_of_run(run)
-    assert found(run, "M4").claim.endswith("process 1 (on b) takes 30 ms longer for each step "
-                                           "than the others, which wait: forward")  # fmt: skip
+    late = found(run, "M4")
+    assert late.claim.endswith("process 1 (on b) takes 30 ms longer for each step than the others, "
+                               "which wait: computing (above all forward)")  # fmt: skip
+    assert [each.text.partition(":")[0] for each in late.remedies] == [
+        "look at the processor or card of process 1 (on b)"
+    ]
     assert (case.steps.backwards, case.steps.samples) == (4.0, 4.0)
     assert case.steps.tokens == 400
 

@@ -8,7 +8,8 @@ from tests.several import together
 
 from hotloop.cli.main import main
 
-CAUSES = {"data": "data wait", "core": "computing (forward, backward and update alike)"}
+CAUSES = {"data": "data wait", "core": "computing ("}  # in which pass, the scheduler decides
+LOOK = {"data": "look at what process 1 (on ", "core": "look at the processor or card of process 1"}
 
 
 @pytest.fixture(scope="module")
@@ -43,5 +44,6 @@ def test_a_slow_rank_is_named_with_its_cause(shares, fault, settings, tmp_path):
     together("train", "char-lm", *settings, *keys, module="tests.ranks_slow", HOTLOOP_FAULT=fault)
     found = findings(tmp_path / "run", tmp_path)["M4"]
     assert found["claim"].startswith("process 1 ")
-    assert CAUSES[fault] in found["claim"]
+    assert f"which wait: {CAUSES[fault]}" in found["claim"]
+    assert found["remedies"][0]["text"].startswith(LOOK[fault])
     assert found["severity"] == "critical"

@@ -4,7 +4,8 @@ Looks at: the time of each process's own work in a step, row by row; where they 
     tokens of a step, and its host.
 Says so when: the slowest takes 10 % longer than the median (critical from 20 %), and one row
     explains 80 % of the difference, or forward, backward and update together do: then the process
-    has more tokens to compute, or a slower processor or card.
+    has more tokens to compute, or a slower processor or card. So it has in a run of hotloop train,
+    whose processes all do the same, whichever of the three it is.
 Stays silent when: all are alike, or what is slower has no one cause.
 Remedy: data wait: what that process reads. Computing: its clock, its temperature, other processes
     on its cores or its card; with more tokens, shares of equal length.
@@ -46,7 +47,7 @@ def judge(case: Case) -> Finding | None:
     late = own[slowest] - typical
     if typical <= 0 or late < WARN * typical:
         return None
-    cause = _cause(rows, slowest, late)
+    cause, words = _cause(case, rows, slowest, late)
     if not cause:
         return None
     rank = case.process.rank_at(slowest)
@@ -58,7 +59,7 @@ def judge(case: Case) -> Finding | None:
         severity=by_share(late / typical),
         rule=RULE.label,
         claim=f"{who} takes {moment(late)} longer for each step than the others, which wait: "
-        f"{_said(cause, more)}",
+        f"{words}{'' if more is None else f', of {more:.0%} more tokens'}",
         places=_lines(case, cause) if rank == case.process.rank else [],
         evidence={
             "own work": ", ".join(map(moment, own)),
@@ -68,14 +69,20 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _cause(rows: Mapping[str, Sequence[float]], slowest: int, late: float) -> tuple[str, ...]:
-    """Return the row that explains the difference, or those of computing, or nothing."""
+def _cause(
+    case: Case, rows: Mapping[str, Sequence[float]], slowest: int, late: float
+) -> tuple[tuple[str, ...], str]:
+    """Return the row that explains the difference, or those of computing, or none; in words."""
     over = {row: times[slowest] - median_low(times) for row, times in rows.items()}
     row = max(over, key=over.__getitem__)
-    if over[row] >= COVERED * late:
-        return (row,)
     computing = tuple(row for row in COMPUTE if row in over)
-    return computing if sum(over[row] for row in computing) >= COVERED * late else ()
+    if over[row] >= COVERED * late:
+        if case.by_hotloop and row in COMPUTE:
+            return computing, f"computing (above all {row})"
+        return (row,), row
+    if sum(over[row] for row in computing) >= COVERED * late:
+        return computing, "computing (forward, backward and update alike)"
+    return (), ""
 
 
 def _more_tokens(case: Case, rows: Mapping[str, Sequence[float]], slowest: int) -> float | None:
@@ -87,11 +94,6 @@ def _more_tokens(case: Case, rows: Mapping[str, Sequence[float]], slowest: int) 
     more = tokens[slowest] / median_low(tokens) - 1
     longer = computing[slowest] / (median_low(computing) or computing[slowest]) - 1
     return more if more >= COVERED * longer > 0 else None
-
-
-def _said(cause: Sequence[str], more: float | None) -> str:
-    words = cause[0] if len(cause) == 1 else "computing (forward, backward and update alike)"
-    return words if more is None else f"{words}, of {more:.0%} more tokens"
 
 
 def _remedies(who: str, cause: Sequence[str], more: float | None) -> Iterator[Remedy]:
