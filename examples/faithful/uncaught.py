@@ -45,6 +45,8 @@ def train() -> None:
         torch.save(model.state_dict(), OUT / "last.pt")
 
 
+# Where it is installed torch imports it at exit, after which Python has forgotten what it died of.
+sys.modules["tabulate"] = None
 how = sys.argv[1]
 OUT.mkdir(exist_ok=True)
 torch.manual_seed(0)

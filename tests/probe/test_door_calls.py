@@ -118,6 +118,7 @@ def test_graphs_and_breaks_are_unchanged(train):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
 def test_graphs_and_breaks_are_unchanged_with_a_real_backend(backend):
     for train in (wrapped, whole_step):
