@@ -1,10 +1,21 @@
 import json
+from contextlib import nullcontext
 
 import pytest
+from tests.test_spreading import FOUR, WHOLE, card
 
-from hotloop.core.errors import PlanError, UsageError
+from hotloop import planning
+from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.plan import Plan, Use
-from hotloop.planning import refuse_other_plan
+from hotloop.planning import (
+    refuse_other_plan,
+    refuse_unlike,
+    refuse_unlike_data,
+    shared_out,
+)
+from hotloop.recipes.auto import Choice
+from hotloop.request import fresh_request
+from hotloop.session import ALONE
 
 KEPT = Plan(
     micro_batch=4,
@@ -71,3 +82,76 @@ def test_another_plan_file_is_refused(file):
     other = Plan(micro_batch=8, accumulation=1, techniques=KEPT.techniques, ranks=2)
     with pytest.raises(UsageError, match="has micro batches of 4 x 2, not 8 x 1"):
         refuse_other_plan(KEPT, 16, plan_file=file(other))
+
+
+class Second:
+    """The second of two ranks, of which the first said something."""
+
+    rank, world = 1, 2
+
+    def __init__(self, first):
+        self.first = first
+
+    def exchange(self, value):
+        return json.loads(json.dumps([self.first, value]))
+
+    def together(self):
+        return nullcontext()
+
+
+def told(request):
+    """Return what a rank says of its request."""
+
+    class Heard(Second):
+        def exchange(self, value):
+            self.first = value
+            return super().exchange(value)
+
+    heard = Heard(None)
+    refuse_unlike(request, heard)
+    return heard.first
+
+
+def test_ranks_that_were_told_the_same_go_on_wherever_their_data_lie(tiny, tmp_path):
+    first = told(fresh_request("char-lm", tiny))
+    other = [text for text in tiny if not text.startswith("data.path=")]
+    (tmp_path / "words.txt").write_text("the same words")
+    refuse_unlike(fresh_request("char-lm", [*other, f"data.path={tmp_path}/words.txt"]),
+                  Second(first))  # fmt: skip
+    refuse_unlike(fresh_request("char-lm", tiny), ALONE)
+
+
+@pytest.mark.parametrize(
+    ("changed", "more", "said"),
+    [
+        ({"training.learning_rate": "0.5"}, {}, "training.learning_rate: 0.5, and 0.01"),
+        ({}, {"added": ["fsdp2"]}, "--with: ['fsdp2'], and []"),
+        ({}, {"removed": ["gc-freeze"]}, "--without: ['gc-freeze'], and []"),
+    ],
+)
+def test_a_rank_that_was_told_other_things_is_refused_by_name(changed, more, said, tiny):
+    first = told(fresh_request("char-lm", tiny))
+    kept = [text for text in tiny if text.partition("=")[0] not in changed]
+    settings = [*kept, *(f"{key}={value}" for key, value in changed.items())]
+    with pytest.raises(ConfigError) as error:
+        refuse_unlike(fresh_request("char-lm", settings, **more), Second(first))
+    assert str(error.value).startswith("rank 1 on ")
+    assert str(error.value).splitlines()[1:-1] == [f"  {said}"]
+
+
+def test_a_rank_that_has_read_other_data_is_refused():
+    refuse_unlike_data("abc", Second("abc"))
+    with pytest.raises(DataError, match="fingerprint is abc, and xyz"):
+        refuse_unlike_data("abc", Second("xyz"))
+
+
+@pytest.mark.parametrize(("asked", "shares"), [("auto", "fsdp2"), ("command line", "ddp")])
+def test_fp16_that_nobody_asked_for_gives_way_to_rows(asked, shares, monkeypatch):
+    monkeypatch.setattr(planning, "forecast_of", lambda *given: WHOLE)
+    plan = FOUR.minus("fsdp2").plus("ddp").plus("autocast-fp16")
+    origins = {"ddp": "auto", "autocast-fp16": asked}
+    choices = [Choice(use=use, origin=origins[use.id], reason="so") for use in plan.techniques]
+    found, _, told = shared_out(None, plan, card(16), {}, origins, choices)
+    assert found.choice(shares) is not None
+    assert (found.choice("autocast-fp16") is None) == (shares == "fsdp2")
+    assert {choice.use.id for choice in told} == {use.id for use in found.techniques}

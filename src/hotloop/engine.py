@@ -17,6 +17,7 @@ from hotloop.core.errors import DataError, HotloopError, LostRankError, UsageErr
 from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute, interrupted
+from hotloop.planning import refuse_unlike, refuse_unlike_data
 from hotloop.preflight import check_disk
 from hotloop.probe.clock import clock
 from hotloop.request import (
@@ -88,10 +89,12 @@ def _train(
     with ranks.together():
         if ranks.rank == 0:
             run.refuse_if_used()
+    refuse_unlike(request, ranks)
     with signals.installed(), leaving_in_time(ranks, signals):
         try:
             with signals.droppable(at_once=True):
                 parts = _assembled(request, ranks, tell, signals)
+                refuse_unlike_data(parts.data.fingerprint, ranks)
         except Dropped:
             assert signals.received is not None
             return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)

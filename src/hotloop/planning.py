@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hotloop import techniques
-from hotloop.core.errors import UsageError
+from hotloop.core.code import code_version
+from hotloop.core.errors import ConfigError, DataError, UsageError
 from hotloop.core.plan import Plan, Use
 from hotloop.forecasting import forecast_of
 from hotloop.probe.threads import usable_threads
 from hotloop.recipes.auto import for_ranks
-from hotloop.request import parse_use, plan_of, read_plan
+from hotloop.recipes.schema import flatten
+from hotloop.request import DATA_PATHS, parse_use, plan_of, read_plan
 from hotloop.spreading import suits
 from hotloop.training import prepare
 from hotloop.training.messages import Note
@@ -26,7 +29,14 @@ if TYPE_CHECKING:
     from hotloop.session import Job, Ranks
     from hotloop.training.messages import Tell
 
-__all__ = ["agreed", "planned", "refuse_other_plan", "shared_out"]
+__all__ = [
+    "agreed",
+    "planned",
+    "refuse_other_plan",
+    "refuse_unlike",
+    "refuse_unlike_data",
+    "shared_out",
+]
 
 
 def planned(
@@ -64,17 +74,60 @@ def shared_out(
     if plan.choice("ddp") is None or origins["ddp"] != "auto":
         return plan, origins, choices
     id, reason = suits(forecast_of(job, plan, hardware, settings), plan, hardware)
-    use = Use.of(id)
+    use, away = Use.of(id), {"ddp"} - {id}
+    away |= {clash for clash in techniques.get(id).excludes if origins.get(clash) == "auto"}
+    changed = plan.plus(id)
+    for clash in away:
+        changed = changed.minus(clash)
+    if techniques.get(id).blocked(hardware, changed) is not None:  # by what was asked for
+        return plan, origins, choices
     chosen = [
         replace(choice, use=use, reason=reason) if choice.use.id == "ddp" else choice
         for choice in choices
+        if choice.use.id == "ddp" or choice.use.id not in away
     ]
-    return plan.minus("ddp").plus(id), {**origins, id: "auto"}, chosen
+    return changed, {**origins, id: "auto"}, chosen
 
 
 def agreed(plan: Plan, ranks: Ranks) -> Plan:
     """Return the first rank's plan: what was measured or forecast may be otherwise here."""
     return Plan.from_json(ranks.exchange(plan.to_json())[0])
+
+
+def refuse_unlike(request: Request, ranks: Ranks) -> None:
+    """Raise ConfigError on every rank where one was told other things than the first one.
+
+    Where its data lie, and where the run does, may be another place on each machine.
+    """
+    told: dict[str, object] = {
+        "recipe": request.recipe.name,
+        **{key: value for key, value in flatten(request.config).items() if key not in DATA_PATHS},
+        "--plan": request.plan and request.plan.to_json(),
+        "--with": sorted(map(str, request.added)),
+        "--without": sorted(request.removed),
+        "hotloop's own code": code_version(),
+    }
+    each = ranks.exchange(told)
+    first, mine = each[0], each[ranks.rank]
+    with ranks.together():
+        if unlike := [key for key in first if mine.get(key) != first[key]]:
+            raise ConfigError(
+                f"rank {ranks.rank} on {platform.node()} was told other things than rank 0:\n  "
+                + "\n  ".join(f"{key}: {mine.get(key)!r}, and {first[key]!r}" for key in unlike)
+                + "\nstart the same command on every machine; what hotloop derives from a machine, "
+                "set yourself"
+            )
+
+
+def refuse_unlike_data(fingerprint: str, ranks: Ranks) -> None:
+    """Raise DataError on every rank where one has read other data than the first one."""
+    first = ranks.exchange(fingerprint)[0]
+    with ranks.together():
+        if fingerprint != first:
+            raise DataError(
+                f"rank {ranks.rank} on {platform.node()} has read other data than rank 0: their "
+                f"fingerprint is {fingerprint}, and {first}; give every machine the same files"
+            )
 
 
 def refuse_other_plan(

@@ -78,7 +78,7 @@ def test_the_reading_is_of_this_process_and_of_this_machine() -> None:
 
 
 def test_what_ended_children_computed_is_counted_as_ones_own_where_asked_for() -> None:
-    code = "import time\nwhile time.process_time() < 0.3: pass"
+    code = "import time\nwhile time.process_time() < 0.35: pass"  # the system counts in 10 ms
     whole, own = load(children=True), load()
     subprocess.run([sys.executable, "-c", code], check=True)
     assert load(children=True).own - whole.own >= 0.3

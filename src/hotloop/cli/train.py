@@ -105,7 +105,7 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
     for name, result in engine.train_series(request, out=options.out, tell=screen.tell):
         screen.result(result)
         results.append(result)
-        runs[name], code = _as_json(result), result.exit_code
+        runs[name], code = _as_json(result), _code(result)
         _write(options.json, {"runs": runs})
     if text := _spread(request, results):
         screen.say(text)
@@ -120,21 +120,23 @@ def _train_experts(
     from hotloop import engine
 
     _probe(options.json)
-    runs, codes, failed = dict[str, object](), dict[str, int](), dict[str, str]()
+    runs, codes, failed = dict[str, object](), list[int](), dict[str, str]()
+    done = 0
     for name, came in engine.train_experts(experts, out=options.out, tell=screen.tell):
         if isinstance(came, HotloopError):
             screen.say(f"expert {name} failed: {came}")
-            codes[name], failed[name] = came.exit_code, str(came).splitlines()[0]
+            codes.append(came.exit_code)
+            failed[name] = str(came).splitlines()[0]
             runs[name] = {"reason": str(came), "exit_code": came.exit_code}
         else:
             screen.result(came)
-            codes[name], runs[name] = came.exit_code, _as_json(came)
+            codes.append(_code(came))
+            runs[name], done = _as_json(came), done + (came.exit_code == 0)
         _write(options.json, {"runs": runs})
     for name, why in failed.items():
         screen.say(f"failed: {name}: {why}")
-    done = sum(code == 0 for code in codes.values())
     screen.say(f"{done} of {len(experts)} experts are trained")
-    return max(codes.values())
+    return max(codes)
 
 
 def _spread(request: Request, results: Sequence[RunResult]) -> str | None:

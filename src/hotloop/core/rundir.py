@@ -20,10 +20,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hotloop.core.env import ENV
 from hotloop.core.errors import DataError, HotloopError, PlanError, UsageError
 from hotloop.core.files import DISK, Disk, Journal, make_folder, read_json, write_file, write_json
 from hotloop.core.lock import Holder, Lock
 from hotloop.core.plan import Plan
+from hotloop.core.sharing import launcher
 from hotloop.core.trace import Event, read_events
 
 if TYPE_CHECKING:
@@ -174,10 +176,14 @@ class RunDir:
 
     @property
     def resume_command(self) -> str:
-        """What to type to go on with this run, quoted for this system's shell."""
+        """What to type to go on with this run, quoted for this system's shell.
+
+        It starts as many processes as are here now; another number goes on as well.
+        """
         path = str(self.path)
         quoted = subprocess.list2cmdline([path]) if os.name == "nt" else shlex.quote(path)
-        return f"hotloop train --resume {quoted}"
+        how = launcher(ENV.local_world, machines=-(-ENV.world // ENV.local_world))
+        return f"{how} --resume {quoted}"
 
     def refuse_if_used(self) -> None:
         """Raise UsageError when a run, or anything else, is there already."""

@@ -13,9 +13,12 @@ __all__ = ["HOW", "SHARING", "launcher", "wants_group"]
 SHARING = ("ddp", "fsdp2", "deepspeed")  # one of them is in the plan of several ranks
 
 
-def launcher(ranks: int | str) -> str:
-    """Return how `hotloop train` is started with so many processes."""
-    return "hotloop train" if ranks == 1 else f"torchrun --nproc-per-node {ranks} -m hotloop train"
+def launcher(ranks: int | str, *, machines: int = 1) -> str:
+    """Return how `hotloop train` is started with so many processes on each machine."""
+    if ranks == machines == 1:
+        return "hotloop train"
+    several = f"--nnodes {machines} ... " if machines > 1 else ""
+    return f"torchrun {several}--nproc-per-node {ranks} -m hotloop train"
 
 
 HOW = f"one process trains alone: start several with {launcher('N')}"

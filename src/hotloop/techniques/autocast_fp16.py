@@ -88,5 +88,5 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     nothing="the forward pass cannot be wrapped",
-    excludes=frozenset({"autocast-bf16", "fp8", "int8-mixed-precision"}),
+    excludes=frozenset({"autocast-bf16", "deepspeed", "fp8", "fsdp2", "int8-mixed-precision"}),
 )

@@ -59,7 +59,8 @@ def why_not_installed() -> str | None:
     series, _, patch = version.partition("+")[0].rpartition(".")
     if series == SERIES and patch.isdigit() and int(patch) >= FIRST:
         return None
-    return f"deepspeed {version} was not tried, {SERIES}.{FIRST} and later {SERIES} were: {how}"
+    tried = f"{SERIES}.{FIRST} was, and later {SERIES} are taken"
+    return f"deepspeed {version} was not tried: {tried}; {how}"
 
 
 def apply(session: Session, *, stage: int = 1) -> int:
@@ -110,7 +111,7 @@ TECHNIQUE = Technique(
     read_back=read_back,
     blocked=blocked,
     choices={"stage": STAGES},
-    excludes=frozenset({"ddp", "fsdp2", "compile", "cuda-graphs"}),
+    excludes=frozenset({"autocast-fp16", "ddp", "fsdp2", "compile", "cuda-graphs"}),
     nothing=f"{HOW}; of the optimizers only AdamW is cut",
     hosts=frozenset({Host.ENGINE}),
     tolerance=1e-5,
