@@ -189,6 +189,8 @@ def memory(model: Model, scheme: str, ranks: int, tokens: int) -> dict[str, floa
         gathered = GATHERED * (2 * model.block + model.tables)
         if not (whole[1] or model.adapter):
             gathered += GRADIENT * (model.block + model.tables)
+    if scheme in ("zero1", "zero2"):  # of what it updates
+        gathered += WEIGHT * model.trained / ranks
     parts = ("weights", "gradients", "AdamW", "copies", "activations")
     live = model.activation_bytes * tokens + model.logits_bytes
     return dict(zip(parts, (*shares, float(gathered), live), strict=True))

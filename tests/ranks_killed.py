@@ -2,9 +2,11 @@
 
 HOTLOOP_FAULT is "rank:place:count": at the count-th call on that rank, SIGKILL. Places: forward
 (within a window), exchange (of gradients), agree (on the next step), save (a file of a checkpoint
-is written), commit (all are, and the folder has no name yet). "stop" is SIGTERM within a window.
+is written), commit (all are, and the folder has no name yet). "stop" is SIGTERM within a window;
+at "read" the rank lives on, with an error of the system as it reads a window.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -20,6 +22,18 @@ def deadly(function, count, number=signal.SIGKILL):
     def call(*args, **more):
         if next(calls) == count:
             os.kill(os.getpid(), number)
+        return function(*args, **more)
+
+    return call
+
+
+def unreadable(function, count):
+    """Return a function that fails at its count-th call."""
+    calls = iter(range(1, 1 << 30))
+
+    def call(*args, **more):
+        if next(calls) == count:
+            raise OSError(errno.ESTALE, "Stale file handle")
         return function(*args, **more)
 
     return call
@@ -41,9 +55,11 @@ def cut_short(chunks, count):
 
 def plant(place, count):
     from hotloop.ranks import group, replicas, sharded
-    from hotloop.training import checkpoint, step, writing
+    from hotloop.training import checkpoint, feed, step, writing
 
-    if place == "stop":
+    if place == "read":
+        feed.batch_at = unreadable(feed.batch_at, count)
+    elif place == "stop":
         step.to_device = deadly(step.to_device, count, signal.SIGTERM)
     elif place == "forward":
         step.to_device = deadly(step.to_device, count)

@@ -61,6 +61,16 @@ def test_gradients_that_are_kept_for_a_window_are_whole():
     assert of_rank(WHOLE, window.plus("fsdp2", keep="off")).gradients_bytes == GB
 
 
+def test_zero_has_a_copy_of_its_piece_and_a_buffer_to_send_from():
+    found = of_rank(WHOLE, FOUR.plus("deepspeed", stage=1))
+    assert (found.parameters_bytes, found.gradients_bytes) == (4 * GB + 1000, 4 * GB)
+    assert found.optimizer_bytes == 2 * GB + GB, "AdamW's two, and the weights they are of"
+    assert found.activations_bytes == 2 * GB + 2 * GB + GB, "500 M numbers, and a piece"
+    rows = of_rank(WHOLE, FOUR.plus("deepspeed", stage=3))
+    assert (rows.parameters_bytes, rows.gradients_bytes) == (GB + 1000, 4 * GB)
+    assert rows.optimizer_bytes == 2 * GB
+
+
 def test_what_stays_gathered_is_all_of_the_weights():
     found = of_rank(WHOLE, FOUR.plus("fsdp2", reshard="off"))
     assert found.activations_bytes >= 2 * GB + 4 * GB

@@ -4,7 +4,7 @@
 #     OUT=runs/first ./one_machine.sh char-lm data.path=my-text.txt training.batch_size=512
 #
 # Called again, it goes on with the run in OUT; a run that is complete is left as it is.
-# Run here: 2 ranks over gloo on a CPU (PROCESSES=2), a rank killed in between. Not run: on cards.
+# Run here: 2 ranks over gloo on a CPU (PROCESSES=2), stopped and called again. Not run: on cards.
 set -euo pipefail
 
 : "${OUT:?the run folder}"

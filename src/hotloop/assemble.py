@@ -189,7 +189,7 @@ def assemble(
         tell(Note(text=why))
     if config.init_from and plan is None:
         read_weights(Path(config.init_from))  # a file that cannot be read is told before a folder
-    data = _prepared(request, tell, poll, ranks)
+    data = prepare_data(request, tell, poll, ranks)
     for note in data.notes:
         tell(Note(text=note))
     job = request.recipe.load().build(config, data)
@@ -229,18 +229,20 @@ def assemble(
     )
 
 
-def _prepared(request: Request, tell: Tell, poll: Callable[[], None], ranks: Ranks) -> Prepared:
-    """Return the data; of a machine's processes the first makes them, and the others read them.
+def prepare_data(
+    request: Request, tell: Tell, poll: Callable[[], None] | None, ranks: Ranks = ALONE
+) -> Prepared:
+    """Return the data; the first rank makes them, and the others read what is kept.
 
-    One after the other, for the cache is locked.
+    One after the other, for the cache is locked, and machines may share one.
     """
     if ranks.world == 1:
-        return prepare_data(request, tell, poll)
+        return _prepare(request, tell, poll)
     data: Prepared | None = None
-    for turn in range(max(ranks.exchange(ENV.local_world))):
+    for turn in range(ranks.world):
         with ranks.together():
-            if ENV.local_rank == turn:
-                data = prepare_data(request, tell, poll)
+            if ranks.rank == turn:
+                data = _prepare(request, tell, poll)
     assert data is not None
     return data
 
@@ -257,7 +259,7 @@ def _packing(
     return packing_loses(plain, plan, hardware, shapes(config, plain), packed)
 
 
-def prepare_data(request: Request, tell: Tell, poll: Callable[[], None] | None) -> Prepared:
+def _prepare(request: Request, tell: Tell, poll: Callable[[], None] | None) -> Prepared:
     """Return the data of a request, from the cache where they are there. Raises DataError."""
     data: Prepared = request.recipe.load().prepare_data(
         request.config,

@@ -6,6 +6,7 @@ import contextlib
 import platform
 import time
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.assemble import assemble, default_folder, prepare_data, run_record
 from hotloop.core.env import ENV
-from hotloop.core.errors import DataError, HotloopError, LostRankError, UsageError
+from hotloop.core.errors import DataError, HotloopError, UsageError
 from hotloop.core.files import DISK, Disk, sweep
 from hotloop.core.rundir import RunDir
 from hotloop.execute import RunResult, execute, interrupted
@@ -27,7 +28,7 @@ from hotloop.request import (
     refuse_other_data,
     saved_request,
 )
-from hotloop.session import ALONE, ALONE_AGAIN
+from hotloop.session import ALONE
 from hotloop.training.leaving import leaving_in_time
 from hotloop.training.ledger import Ledger
 from hotloop.training.messages import Note, Working
@@ -126,10 +127,12 @@ def _ranks(verb: str = "train") -> Iterator[Ranks]:
     import torch
 
     from hotloop.ranks.group import joined
-    from hotloop.ranks.meeting import has_restarted_alone
+    from hotloop.ranks.meeting import alone
 
     if ENV.world == 1:
-        yield ALONE_AGAIN if has_restarted_alone(ENV) else ALONE
+        ranks = copy(ALONE)
+        ranks.has_restarted, ranks.job = alone(ENV)
+        yield ranks
         return
     with joined(ENV, on_cards=torch.cuda.is_available()) as ranks:
         verbs = ranks.exchange(verb)
@@ -212,7 +215,7 @@ def _resume(
         with ranks.together():
             if ranks.rank == 0:
                 if run.has_lock:  # its process was killed after the end, or is just leaving
-                    with _held(run, tell):
+                    with _held(run, tell, ranks.job):
                         pass
                 is_whole = not _lost_steps(run, record, tell)
         if ranks.exchange(is_whole)[0]:
@@ -277,12 +280,14 @@ def train_series(
         for name in request.series
     }
     data: dict[str, str] = {}
-    for name, one in each.items():
-        try:
-            data[name] = prepare_data(one, _working(tell), None).fingerprint
-        except DataError as error:
-            raise DataError(f"{request.series[name]}: {error}") from error
     with _ranks() as ranks:
+        for name, one in each.items():
+            try:
+                data[name] = prepare_data(one, _working(tell), None, ranks).fingerprint
+            except DataError as error:
+                told = DataError(f"{request.series[name]}: {error}")
+                told.is_told = error.is_told
+                raise told from error
         for name, one in each.items():
             tell(Note(text=request.series[name]))
             if recipe.is_chain and (run := RunDir(out / name)).exists:
@@ -308,9 +313,9 @@ def train_experts(
 ) -> Iterator[tuple[str, RunResult | HotloopError]]:
     """Train each expert in its folder, or in OUT/<expert>; yield what came of it as it ends.
 
-    A failure does not stop the next one. One that is finished is skipped when its run had the same
-    settings and data; an interrupted one is resumed. A signal ends the series. Raises UsageError
-    where several would go into one folder.
+    A failure does not stop the next one, but of several ranks it does. One that is finished is
+    skipped when its run had the same settings and data; an interrupted one is resumed. A signal
+    ends the series. Raises UsageError where several would go into one folder.
     """
     folders: dict[Path, str] = {}
     for name, request in requests:
@@ -325,12 +330,12 @@ def train_experts(
         for folder, (name, request) in zip(folders, requests, strict=True):
             tell(Note(text=f"expert {name}: {folder}"))
             try:
-                is_there = RunDir(folder).exists
-                data = prepare_data(request, silent, None).fingerprint if is_there else ""
+                is_there = ranks.exchange(RunDir(folder).exists)[0]
+                data = prepare_data(request, silent, None, ranks).fingerprint if is_there else ""
                 result = _train_member(request, folder, data, ranks, tell)
-            except LostRankError:
-                raise
             except HotloopError as error:
+                if ranks.world > 1:  # which rank is where is not known after an error
+                    raise
                 yield name, error
                 continue
             yield name, result
@@ -357,15 +362,15 @@ def _locked(run: RunDir, ranks: Ranks, tell: Tell) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         with ranks.together():
             if ranks.rank == 0:
-                held.enter_context(_held(run, tell))
+                held.enter_context(_held(run, tell, ranks.job))
         yield
 
 
 @contextlib.contextmanager
-def _held(run: RunDir, tell: Tell) -> Iterator[None]:
+def _held(run: RunDir, tell: Tell, job: str | None) -> Iterator[None]:
     """Hold the run folder, and clear away what a process that was killed left in it."""
     lock = run.lock()
-    lock.acquire()
+    lock.acquire(job)
     try:
         if lock.took_over:
             tell(Note(text=f"took over the lock of {run.path}: {lock.took_over}"))

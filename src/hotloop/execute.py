@@ -12,6 +12,7 @@ from hotloop.core.errors import DeviceError, DivergedError, HotloopError, LostRa
 from hotloop.core.trace import WARMUP_STEPS
 from hotloop.forecasting import precision_of
 from hotloop.placing import restore
+from hotloop.spreading import of_rank
 from hotloop.training import prepare, store
 from hotloop.training.ahead import source_of
 from hotloop.training.keeper import Keeper, SavePolicy
@@ -166,7 +167,8 @@ def _train(
         )
         try:
             ended = _drive(run, parts, loop, at, ledger)
-            if (peak := peak_told(parts.hardware, parts.forecast.peak_bytes)) is not None:
+            forecast = of_rank(parts.forecast, parts.plan)
+            if (peak := peak_told(parts.hardware, forecast.peak_bytes)) is not None:
                 tell(Note(text=peak))
             return ended
         finally:
@@ -233,7 +235,6 @@ def _recorder(
     parts: Assembly, session: Session, at: Position, ledger: Ledger, tell: Tell, journal: Journal
 ) -> Recorder:
     """Return the recorder with its first events written."""
-    peak = parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware))
     recorder = Recorder(
         session=session,
         samples=parts.job.train,
@@ -244,13 +245,21 @@ def _recorder(
         log_every=parts.request.config.training.log_every,
         steps=parts.steps,
         flops_per_token=parts.flops_per_token,
-        peak_flops=peak.median if peak else None,
+        peak_flops=_peak_of_all(parts),
         steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
     )
     recorder.event("session", at.step, at=_now(), pid=os.getpid())
     if at.step or journal.had_lines:
         recorder.event("resumed_from", at.step, evaluated=at.evaluated)
     return recorder
+
+
+def _peak_of_all(parts: Assembly) -> float | None:
+    """Return the FLOP/s of all ranks' cards; None where unknown, as where they share a CPU."""
+    peak = parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware))
+    if peak is None or (parts.ranks.world > 1 and parts.hardware.device != "cuda"):
+        return None
+    return peak.median * parts.ranks.world
 
 
 def _rules(parts: Assembly) -> Rules:
@@ -313,8 +322,14 @@ def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledge
     except (HotloopError, RuntimeError) as error:
         _end(run, parts, loop, ledger, "failed", str(error))
         if parts.ranks.is_gone(error):
+            stopped = loop.signals.received is not None
+            what = (
+                "the ranks did not end together"
+                if stopped
+                else "another process of the group is gone"
+            )
             raise LostRankError(
-                f"another process of the group is gone; {loop.keeper.safe}. torchrun "
+                f"{what}; {loop.keeper.safe}. torchrun "
                 f"--max-restarts 3 starts the group again by itself, or go on with as many "
                 f"processes as you like: {run.resume_command}"
             ) from error

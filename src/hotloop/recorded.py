@@ -115,10 +115,9 @@ def _process(ranks: Ranks | None) -> Process:
 
 def _accumulation(plan: Plan, ranks: Ranks | None) -> int:
     """Return the micro batches of a rank's step; the newest session may have other ranks."""
-    if ranks is None or ranks.world == plan.ranks:
-        return plan.accumulation
+    world = 1 if ranks is None else ranks.world
     whole = plan.micro_batch * plan.accumulation * plan.ranks
-    return plan.over(ranks.world, whole).accumulation
+    return plan.over(world, whole).accumulation
 
 
 def _saves(run: RunDir, events: Sequence[Event]) -> tuple[Save, ...]:

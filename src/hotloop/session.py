@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALONE",
-    "ALONE_AGAIN",
     "Batch",
     "Custody",
     "Cut",
@@ -72,6 +71,7 @@ class Ranks(Protocol):
     rank: int
     world: int
     has_restarted: bool  # whether torchrun started this group after another one, for the same run
+    job: str | None  # a name of what starts the group anew; None where nothing does
     signalled: Callable[[], float | None]  # seconds since a signal came; None: none did
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
@@ -113,8 +113,8 @@ class _Alone:
     rank, world = 0, 1
     signalled: Callable[[], float | None]
 
-    def __init__(self, *, has_restarted: bool) -> None:
-        self.has_restarted = has_restarted
+    has_restarted = False
+    job: str | None = None
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
         return [list(values)]
@@ -141,8 +141,7 @@ class _Alone:
         return False
 
 
-ALONE: Ranks = _Alone(has_restarted=False)
-ALONE_AGAIN: Ranks = _Alone(has_restarted=True)  # as a group that torchrun started anew
+ALONE: Ranks = _Alone()
 
 
 class Exchange(Protocol):

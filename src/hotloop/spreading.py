@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hotloop import preflight
+from hotloop.core.sharing import ZERO_BUCKET
 from hotloop.core.units import bytes_
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def of_rank(forecast: Forecast, plan: Plan) -> Forecast:
     """Return the forecast of one of the plan's ranks; the rank with most has the rounding too.
 
     With ddp it is that of a process alone: gradients live in the buckets that travel. In rows,
-    what is gathered stands with the activations: two blocks and what is in no block.
+    what is gathered stands with the activations: two blocks and what is in no block. DeepSpeed
+    (0.19.8) has a copy of what this rank updates, and a buffer into which gradients go to be sent.
     """
     rows, zero = plan.choice("fsdp2"), plan.choice("deepspeed")
     if plan.ranks == 1 or (rows is None and zero is None):
@@ -41,8 +43,12 @@ def of_rank(forecast: Forecast, plan: Plan) -> Forecast:
             gathered += int(share * gradients)
             gradients = -(-gradients // plan.ranks)
         weights = in_rows
-    elif zero is not None and zero.get("stage", 1) == 3:  # its exchange at the end keeps gradients
-        gathered, weights = around, in_rows
+    elif zero is not None:  # its exchange at the end keeps gradients
+        if zero.get("stage", 1) == 3:
+            gathered, weights = around, in_rows
+        else:
+            state += -(-forecast.trained_bytes // plan.ranks)
+        gathered += 4 * min(forecast.parameters, ZERO_BUCKET) + -(-gradients // plan.ranks)
     activations = forecast.activations_bytes + gathered
     return replace(
         forecast,

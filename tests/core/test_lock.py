@@ -319,3 +319,15 @@ def test_a_lock_that_is_being_given_back_is_not_held_twice(path, tmp_path):
     counting = [subprocess.Popen([*arguments, f"{seed}"]) for seed in range(3)]
     assert [process.wait(timeout=60) for process in counting] == [0, 0, 0]
     assert counter.read_text() == "36"
+
+
+def test_a_group_that_its_launcher_started_anew_takes_over_on_whichever_machine(path):
+    left_behind(path, host="another-machine", job="one")
+    for job in (None, "two"):
+        with pytest.raises(UsageError, match="on another-machine"):
+            Lock(path).acquire(job)
+    lock = Lock(path)
+    lock.acquire("one")
+    assert "on another-machine was started anew" in lock.took_over
+    lock.release()
+    assert not path.exists()

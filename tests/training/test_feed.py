@@ -109,3 +109,12 @@ def test_several_ranks_take_the_window_of_one():
         *range(4, 8)
     ]
     assert {each.after(at) for each in feeds} == {whole.after(at)}
+
+
+def test_a_rank_without_a_sample_of_a_window_takes_nothing_of_it():
+    whole = Feed(samples=Numbers(9), batch_size=4, drop_last=False)
+    at = Position(sample=8)
+    assert [replace(whole, rank=rank, ranks=2).taken(at, 3) for rank in range(2)] == [
+        [(8, 1)],
+        [(8, 0)],
+    ]

@@ -15,6 +15,18 @@ def test_marks_leave_no_gap():
     assert ledger.elapsed() == 9.0
 
 
+def test_waits_for_other_ranks_have_a_row_and_are_part_of_the_steps():
+    times = iter([3.0, 5.0, 6.0])
+    ledger = Ledger(lambda: next(times), began=0.0)
+    for phase in ("start", "forward", "exchange"):
+        ledger.mark(phase)
+    assert ledger.in_steps() == 3.0
+    ledger.move(0.5, "forward", "exchange")
+    rows = ledger.rows()
+    assert (rows["step"], rows["exchange"], ledger.in_steps()) == (1.5, 1.5, 3.0)
+    assert list(rows)[3:5] == ["step", "exchange"]
+
+
 def test_an_unknown_phase_is_other_and_not_lost():
     times = iter([0.0, 2.0])
     ledger = Ledger(lambda: next(times))

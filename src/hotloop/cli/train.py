@@ -196,7 +196,8 @@ def _code(result: RunResult) -> int:
 
     torchrun takes anything but 0 for a failure, and would start a group that is out of time again.
     """
-    return 0 if result.reason == "time limit" and ENV.world > 1 else result.exit_code
+    is_group = ENV.torchrun or ENV.world > 1
+    return 0 if result.reason == "time limit" and is_group else result.exit_code
 
 
 def _as_json(result: RunResult) -> dict[str, object]:

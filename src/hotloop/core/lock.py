@@ -28,12 +28,13 @@ class Holder:
     host: str  # a container's name counts as a host's
     boot: str | None  # changes with every boot; None where the system has no such id
     started: str | None  # tells a reused pid from the old one; None where unknown
+    job: str | None = None  # of the launcher that starts its group anew; None where none does
 
     @classmethod
-    def me(cls) -> "Holder":
+    def me(cls, job: str | None = None) -> "Holder":
         """Return this process."""
         pid = os.getpid()
-        return cls(pid=pid, host=platform.node(), boot=_boot_id(), started=_started(pid))
+        return cls(pid=pid, host=platform.node(), boot=_boot_id(), started=_started(pid), job=job)
 
     @classmethod
     def parse(cls, text: str) -> "Holder | None":
@@ -45,6 +46,7 @@ class Holder:
         if not isinstance(raw, dict):
             return None
         pid, host, boot, started = (raw.get(key) for key in ("pid", "host", "boot", "started"))
+        job = raw.get("job")
         if type(pid) is not int or not 0 < pid <= _GREATEST_PID or not isinstance(host, str):
             return None
         return cls(
@@ -52,10 +54,17 @@ class Holder:
             host=host,
             boot=boot if isinstance(boot, str) else None,
             started=started if isinstance(started, str) else None,
+            job=job if isinstance(job, str) else None,
         )
 
-    def why_stale(self) -> str | None:
-        """Return why this holder is surely gone, or None when it may be alive."""
+    def why_stale(self, job: str | None = None) -> str | None:
+        """Return why this holder is surely gone, or None when it may be alive.
+
+        A launcher ends its group everywhere before it starts the next one of its `job`.
+        """
+        me = (platform.node(), os.getpid())
+        if job is not None and self.job == job and (self.host, self.pid) != me:
+            return f"the group of process {self.pid} on {self.host} was started anew"
         if self.host != platform.node():
             return None  # another machine on a shared disk: nothing here can tell
         if _differ(self.boot, _boot_id()):
@@ -122,10 +131,10 @@ class Lock:
         self._mine: Holder | None = None
         self.took_over: str | None = None  # why the old holder was surely gone
 
-    def acquire(self) -> None:
-        """Take the lock or raise UsageError naming the holder."""
+    def acquire(self, job: str | None = None) -> None:
+        """Take the lock, as one of a launcher's `job`, or raise UsageError naming the holder."""
         self.took_over = None
-        change_text(self._path, self._claim)
+        change_text(self._path, lambda text: self._claim(text, job))
 
     def release(self) -> None:
         """Give the lock back. Without it, and in a forked child, nothing happens."""
@@ -133,7 +142,7 @@ class Lock:
         if mine is not None and mine.pid == os.getpid() and self._path.exists():
             change_text(self._path, lambda text: "" if Holder.parse(text) == mine else text)
 
-    def _claim(self, text: str) -> str:
+    def _claim(self, text: str, job: str | None) -> str:
         """Return this process's text for that of the holder before, if there is none alive.
 
         Judging and writing happen under the system's lock: were they two steps, a second process
@@ -141,7 +150,7 @@ class Lock:
         """
         if text:
             holder = Holder.parse(text)
-            why = holder.why_stale() if holder else "its holder died while it wrote its name"
+            why = holder.why_stale(job) if holder else "its holder died while it wrote its name"
             if holder is not None and why is None:
                 own = " (this one)" if holder.pid == os.getpid() else ""
                 raise UsageError(
@@ -150,5 +159,5 @@ class Lock:
                     f"delete {self._path}"
                 )
             self.took_over = why
-        self._mine = Holder.me()
+        self._mine = Holder.me(job)
         return json.dumps(asdict(self._mine))

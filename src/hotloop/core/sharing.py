@@ -8,8 +8,12 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
 
-__all__ = ["HOW", "SHARING", "launcher", "wants_group"]
+__all__ = ["HOW", "LEAVE", "SAVE", "SHARING", "ZERO_BUCKET", "launcher", "wants_group"]
 
+# Seconds from a signal, of which torchrun gives 30 before it kills:
+SAVE = 18.0  # until what was begun together, such as a save, is given up
+LEAVE = 20.0  # until a process ends, if nothing else ended it
+ZERO_BUCKET = 500_000_000  # numbers that DeepSpeed sends at once, at most: its own default
 SHARING = ("ddp", "fsdp2", "deepspeed")  # one of them is in the plan of several ranks
 
 

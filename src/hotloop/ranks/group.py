@@ -19,7 +19,8 @@ import torch.distributed as dist
 
 from hotloop.core.env import named
 from hotloop.core.errors import ConfigError, DeviceError, HotloopError, LostRankError
-from hotloop.ranks.meeting import JOIN, meet
+from hotloop.core.sharing import SAVE
+from hotloop.ranks.meeting import JOIN, job_of, meet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,6 @@ _dist: Any = dist  # of which not all public names are typed
 # For one exchange. A process that dies is noticed at once; one that only is late may be saving.
 PATIENCE: Final = timedelta(hours=1)
 _LOOK: Final = 0.005  # seconds between looks into the store
-FINISH: Final = 10.0  # seconds from a signal for what was begun together, such as a save
 _FAREWELL: Final = 10.0  # seconds that a rank waits for the first one to end
 # How gloo and NCCL say that another process is gone (torch 2.13). A model's own errors say less.
 _GONE: Final = (
@@ -57,10 +57,11 @@ class Group:
     """All ranks. Collective calls are made by every rank, in the same order."""
 
     def __init__(
-        self, *, rank: int, world: int, backend: str, store: Any, has_restarted: bool = False
+        self, *, rank: int, world: int, backend: str, store: Any, job: str | None = None
     ) -> None:
         self.rank, self.world, self.backend = rank, world, backend
-        self.has_restarted = has_restarted  # whether others trained under this torchrun before
+        self.has_restarted = False  # whether others trained under this torchrun before
+        self.job = job  # the same for those
         self._store = store
         self._hosts = dist.new_group(backend="gloo", timeout=PATIENCE)
         self._calls = 0  # of `exchange`
@@ -112,7 +113,7 @@ class Group:
         with _told():
             self._store.set(name, json.dumps(value))
 
-    def take(self, name: str, *, patience: float = FINISH) -> Any:
+    def take(self, name: str, *, patience: float = SAVE) -> Any:
         """Return what another rank says under a name, once it is said; from any thread.
 
         LostRankError where it is not said `patience` seconds after a signal: that rank may be gone.
@@ -153,7 +154,8 @@ class Group:
         if failed is None or first != self.rank:
             kinds = {each.__name__: each for each in _errors(HotloopError)}
             alike = all(each == all_said[first] for each in all_said)
-            failed = kinds.get(kind, HotloopError)(text if alike else f"rank {first}: {text}")
+            named = alike or text.startswith(f"rank {first} ")
+            failed = kinds.get(kind, HotloopError)(text if named else f"rank {first}: {text}")
         failed.is_told = self.rank != 0
         raise failed
 
@@ -228,7 +230,7 @@ def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[G
         )
     try:
         own = _dist.PrefixStore(f"hotloop/{number}", store)
-        group = Group(rank=rank, world=world, backend=backend, store=own)
+        group = Group(rank=rank, world=world, backend=backend, store=own, job=job_of(store))
         group.has_restarted = number > 1 or any(group.exchange(env.restarts > 0))
         try:
             yield group

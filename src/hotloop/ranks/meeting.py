@@ -20,7 +20,7 @@ from hotloop.core.errors import LostRankError
 if TYPE_CHECKING:
     from hotloop.core.env import Environment
 
-__all__ = ["JOIN", "has_restarted_alone", "meet"]
+__all__ = ["JOIN", "alone", "job_of", "meet"]
 
 _dist: Any = dist  # of which not all public names are typed
 
@@ -28,13 +28,19 @@ JOIN: Final = timedelta(minutes=10)  # until all have come: the last machine may
 _LOOK: Final = 0.005  # seconds between looks into the store
 
 
-def has_restarted_alone(env: Environment) -> bool:
-    """Whether the only rank goes on for a group before it; leaves word for a group after it.
+def alone(env: Environment) -> tuple[bool, str]:
+    """Return (whether the only rank goes on for a group before it, the job of both).
 
-    An elastic group may shrink to one rank, and grow from one.
+    It leaves word for a group after it: an elastic group may shrink to one rank, and grow from one.
     """
     store, rank, world = next(_dist.rendezvous("env://", timeout=JOIN))
-    return meet(store, rank=rank, world=world) > 1 or env.restarts > 0
+    return meet(store, rank=rank, world=world) > 1 or env.restarts > 0, job_of(store)
+
+
+def job_of(store: Any) -> str:
+    """Return a name that all groups of a store have in common, and no group of another one has."""
+    name: str = store.compare_set("job", "", uuid.uuid4().hex).decode()
+    return name
 
 
 def meet(store: Any, *, rank: int, world: int, patience: timedelta = JOIN) -> int:

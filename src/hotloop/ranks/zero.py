@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from hotloop.core.errors import CheckpointError, ConfigError, DeviceError, DivergedError
+from hotloop.core.sharing import ZERO_BUCKET
 from hotloop.probe.clock import clock
 from hotloop.ranks.whole import Whole
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Zero"]
 
 WEIGHTS: Final = 3  # the stage from which on weights are in pieces, too
-BUCKET: Final = 500_000_000  # numbers that are sent at once, at most: DeepSpeed's own
 MOMENTS: Final = ("exp_avg", "exp_avg_sq")
 # What the engine calls as a window is closed, also of one that is thrown away with a failed step.
 _FLUSHES: Final = ("_flush_coalesced_reduction_zero12", "_flush_coalesced_reduction_zero3")
@@ -231,7 +231,7 @@ class Zero:
 
 def _config(stage: int, numbers: int) -> dict[str, Any]:
     """Return DeepSpeed's configuration for a model of so many numbers."""
-    bucket = min(max(1, numbers), BUCKET)
+    bucket = min(max(1, numbers), ZERO_BUCKET)
     return {
         # What it would count by itself: the loop sees to batches and accumulation.
         "train_micro_batch_size_per_gpu": 1,

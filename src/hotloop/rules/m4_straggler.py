@@ -6,7 +6,8 @@ Says so when: the slowest takes 10 % longer than the median (critical from 20 %)
     explains 80 % of the difference, or forward, backward and update together do: then the process
     has more tokens to compute, or a slower processor or card. So it has in a run of hotloop train,
     whose processes all do the same, whichever of the three it is.
-Stays silent when: all are alike, or what is slower has no one cause.
+Stays silent when: all are alike, or what is slower has no one cause; and of hotloop train on cards,
+    where only the host's clock was read.
 Remedy: data wait: what that process reads. Computing: its clock, its temperature, other processes
     on its cores or its card; with more tokens, shares of equal length.
 Numbers: none by looking.

@@ -73,10 +73,14 @@ class Feed:
         return dealt(pieces, self.ranks)[self.rank]
 
     def taken(self, at: Position, micro_batch: int) -> Sequence[tuple[int, int]]:
-        """Return (first sample, count) of the runs of samples of this rank's window."""
+        """Return (first sample, count) of the runs of samples of this rank's window.
+
+        One with a count of 0 where other ranks have all samples of it.
+        """
         if self.ranks == 1:
             return [self.span(at)]
-        return [piece for piece in self.micro_batches(at, micro_batch) if piece[1]]
+        pieces = self.micro_batches(at, micro_batch)
+        return [piece for piece in pieces if piece[1]] or pieces[:1]
 
     def window(self, at: Position, micro_batch: int) -> list[Batch]:
         """Return this rank's micro batches of the next optimizer step."""

@@ -90,6 +90,8 @@ class Keeper:
         self._settle(wait=False)
         if at.step == self._tried:
             return
+        if self._session.ranks.world > 1 and not now.copies:
+            self._held = None  # another rank has none of it
         held, is_best = self._held, at.best_step == at.step
         if self._due(at) or now.save_due or (is_best and (now.best_due or not now.copies)):
             self.save(at)
@@ -186,7 +188,8 @@ class Keeper:
         self._held = self._copied(self._snapshot(at))
         self._ledger.mark("save")
         if self._held is None:
-            self.save(at)
+            if self._session.ranks.world == 1:  # others would not come to a save
+                self.save(at)
         elif not self._told and self._cooldown >= LONG_COOLDOWN:
             text = (
                 f"the best validation so far, at step {at.step}, waits in memory: new bests are "

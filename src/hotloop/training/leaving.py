@@ -12,6 +12,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from hotloop.core.sharing import LEAVE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["leaving_in_time"]
 
-LEAVE: Final = 20.0  # seconds from a signal until the process ends, if nothing else ended it
 _SERIOUS: Final = frozenset(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
@@ -53,5 +54,8 @@ def _watch(out: int, over: threading.Event, seconds: float) -> None:
     while numbers := os.read(out, 16):
         serious = [number for number in numbers if number in _SERIOUS]
         if serious and not over.wait(seconds):
+            name = signal.Signals(serious[0]).name
+            told = f"hotloop: not done {seconds:.0f} s after {name}: ends without saving\n"
+            os.write(2, told.encode())
             os._exit(128 + serious[0])
     os.close(out)

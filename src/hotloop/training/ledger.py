@@ -49,6 +49,11 @@ class Ledger:
         """Seconds since the process began the run."""
         return self._clock() - self.began
 
+    def in_steps(self) -> float:
+        """Return the seconds that steps took, with their waits for data and for other ranks."""
+        rows = self.rows()
+        return rows["data wait"] + rows["step"] + rows.get(_EXCHANGE, 0.0)
+
     def rows(self) -> dict[str, float]:
         """Return seconds by row of ROWS; they sum up to the time until the last mark.
 

@@ -114,6 +114,11 @@ class Loop:
                 self.keeper.save(good[0])
             self.keeper.close()
             raise
+        except BaseException:  # of a kind that nobody expects, and on one rank alone
+            if self.session.ranks.world > 1:
+                self.session.ranks.leave()
+                self.keeper.abandon()
+            raise
 
     def _steps(self, at: Position) -> Ending:
         session, ledger, guard = self.session, self.ledger, Guard(self.session)

@@ -42,7 +42,7 @@ class Outlook:
         self._made += 1
         if self._made in (1, LOOK):
             self._recorder.flush()  # nothing is left on the device
-            worked = self._worked()
+            worked = self._ledger.in_steps()
             if self._made == 1:
                 self._before = worked
             else:
@@ -53,10 +53,6 @@ class Outlook:
             self._is_done = True
             if (cost := self._saving(self._each, self._keeper.durable)) is not None:
                 self._recorder.note(at.step, cost, warning=True)
-
-    def _worked(self) -> float:
-        rows = self._ledger.rows()
-        return rows["data wait"] + rows["step"]
 
     def _time_left(self, at: Position, each: float) -> str:
         rows, left, whole = self._ledger.rows(), self._steps - at.step, self._steps * each

@@ -77,7 +77,7 @@ class Recorder:
         self.before_bad: tuple[Position, Mapping[str, Tensor]] | None = None
         self._lines: list[str] = []
         self._unwritten = False  # whether the disk refused them
-        self._worked = self._in_steps()
+        self._worked = self._ledger.in_steps()
         self._since = _Counts()
         self._epoch = _Counts()
         self._epoch_began, self._epoch_worked = ledger.elapsed(), self._worked
@@ -163,7 +163,7 @@ class Recorder:
 
     def epoch_done(self, epoch: int) -> None:
         """Tell the throughput of a finished epoch."""
-        now, worked = self._ledger.elapsed(), self._in_steps()
+        now, worked = self._ledger.elapsed(), self._ledger.in_steps()
         seconds, in_steps = now - self._epoch_began, worked - self._epoch_worked
         tokens = self._epoch.tokens
         mfu = None
@@ -190,7 +190,8 @@ class Recorder:
             if not math.isfinite(loss) or not (math.isfinite(norm) or overflow):
                 self._pending = []
                 self.before_bad = step.before if self._session.scaler is None else None
-                first, last = step.spans[0][0], sum(step.spans[-1]) - 1
+                first = step.spans[0][0]
+                last = max(first, sum(step.spans[-1]) - 1)
                 raise DivergedError(
                     f"the loss is {loss} and the gradient norm {norm}, at optimizer step "
                     f"{step.number}, samples {first}..{last} of epoch {step.epoch}"
@@ -223,12 +224,8 @@ class Recorder:
             ids=digest(ids)[:16],
         )
 
-    def _in_steps(self) -> float:
-        rows = self._ledger.rows()
-        return rows["data wait"] + rows["step"]
-
     def _tell_progress(self, last: _Step, loss: float) -> None:
-        worked, parts = self._in_steps(), self._session.job.parts
+        worked, parts = self._ledger.in_steps(), self._session.job.parts
         seconds = worked - self._worked or math.inf
         now = self._ledger.elapsed()
         whole = now - self._run_began  # evaluating and saving included

@@ -31,6 +31,8 @@ __all__ = ["Recipe", "moves"]
 
 _SIZES: Final = (2.0, 0.5, 4.0, 0.25)
 _ROWS: Final = "fsdp2"  # of which no card holds all
+# Ways to share whose first gradients nobody can lay beside those of one card.
+_UNSEEN: Final = {"deepspeed": "its gradients are in pieces: time a run of it, --with deepspeed"}
 # Further choices of how ranks share, where the plan has it by then.
 _FURTHER: Final = (varied("ddp", bucket_mib=100), varied("fsdp2", reshard="off"))
 # What a trial does not do: it saves nothing.
@@ -164,8 +166,8 @@ def _cards(recipe: Recipe) -> Iterator[Move]:
         move = shared(id, recipe.cards, batch)
         changed = move.change(plan)
         if changed is not None:
-            why_not = techniques.get(id).blocked(hardware, changed) or recipe.too_much(changed)
-            yield replace(move, why_not=why_not)
+            why_not = techniques.get(id).blocked(hardware, changed) or _UNSEEN.get(id)
+            yield replace(move, why_not=why_not or recipe.too_much(changed))
     yield from _FURTHER
 
 
