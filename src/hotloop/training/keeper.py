@@ -87,7 +87,8 @@ class Keeper:
 
     def visit(self, at: Position, now: Now) -> None:
         """Save what is due at a position; a new best that is not is held."""
-        self._settle(wait=False)
+        if self._session.ranks.world == 1 or self._recorder.has_read:
+            self._settle(wait=False)  # which reads: one rank must not see a bad step before others
         if at.step == self._tried:
             return
         if self._session.ranks.world > 1 and not now.copies:

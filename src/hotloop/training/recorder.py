@@ -161,6 +161,11 @@ class Recorder:
         else:
             self._lines, self._unwritten = [], False
 
+    @property
+    def has_read(self) -> bool:
+        """Whether the numbers of every step so far are known; of several ranks to all or none."""
+        return not self._pending
+
     def epoch_done(self, epoch: int) -> None:
         """Tell the throughput of a finished epoch."""
         now, worked = self._ledger.elapsed(), self._ledger.in_steps()
