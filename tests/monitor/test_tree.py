@@ -51,10 +51,13 @@ def test_children_count_with_their_cores_and_memory(family):
 
 
 def test_a_process_that_has_ended_is_not_alive_and_reads_nothing():
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    code, pipe = "print(flush=True); input()", subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe)
+    process.stdout.readline()  # right after exec the system has no command line of it yet
     tree = Tree(process.pid)
     assert tree.alive()
     assert "input()" in tree.command
+    process.stdout.close()
     process.stdin.close()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert not tree.alive(), "its entry that waits for the parent is no process"
