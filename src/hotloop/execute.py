@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RunResult", "execute", "interrupted", "schedule_of", "set_up"]
 
+TOO_LARGE = "Use a smaller model or context, or raise training.accumulation"
+TOO_LARGE_FOR_ALL = (
+    "Of several processes none takes a smaller one by itself: begin anew from these weights with "
+    "init_from=RUN_DIR and a larger training.accumulation, or go on with one process, which does"
+)
 DIVERGED = (
     "Lower training.learning_rate, lengthen training.warmup_steps, set training.gradient_clip, or "
     "look at those samples (hotloop explain unstable-loss); hotloop sample and --resume use "
@@ -322,22 +327,19 @@ def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledge
     except (HotloopError, RuntimeError) as error:
         _end(run, parts, loop, ledger, "failed", str(error))
         if parts.ranks.is_gone(error):
-            stopped = loop.signals.received is not None
-            what = (
-                "the ranks did not end together"
-                if stopped
-                else "another process of the group is gone"
-            )
+            why = "another process of the group is gone"
+            if loop.signals.received is not None:
+                why = "the ranks did not end together"
             raise LostRankError(
-                f"{what}; {loop.keeper.safe}. torchrun "
+                f"{why}; {loop.keeper.safe}. torchrun "
                 f"--max-restarts 3 starts the group again by itself, or go on with as many "
                 f"processes as you like: {run.resume_command}"
             ) from error
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise DeviceError(
                 f"out of memory with a micro batch of {loop.session.micro_batch}; "
-                f"{loop.keeper.safe}. Use a smaller model or context, or raise "
-                "training.accumulation (hotloop explain out-of-memory)"
+                f"{loop.keeper.safe}. {TOO_LARGE if parts.ranks.world == 1 else TOO_LARGE_FOR_ALL} "
+                "(hotloop explain out-of-memory)"
             ) from error
         raise
     done, at = ending.reason in ("complete", "early stop"), ending.at
