@@ -24,7 +24,7 @@ UNGATED = [replace(technique, blocked=anywhere) for technique in techniques.ALL]
 
 
 class Images(Dataset):
-    """Samples that take time to read, and nothing from a generator."""
+    """Samples that take time to make, and nothing from a generator."""
 
     def __init__(self, count: int = 48) -> None:
         own = torch.Generator().manual_seed(1)
@@ -37,7 +37,7 @@ class Images(Dataset):
         until = time.perf_counter() + 2e-4
         while time.perf_counter() < until:
             pass
-        return self.x[index], index % 4
+        return self.x[index].clone(), index % 4
 
 
 class Augmented(Images):

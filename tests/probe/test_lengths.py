@@ -103,7 +103,7 @@ def loader(data, collate=None, **options):
 
 
 def seen(of, **options):
-    return look(of, trimmed=trimmed, **{"whole": True, **options})
+    return look(of, trimmed=trimmed, **options)
 
 
 def test_all_lengths_are_read_in_a_child_and_batches_that_are_narrower_are_told():
@@ -123,8 +123,7 @@ def test_batches_that_a_mask_can_cut_are_told_apart_from_those_that_nothing_can(
     assert seen(loader(Rows(), widest)).narrower == "no"
 
 
-def test_lengths_that_are_not_asked_for_or_take_too_long_are_not_read():
-    assert seen(loader(Rows(), longest), whole=False).lengths is None
+def test_lengths_that_are_not_asked_for_are_not_read():
     found = seen(loader(Rows(), longest), limit=0.0)
     assert found.lengths is None
     assert found.seconds > 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from hotloop.probe.batches import fields
-from hotloop.probe.tryread import in_child
+from hotloop.probe.tryread import alive, in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lengths", "Looked", "length_of", "look"]
 
-READING = 2.0  # seconds that reading every sample beforehand may take
+READING = 2.0  # seconds that reading every sample beforehand may take where nobody asked for it
 _TRIED = 256  # samples that are read first, and more where two batches have more
 _AGAIN = 16  # of them that are read twice
 _INPUTS = ("input_ids", "input_values", "input_features", "inputs", "tokens", "ids", "text", "x")
@@ -102,14 +102,14 @@ def _is_known(length: int | None) -> bool:
 
 
 def look(
-    loader: Any, *, whole: bool, trimmed: Callable[[Any], Any], limit: float = READING
+    loader: Any, *, trimmed: Callable[[Any], Any], limit: float = READING
 ) -> Looked | str:
     """Read samples of a map-style loader in a child; a text says why that failed.
 
-    With `whole` all of them, where that takes `limit` seconds or less. `trimmed` cuts padding from
-    a batch that says by its attention_mask what is padding.
+    Read all of them where that takes `limit` seconds or less: 0 for never, math.inf for always.
+    `trimmed` cuts padding from a batch that says by its attention_mask what is padding.
     """
-    found = in_child(lambda: _look(loader, whole, trimmed, limit))
+    found = in_child(lambda: _look(loader, trimmed, limit))
     if isinstance(found, str):
         return found
     lengths = found.pop("lengths", None)
@@ -117,23 +117,23 @@ def look(
 
 
 def _look(
-    loader: Any, whole: bool, trimmed: Callable[[Any], Any], limit: float
+    loader: Any, trimmed: Callable[[Any], Any], limit: float
 ) -> dict[str, Any]:  # in a child
     data, sampler = loader.dataset, loader.batch_sampler.sampler
     every = list(getattr(sampler, "indices", range(len(data))))
     step = max(1, len(every) // max(_TRIED, 2 * loader.batch_sampler.batch_size))
     began = time.perf_counter()
-    tried = _read(data, every[::step], limit)
+    tried = _read(data, every[::step], READING)
     seconds = (time.perf_counter() - began) / len(tried) * len(every)
     found: dict[str, Any] = {"seconds": seconds, "narrower": "no"}
     lengths = list(map(length_of, tried))
     if None in lengths:
         return found | {"why_not": "a sample has no sequence of numbers and is no text"}
-    again = list(map(length_of, _read(data, every[: _AGAIN * step : step], limit)))
+    again = list(map(length_of, _read(data, every[: _AGAIN * step : step], READING)))
     if any(map(operator.ne, lengths, again)):
         return found | {"why_not": "a sample has another length each time that it is read"}
     found |= _narrower(loader, sorted(zip(lengths, range(len(tried)), strict=True)), tried, trimmed)
-    if whole and seconds <= limit:
+    if seconds <= limit:
         known, began = np.full(len(data), -1, np.int32), time.perf_counter()
         for part in _parts(every):
             read = map(length_of, _read(data, part))
@@ -155,6 +155,7 @@ def _read(data: Any, indices: list[Any], limit: float | None = None) -> list[Any
     found, began = list[Any](), time.perf_counter()
     for index in indices:
         found.append(data[index])
+        alive()
         if limit is not None and time.perf_counter() - began > limit:
             break
     return found

@@ -25,12 +25,11 @@ from hotloop.probe.offsets import offsets, put_back, shifted
 from hotloop.probe.streams import moved, positions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["Tried", "can_fork", "in_child", "try_reading"]
+__all__ = ["Tried", "alive", "can_fork", "in_child", "try_reading"]
 
-LIMIT = 30.0  # seconds until a child that hangs is killed; opening a data set may take some
-TOUCHED = 200e-6  # seconds of a sample, of which a fork's first touch of its pages may be all
+LIMIT = 30.0  # seconds without a sign of life until a child is killed; opening data may take some
 READING = 1.0  # seconds of reading, or one batch of samples
 
 
@@ -39,9 +38,7 @@ class Tried:
     """What reading the first samples did."""
 
     samples: int  # that were read, each twice
-    seconds: float  # of one sample, the least of all reads: a fork's first touches cost 10-300 us
     batch: int  # samples of the first batch
-    batch_seconds: float  # of reading and collating a whole batch
     moved: tuple[str, ...] = ()  # generators that reading or collating moved
     ahead: tuple[str, ...] = ()  # generators that the sampler moves after its first batch
     equal: bool = True  # both reads of every sample gave the same
@@ -49,6 +46,7 @@ class Tried:
     keeps: bool = False  # reading leaves something in the data set: a cache, an open file
     changes: bool = False  # and goes on doing so when the same samples are read again
     shares: bool = False  # two reads of a batch have memory in common: writes show in both
+    views: bool = False  # each read of a sample gives the same memory: it lies there already
     seeks: bool = False  # reading moves the position of a file that was open before
     sample_bytes: int = 0
     unsent: str | None = None  # why a batch cannot be sent from a process to another
@@ -88,16 +86,26 @@ def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
         os.waitpid(child, 0)
         put_back(before)  # positions of files are shared with a child
     if text is None:
-        return f"a process that was to read samples was not done after {LIMIT:.0f} s"
+        return f"a process that was to read samples gave no sign of life for {LIMIT:.0f} s"
     if not text:
         return "a process that was to read samples died"
     found = json.loads(text)
     return found if isinstance(found, dict) else str(found)
 
 
+_LINE: list[int] = []  # where a child writes; empty in any other process
+
+
+def alive() -> None:
+    """Tell the parent that this child still works; elsewhere do nothing."""
+    for line in _LINE:
+        os.write(line, b" ")  # JSON takes no notice of it
+
+
 def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: no cover
     """Do the work, write the answer and go without any clean-up: all of it is the parent's."""
     try:
+        _LINE.append(to)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
@@ -120,8 +128,7 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
 
 def _receive(pipe: int) -> str | None:
     parts: list[bytes] = []
-    end = time.monotonic() + LIMIT
-    while wait([pipe], max(0.0, end - time.monotonic())):  # of however many open files
+    while wait([pipe], LIMIT):  # of however many open files
         part = os.read(pipe, 1 << 16)
         if not part:
             return b"".join(parts).decode()
@@ -135,25 +142,22 @@ def _read(loader: Any) -> dict[str, Any]:
     first = next(order)
     ids = list(first) if loader._auto_collation else [first]
     before, state, files = positions(loader), _marks(loader), offsets()
-    samples, took = _samples(loader, ids, limit=READING)
-    began = time.perf_counter()
+    samples = _samples(loader, ids, limit=READING)
     batch = _collated(loader, samples)
-    collating = time.perf_counter() - began
     after, once = positions(loader), _marks(loader)
     _be_a_worker(loader)
-    again, more = _samples(loader, ids[: len(samples)], backwards=True)
+    again = _samples(loader, ids[: len(samples)], backwards=True)
     other = _collated(loader, again)
     found = {
         "samples": len(samples),
-        "seconds": min(took + more),
         "batch": len(ids),
-        "batch_seconds": sum(took) / len(took) * len(ids) + collating,
         "moved": moved(before, after),
         "equal": all(map(equal, samples, again)),
         "same": equal(batch, other) if equal(batch, batch) else None,
         "keeps": state != once,
         "changes": once != _marks(loader),
         "shares": _shares(batch, other),
+        "views": all(map(_is_view, samples, again)),
         "seeks": bool(shifted(files)),
         "sample_bytes": nbytes(samples[0]),
         "unsent": _unsent(batch),
@@ -164,9 +168,6 @@ def _read(loader: Any) -> dict[str, Any]:
         if next(order, None) is None:
             break
     found["ahead"] = moved(held, positions(loader))
-    if found["seconds"] < TOUCHED:  # last: nothing is looked at after it
-        warm = (_samples(loader, ids[: len(samples)], limit=READING)[1] for _ in range(2))
-        found["seconds"] = min(found["seconds"], *map(min, warm))
     return found
 
 
@@ -175,22 +176,20 @@ def _marks(loader: Any) -> Any:
 
 
 def _samples(
-    loader: Any, ids: list[Any], *, limit: float = LIMIT, backwards: bool = False
-) -> tuple[list[Any], list[float]]:
-    """Return samples and the seconds of each, until there were enough; in the order of `ids`."""
+    loader: Any, ids: list[Any], *, limit: float | None = None, backwards: bool = False
+) -> list[Any]:
+    """Return samples in the order of `ids`; with a limit no more once that many seconds passed."""
     data, clock = loader.dataset, time.perf_counter
-    began = clock()
     if loader._auto_collation and getattr(data, "__getitems__", None):
-        samples = data.__getitems__(ids)
-        return samples, [(clock() - began) / len(ids)]
-    found, took = list[Any](), list[float]()
+        found: list[Any] = data.__getitems__(ids)
+        return found
+    found, began = [], clock()
     for index in reversed(ids) if backwards else ids:
-        if found and clock() - began > limit:
+        if found and limit is not None and clock() - began > limit:
             break
-        at = clock()
         found.append(data[index])
-        took.append(clock() - at)
-    return found[::-1] if backwards else found, took
+        alive()
+    return found[::-1] if backwards else found
 
 
 def _collated(loader: Any, samples: list[Any]) -> Any:
@@ -222,6 +221,24 @@ def _shares(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return one is other or any(map(_shares, one, other))
     return one is other and hasattr(one, "__dict__") and not isinstance(one, type)
+
+
+def _is_view(one: Any, other: Any) -> bool:
+    """Whether all tensors and arrays of two reads of a sample, and there are some, are the same."""
+    parts, others = list(_arrays(one)), list(_arrays(other))
+    return len(parts) == len(others) > 0 and all(map(_shares, parts, others))
+
+
+def _arrays(sample: Any) -> Iterator[Any]:
+    """Yield the tensors and arrays of a sample, however nested."""
+    import numpy as np
+    import torch
+
+    if isinstance(sample, torch.Tensor | np.ndarray):
+        yield sample
+    elif isinstance(sample, Mapping | list | tuple):
+        for part in sample.values() if isinstance(sample, Mapping) else sample:
+            yield from _arrays(part)
 
 
 def _unpinned(batch: Any) -> str | None:

@@ -4,8 +4,9 @@ What: keeps the order that the script's sampler draws, but sorts 50 batches at a
     quarter of the epoch at most), cuts them into batches and has these come in a random order.
     Batches are as many and as large as before, and each sample comes once an epoch. Where the
     script pads all rows to one width, batches are cut as dynamic-padding cuts them. Lengths are
-    read in a copy of the process before the first epoch if that takes 2 s or less, else learned in
-    the first epoch and used from the second on; lengths=read and lengths=learn ask for one of them.
+    read in a copy of the process before the first epoch if that takes 2 s or less or the loader has
+    workers, else learned in the first epoch and used from the second on; lengths=read and
+    lengths=learn ask for one of them.
 Helps when: rows differ in length and batches are as wide as their longest row, or have an
     attention_mask that says how much of them is padding.
 Does not help when: rows are of one length, or packed; the time of a step does not go by the width
@@ -22,6 +23,7 @@ Source: https://huggingface.co/docs/transformers/main_classes/trainer (group_by_
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
@@ -62,9 +64,21 @@ def look_at(session: ScriptSession, lengths: str) -> Looked | None:
     session.refused = _unfit(loader)
     if session.refused is not None:
         return None
-    looked = look(loader, whole=lengths != "learn", trimmed=trimmed)
-    session.refused = looked if isinstance(looked, str) else _why_not(looked, loader, lengths)
+    looked = look(loader, trimmed=trimmed, limit=_limit(loader, lengths))
+    session.refused = looked if isinstance(looked, str) else _why_not(looked, loader)
     return None if session.refused is not None or isinstance(looked, str) else looked
+
+
+def _limit(loader: Any, lengths: str) -> float:
+    """Return how many seconds reading all lengths may take.
+
+    What a plan asks for is done, or a machine that is busier would leave out what was proved.
+    """
+    from hotloop.probe.lengths import READING
+
+    if lengths == "learn":
+        return 0.0
+    return math.inf if lengths == "read" or loader.num_workers else READING
 
 
 def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, words: str) -> int:
@@ -124,21 +138,13 @@ def _unfit(loader: Any) -> str | None:
     return None if can_fork() else "without fork it cannot be tried out beforehand"
 
 
-def _why_not(looked: Looked, loader: Any, lengths: str) -> str | None:
+def _why_not(looked: Looked, loader: Any) -> str | None:
     if looked.why_not is not None:
         return looked.why_not
     if looked.narrower == "no":
         return "a batch of short samples is as wide as one of long samples, and cannot be cut"
-    if looked.lengths is not None:
-        return None
-    if lengths == "read":
-        return (
-            f"reading all lengths would take {looked.seconds:.0f} s before the first epoch; "
-            "lengths=learn learns them in it"
-        )
-    if loader.num_workers:
-        said = f", and reading them would take {looked.seconds:.0f} s"
-        return "its worker processes would learn the lengths" + said * (lengths != "learn")
+    if looked.lengths is None and loader.num_workers:
+        return "its worker processes would learn the lengths"
     return None
 
 

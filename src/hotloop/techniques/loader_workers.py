@@ -8,8 +8,9 @@ What: has `count` processes make whole batches in the loop's order and keep `ahe
 Helps when: the data are map-style and a sample costs time: decoding, tokenising, augmenting. The
     table of wall time then shows it as data wait. count=0 where processes are more than cores, or
     hand over what lies in memory.
-Does not help when: the data lie in memory: a batch is handed over from a process in more time than
-    it is cut in. It is refused there. On a CPU that trains, the processes take cores from it.
+Does not help when: a batch is handed over from a process in more time than it is made in. It is
+    refused where samples are views of tensors that lie in memory and torch stacks them; elsewhere
+    hotloop tune measures it. On a CPU that trains, the processes take cores from it.
 Numbers: bitwise the same. In hotloop's engine each sample is read with generators seeded by (seed,
     epoch, index). In a script the first batch is read twice in a copy of the process first, the
     second time as one worker of several and backwards. It is refused where the batches differ, or
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["TECHNIQUE"]
 
 ID = "loader-workers"
-# Below these a batch is handed over in more time than it is made in (see Measured; D3 in rules).
-FAST_SAMPLE, FAST_BATCH = 20e-6, 1e-3  # seconds
 
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
@@ -95,7 +94,7 @@ def _put_into(session: ScriptSession, count: int, ahead: int, pin: str) -> int:
     if isinstance(tried, str):
         session.refused = tried
     elif count or habit.workers:  # else the loop goes on reading, and only pins
-        session.refused = _why_not(tried, habit, count, ahead)
+        session.refused = _why_not(tried, loader, habit, count, ahead)
     if isinstance(tried, str) or session.refused is not None:
         return 0
     if pinned and not had and tried.unpinned is not None:
@@ -171,7 +170,7 @@ def _forks(loader: Any) -> bool:
     return bool(method == "fork")
 
 
-def _why_not(tried: Tried, habit: Habit, count: int, ahead: int) -> str | None:
+def _why_not(tried: Tried, loader: Any, habit: Habit, count: int, ahead: int) -> str | None:
     """Return why other processes, or none, would be no gain, or would read something else."""
     if tried.moved:
         return f"reading samples draws from {', '.join(tried.moved)}: others would be drawn"
@@ -181,12 +180,19 @@ def _why_not(tried: Tried, habit: Habit, count: int, ahead: int) -> str | None:
         return why
     if tried.unsent is not None:
         return f"a batch cannot be sent from one process to another: {tried.unsent}"
-    if tried.seconds < FAST_SAMPLE or tried.batch_seconds < FAST_BATCH:
-        return (
-            f"the data lie in memory: a batch is made in {tried.batch_seconds * 1e6:,.0f} us, "
-            "and would take longer from another process"
-        )
-    return None
+    return _lies_ready(tried, loader)
+
+
+def _lies_ready(tried: Tried, loader: Any) -> str | None:
+    """Return why a process would only copy what the loop can cut from memory itself."""
+    from torch.utils.data import default_collate
+
+    if not tried.views or loader.collate_fn is not default_collate:
+        return None
+    return (
+        "its samples are views of tensors that lie in memory: a process would copy each batch "
+        "twice; vectorised-reads cuts a batch at once"
+    )
 
 
 def _stateful(tried: Tried, count: int) -> str | None:
