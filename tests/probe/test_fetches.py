@@ -1,5 +1,7 @@
 """What a loader without workers spends its time on."""
 
+import pytest
+
 OWN = """
 import random
 import torch
@@ -59,3 +61,26 @@ def test_an_error_of_the_data_set_is_the_scripts_own(observed):
     text = OWN.format(row="torch.ones(8) if i < 9 else [][1]", more="")
     text = text.replace("\nmain(", "\ntry: main(").rstrip() + "\nexcept IndexError: pass\n"
     assert observed(text).loaders[0].uses_random is False
+
+
+HELD = """
+    def __init__(self): self.x, self.many = torch.rand(24, 8), {"rows": [numpy.ones(8)] * 24}
+    def __len__"""
+
+
+@pytest.mark.parametrize(
+    ("row", "in_memory"),
+    [
+        ("self.x[i]", True),
+        ("torch.from_numpy(self.many['rows'][i]).view(8)", True),
+        ("self.x[i] * 1", None),
+        ("torch.tensor(self.x[i].tolist())[:8]", None),
+        ("torch.rand(16)[:8]", None),
+    ],
+)
+def test_rows_that_are_parts_of_what_the_data_set_holds_lie_in_memory(observed, row, in_memory):
+    text = OWN.replace("import random\n", "import random\nimport numpy\n")
+    text = text.replace("    def __len__", HELD).replace("model(x)", "model(x.float())")
+    held = text.replace("{", "{{").replace("}", "}}")
+    held = held.replace("{{row}}", "{row}").replace("{{more}}", "{more}")
+    assert observed(held.format(row=row, more="")).loaders[0].in_memory is in_memory

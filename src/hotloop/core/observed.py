@@ -114,7 +114,7 @@ class Loader:
     iterable: bool = False
     worker_info: bool | None = None  # an iterable data set asks for its worker's number
     vectorised: bool = False  # __getitems__
-    in_memory: bool | None = None  # tensors or arrays that are there already
+    in_memory: bool | None = None  # rows are parts of tensors or arrays that are there already
     uses_random: bool | None = None  # reading a sample draws from a global generator
     set_epoch: int | None = None  # calls of a distributed sampler's set_epoch
     iterations: int = 0  # how often it was started: its epochs

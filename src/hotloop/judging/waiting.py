@@ -28,6 +28,7 @@ __all__ = [
     "rare",
     "read_ahead",
     "reader",
+    "reading_seconds",
     "stacks_of",
     "steady",
     "unused_cores",
@@ -62,6 +63,20 @@ def item_seconds(loader: Loader) -> float | None:
     if loader.workers or not loader.waits or not loader.batch_size:
         return None
     return statistics.median(loader.waits) / loader.batch_size
+
+
+def reading_seconds(case: Case, loader: Loader) -> float | None:
+    """Return what reading samples took in the loop's own process in all; None: unknown.
+
+    By the mean of the samples that were timed, and at most what the loop waited for data.
+    """
+    if loader.workers:
+        return None
+    wait = case.row("data wait")
+    if not loader.items or not loader.batch_size:
+        return wait
+    batches = (case.steps.backwards or 1.0) * case.steps.count
+    return min(wait, statistics.fmean(loader.items) * loader.batch_size * batches)
 
 
 def steady(loader: Loader) -> list[float]:

@@ -236,6 +236,7 @@ class Batches:
             items=tuple(timed.items) or loader.items,
             collates=tuple(timed.collates) or loader.collates,
             repeats=timed.repeats if timed.repeats is not None else loader.repeats,
+            in_memory=timed.views or loader.in_memory,
         )
 
 

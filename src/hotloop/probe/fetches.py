@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.probe.calls import plain, sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Fetches", "Timed"]
 
@@ -20,6 +20,7 @@ _ITEMS, _COLLATES = 512, 64  # times that are kept of a loader
 _EACH = 8  # rows of a batch that are compared when they are read again
 _FEWEST = 4  # of them, before their share says something
 _MOST = 4096  # rows that are remembered
+_PARTS = 64  # of a data set or a row, among which tensors are looked for
 _clock = time.perf_counter
 
 
@@ -30,6 +31,7 @@ class Timed:
     items: list[float] = field(default_factory=list)  # seconds per dataset[i]
     collates: list[float] = field(default_factory=list)  # seconds per collate call
     uses_random: bool | None = None
+    views: bool | None = None  # rows are parts of tensors or arrays that the data set holds
     rows: dict[Any, Any] = field(default_factory=dict)  # index -> what it held
     compared: int = 0
     equal: int = 0
@@ -116,11 +118,16 @@ class Fetches:
             return old(fetcher, index)
         finally:
             fetcher.dataset, fetcher.collate_fn = data, collate
-            self._doors.guarded(self._compare, timed, seen.read, before)
+            self._doors.guarded(self._compare, data, timed, seen.read, before)
 
-    def _compare(self, timed: Timed, read: list[tuple[Any, Any]], before: Any) -> None:
+    def _compare(
+        self, data: Any, timed: Timed, read: list[tuple[Any, Any]], before: Any
+    ) -> None:
         """See whether reading drew random numbers, and whether rows are what they were."""
         timed.uses_random = bool(timed.uses_random) or before != _states()
+        if read and timed.views is not False:
+            held = list(_ranges(data))
+            timed.views = all(_lies_in(item, held) for _, item in read)
         for index, item in read:
             if not isinstance(index, int):
                 continue
@@ -130,6 +137,35 @@ class Fetches:
                 timed.equal += timed.rows[index] == now
             elif len(timed.rows) < _MOST:
                 timed.rows[index] = now
+
+
+def _lies_in(item: Any, held: list[tuple[int, int]]) -> bool:
+    """Whether all tensors and arrays of a row, and there are some, lie in one of these ranges."""
+    parts = list(_ranges(item))
+    return bool(parts) and all(
+        any(first <= begin and end <= last for first, last in held) for begin, end in parts
+    )
+
+
+def _ranges(thing: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
+    """Yield the addresses, first and after the last, of the tensors and arrays in something.
+
+    What is mapped from a file is none: its pages may have to be read.
+    """
+    import numpy as np
+    import torch
+
+    if isinstance(thing, torch.Tensor):
+        if plain(thing) and not thing.is_cuda:
+            yield thing.data_ptr(), thing.data_ptr() + thing.nbytes
+    elif isinstance(thing, np.ndarray):
+        if not isinstance(thing, np.memmap) and not isinstance(thing.base, np.memmap):
+            yield thing.ctypes.data, thing.ctypes.data + thing.nbytes
+    elif depth and isinstance(thing, dict | list | tuple):
+        for part in list(thing.values() if isinstance(thing, dict) else thing)[:_PARTS]:
+            yield from _ranges(part, depth - 1)
+    elif depth and hasattr(thing, "__dict__"):
+        yield from _ranges(vars(thing), depth - 1)
 
 
 def _states() -> tuple[Any, ...]:

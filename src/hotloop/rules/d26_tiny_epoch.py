@@ -2,8 +2,7 @@
 
 Looks at: the time of an epoch's steps, what its first batch waits longer than another, and the
     wait at its end.
-Says so when: of three epochs or more each takes less than 2 s, and starts and ends cost 5 % of the
-    wall time or more.
+Says so when: of three epochs or more, starts and ends cost 5 % of the wall time or more.
 Stays silent when: the loader is started once.
 Remedy: one long epoch in place of many short ones.
 Numbers: the order of the samples changes.
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-SHORT, FEWEST = 2.0, 3  # seconds; epochs
+FEWEST = 3  # epochs
 
 
 def judge(case: Case) -> Finding | None:
@@ -41,7 +40,7 @@ def judge(case: Case) -> Finding | None:
     start = max(0.0, statistics.median(loader.first_waits) - usual)
     start += statistics.median(loader.last_waits or [0.0])
     seconds = start * loader.iterations
-    if epoch >= SHORT or case.part(seconds) < MATTERS:
+    if case.part(seconds) < MATTERS:
         return None
     return costs(
         case,

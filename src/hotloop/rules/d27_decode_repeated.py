@@ -1,9 +1,10 @@
 """Reading a sample gives the same result each epoch, and is done again each epoch.
 
 Looks at: samples that were read again in a later epoch, and the wait for data.
-Says so when: rule D1 speaks, 90 % of them were equal to the first reading, and a sample takes more
-    than 50 us.
-Stays silent when: reading draws random numbers, or there was one epoch.
+Says so when: rule D1 speaks, 90 % of them were equal to the first reading, and reading them again
+    takes 5 % of the wall time or more.
+Stays silent when: reading draws random numbers, the samples are views of tensors that lie in
+    memory, or there was one epoch.
 Remedy: keep the samples: in memory, or in a file that is mapped.
 Numbers: bitwise the same.
 Seen: examples/slow/accelerate/slow_getitem.py, examples/slow/hf/slow_getitem.py.
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING
 from hotloop.core.finding import Remedy
 from hotloop.core.units import bytes_, moment
 from hotloop.judging.waiting import (
+    MATTERS,
     costs,
     feeding,
     item_seconds,
     keep_samples,
     place_of,
+    reading_seconds,
     waits_for_data,
 )
 from hotloop.rules.base import Needs, Rule
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-EQUAL, COSTS = 0.90, 50e-6  # share of sampled items; seconds per sample
+EQUAL = 0.90  # share of sampled items
 
 
 def judge(case: Case) -> Finding | None:
@@ -41,9 +44,11 @@ def judge(case: Case) -> Finding | None:
     if loader is None or loader.iterations < 2 or not waits_for_data(case):
         return None
     item = item_seconds(loader)
-    if loader.repeats is None or loader.repeats < EQUAL or loader.uses_random:
+    if loader.repeats is None or loader.repeats < EQUAL or loader.uses_random or loader.in_memory:
         return None
-    if item is not None and item <= COSTS:
+    reading = reading_seconds(case, loader)  # workers: all that the loop waits
+    again = (case.row("data wait") if reading is None else reading) * (1 - 1 / loader.iterations)
+    if case.part(again) < MATTERS:
         return None
     size = (loader.batch_bytes or 0) * (loader.batches or 0)
     return costs(
@@ -51,7 +56,7 @@ def judge(case: Case) -> Finding | None:
         RULE.label,
         f"reading gives the same samples in each of {loader.iterations} epochs"
         + (f", {moment(item)} a sample" if item else ""),
-        case.row("data wait") * (1 - 1 / loader.iterations),
+        again,
         places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
         evidence={"all samples": bytes_(size)} if size else {},
         remedies=[

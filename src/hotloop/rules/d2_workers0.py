@@ -1,13 +1,14 @@
 """The loop's own process reads the data, and trains meanwhile nothing.
 
 Looks at: a DataLoader's number of workers, the time to read one sample, the cores of the machine.
-Says so when: rule D1 speaks, num_workers is 0 and a sample takes more than 50 us.
-Stays silent when: samples cost less than handing them over from a process, or no core is free.
+Says so when: rule D1 speaks, num_workers is 0, and reading samples takes 5 % of the wall time or
+    more.
+Stays silent when: samples are views of tensors that lie in memory, or no core is free.
 Remedy: num_workers; the first guess hides the wait behind the rest of a step, then measure it.
 Numbers: bitwise the same where reading draws no random numbers; else the random stream changes.
 Seen: examples/slow/slow_getitem.
-Source: hotloop: 50 us is about what a sample costs to hand over (RULES, 439k samples/s without and
-    109k with 2 workers, 2 cores, torch 2.13).
+Source: hotloop. Handing a batch over costs time as well: of samples that are cut from memory 439k/s
+    came without and 109k/s with 2 workers (RULES; 2 cores, torch 2.13). hotloop tune measures it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from hotloop.core.case import IN_STEP
 from hotloop.core.finding import Remedy
 from hotloop.core.units import moment
 from hotloop.judging.waiting import (
+    MATTERS,
     costs,
     feeding,
     item_seconds,
     place_of,
     read_ahead,
+    reading_seconds,
     waits_for_data,
     workers_for,
 )
@@ -34,16 +37,15 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-WORTH_A_PROCESS = 50e-6  # seconds per sample
-
-
 def judge(case: Case) -> Finding | None:
-    """Compare the time of a sample with that of handing it over."""
+    """Ask how much of the wall time the loop's own process reads samples."""
     loader = feeding(case)
     if loader is None or loader.kind != "DataLoader" or loader.workers or not waits_for_data(case):
         return None
     item, workers = item_seconds(loader), workers_for(case, loader)
-    if item is None or item <= WORTH_A_PROCESS or not workers:
+    if item is None or loader.in_memory or not workers:
+        return None
+    if case.part(reading_seconds(case, loader) or 0.0) < MATTERS:
         return None
     wait = case.row("data wait")
     left = max(0.0, wait / workers - (sum(map(case.row, IN_STEP)) - wait))

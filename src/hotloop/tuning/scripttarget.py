@@ -11,6 +11,7 @@ from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.rundir import RunDir
 from hotloop.core.tuned import Cost, Edit
+from hotloop.judging.waiting import feeding, reading_seconds
 from hotloop.observe import judge_again
 from hotloop.probe import child
 from hotloop.techniques.base import Host, Stage
@@ -159,6 +160,8 @@ def _why_not(technique: Technique, case: Case) -> str | None:
         waits = case.share("data wait")
         if waits < _IDLE and not any(loader.workers for loader in case.training_loaders):
             return f"the loop waits for data in {waits:.1%} of the time: nothing to gain"
+        if technique.id == "sample-cache" and (reads := _reading(case)) < _IDLE:
+            return f"reading samples takes {reads:.1%} of the time: nothing to gain"
     if technique.id == "threads" and case.on_card:
         return "the card computes, not the CPU"
     if technique.id == "compile":
@@ -166,6 +169,13 @@ def _why_not(technique: Technique, case: Case) -> str | None:
         if time is not None and steps is not None:
             return too_short(time.median, steps)
     return None
+
+
+def _reading(case: Case) -> float:
+    """Return the share of the wall time in which samples are read; 1 where it is not known."""
+    loader = feeding(case)
+    seconds = None if loader is None else reading_seconds(case, loader)
+    return 1.0 if seconds is None else case.part(seconds)
 
 
 def costs(seen: Seen) -> list[Cost]:

@@ -14,6 +14,5 @@ NEGATIVE = [
     healthy(wall=BUSY, loaders=(replace(LOADER, vectorised=True),)),
     healthy(wall=BUSY, loaders=(replace(LOADER, collate="collate"),)),
     healthy(wall=BUSY, loaders=(replace(LOADER, in_memory=None),)),
-    healthy(wall=BUSY, loaders=(replace(LOADER, items=(1e-3,) * 64),)),
     healthy(wall=wall(data_wait=0.6), loaders=(LOADER,)),
 ]
