@@ -10,6 +10,7 @@ from hotloop import techniques
 from hotloop.cli.main import VERBS
 from hotloop.core import errors
 from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
+from hotloop.recipes.registry import RECIPES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -39,6 +40,15 @@ def test_the_exit_codes_are_those_of_the_errors():
 def test_presets_and_experiments_are_named():
     for name in (*PRESETS, *EXPERIMENTS):
         assert f"`{name}`" in README or f"experiment={name}" in README
+
+
+def test_it_counts_and_describes_every_recipe():
+    words = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    counted = " ".join(README.split())
+    assert f"with {words[len(RECIPES) - 1]} recipes" in counted
+    for name in RECIPES:
+        assert f"`{name}`" in counted.partition("## ")[0], name
+        assert f"\n## Recipe: {name}\n" in README, name
 
 
 def test_its_pictures_exist():

@@ -89,6 +89,21 @@ def test_the_result_in_a_sentence():
             "nothing that was tried is worth it: the same",
         ),
         (
+            {
+                "proof": replace(PROOF, name="threads", decision="cannot be told", why="noise"),
+                "plan": BASE,
+            },
+            "it is not known whether threads is faster: noise",
+        ),
+        (
+            {
+                "rows": (replace(TRIED, name="threads", decision="cannot be told"), TRIED),
+                "proof": None,
+                "plan": BASE,
+            },
+            "nothing was shown to be faster; the trials are too noisy to decide on threads",
+        ),
+        (
             {"rows": FOUND.rows[:1], "proof": None, "plan": BASE, "stopped": "stopped by Ctrl-C"},
             "nothing was tried: stopped by Ctrl-C",
         ),

@@ -160,6 +160,25 @@ def test_a_result_that_is_not_faster_in_the_last_comparison_is_given_up():
     assert search.plan == BASE
 
 
+def test_a_last_comparison_that_cannot_decide_is_not_called_a_loss():
+    noisy = Spec(step=0.09, jitter=2.0)
+    once = itertools.chain([Spec(step=0.05)], itertools.repeat(noisy))
+    search = searched(Target({("a",): once}), "a")
+    assert decided(search)["a"] == "kept"
+    assert search.proof.decision == "cannot be told"
+    assert search.proof.why.startswith("the last comparison is too noisy to decide: the ratio")
+    assert search.plan == BASE
+
+
+def test_a_result_that_has_no_effect_in_the_last_comparison_says_so():
+    refused = Spec(effects={"a": ["refused", "another machine"]})
+    once = itertools.chain([Spec(step=0.05)], itertools.repeat(refused))
+    search = searched(Target({("a",): once}), "a")
+    assert search.proof.decision == "refused"
+    assert search.proof.why == "in the last comparison: refused: another machine"
+    assert search.plan == BASE
+
+
 def test_what_is_not_begun_before_the_budget_ends_is_said():
     target = Target({("a",): Spec(step=0.05), ("a", "b"): Spec(step=0.02)})
     search = searched(target, "a", "b", seconds=24.0)

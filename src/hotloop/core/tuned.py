@@ -118,11 +118,28 @@ class Tuned:
                 return "nothing is worth it: no technique has an effect here"
             return "nothing was tried" + (f": {self.stopped}" if self.stopped else "")
         if self.plan == self.baseline:
-            why = f": {proof.why}" if proof is not None else ""
-            return f"nothing that was tried is worth it{why}"
+            return self._nothing_kept
         if proof is None or proof.comparison is None:
             return "a faster plan was found but not proved against the baseline"
         return f"{proof.comparison.factor} as fast as the baseline; {proof.why}"
+
+    @property
+    def unsure(self) -> list[str]:
+        """Return the names of what was tried and could not be told from the baseline."""
+        rows = [*self.rows, *([self.proof] if self.proof else [])]
+        return list(dict.fromkeys(row.name for row in rows if row.decision == "cannot be told"))
+
+    @property
+    def _nothing_kept(self) -> str:
+        """Say why the plan is the baseline's: nothing is faster, or that is not known."""
+        proof = self.proof
+        why = f": {proof.why}" if proof is not None else ""
+        if proof is not None and proof.decision == "cannot be told":
+            return f"it is not known whether {proof.name} is faster{why}"
+        if proof is None and self.unsure:
+            names = ", ".join(self.unsure)
+            return f"nothing was shown to be faster; the trials are too noisy to decide on {names}"
+        return f"nothing that was tried is worth it{why}"
 
     def to_json(self) -> dict[str, object]:
         """Return trials.json."""

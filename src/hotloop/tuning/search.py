@@ -190,17 +190,14 @@ class Search:
         base, tried = self._race(baseline, plan, needs=self._kept, pace=patient)
         found, parity = self._judge(tried, base, plan)
         earned = pays_back(tried, base)
-        late = self._too_late(earned)
-        proved = found.verdict == "FASTER" and parity.kept is True and late is None
-        why = f"{late}; {found.why}" if late else f"{found.why}; {parity.why}"
-        if not proved:
+        decision, why = _proved(tried, found, parity, self._too_late(earned), self._pace)
+        if decision != "proved":
             self.plan = baseline
-            why = f"not better in the last comparison: {why}"
         name = " + ".join(plan.differences(baseline)) if not plan.techniques else _named(plan)
         self.proof = Row.of(
             tried,
             name,
-            "proved" if proved else "dropped",
+            decision,
             why,
             comparison=found,
             parity=parity,
@@ -326,6 +323,20 @@ def _patient(pace: Pace) -> Pace:
 def _named(plan: Plan) -> str:
     on = f" on {plan.ranks} ranks" if plan.ranks > 1 else ""
     return " + ".join(str(use) for use in plan.techniques) + on
+
+
+def _proved(
+    tried: Trial, found: Comparison, parity: Parity, late: str | None, pace: Pace
+) -> tuple[Decision, str]:
+    """Return what the last comparison says of the result, and why."""
+    if not tried.is_ok:
+        return _NO_EFFECT.get(tried.outcome, "failed"), f"in the last comparison: {found.why}"
+    decision, why = _decision(found, parity, pace)
+    if decision == "cannot be told":
+        return decision, f"the last comparison is too noisy to decide: {why}"
+    if decision == "dropped" or late is not None:
+        return "dropped", f"not better in the last comparison: {late or why}"
+    return "proved", why
 
 
 def _decision(found: Comparison, parity: Parity, pace: Pace) -> tuple[Decision, str]:
