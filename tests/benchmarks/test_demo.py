@@ -6,7 +6,17 @@ import pytest
 from benchmarks.demo import outcome
 from tests.core.test_tuned import BASE, FOUND, PROOF, TRIED
 
-UNSURE = replace(FOUND, plan=BASE, proof=replace(PROOF, decision="cannot be told", why="noise"))
+KEPT = replace(TRIED, name="sample-cache")
+UNSURE = replace(
+    FOUND,
+    plan=BASE,
+    rows=(KEPT,),
+    proof=replace(PROOF, name="sample-cache", decision="cannot be told", why="noise"),
+)
+
+
+def without_proof(decision):
+    return replace(UNSURE, rows=(replace(KEPT, decision=decision),), proof=None)
 
 
 @pytest.mark.parametrize(
@@ -16,14 +26,11 @@ UNSURE = replace(FOUND, plan=BASE, proof=replace(PROOF, decision="cannot be told
         (FOUND, 12.0, True, 1, "the whole run is NOT faster"),
         (FOUND, 4.0, False, 1, "what it saved is NOT the same"),
         (UNSURE, 10.0, True, 0, "UNKNOWN: it is not known whether"),
-        (replace(UNSURE, proof=None, stopped="stopped"), 10.0, True, 0, "UNKNOWN: "),
-        (
-            replace(FOUND, plan=BASE, proof=None, rows=(replace(TRIED, decision="refused"),)),
-            10.0,
-            True,
-            1,
-            "no plan was proved: nothing that was tried is worth it",
-        ),
+        (replace(UNSURE, rows=(), proof=None), 10.0, True, 0, "UNKNOWN: nothing was tried"),
+        (without_proof("cannot be told"), 10.0, True, 0, "UNKNOWN: nothing was shown"),
+        (without_proof("not tried"), 10.0, True, 0, "UNKNOWN: "),
+        (without_proof("refused"), 10.0, True, 1, "no plan was proved: nothing"),
+        (without_proof("dropped"), 10.0, True, 1, "no plan was proved: nothing"),
     ],
 )
 def test_the_demo_ends_with_what_was_proved(tuned, after, equal, code, said):

@@ -120,9 +120,7 @@ class Fetches:
             fetcher.dataset, fetcher.collate_fn = data, collate
             self._doors.guarded(self._compare, data, timed, seen.read, before)
 
-    def _compare(
-        self, data: Any, timed: Timed, read: list[tuple[Any, Any]], before: Any
-    ) -> None:
+    def _compare(self, data: Any, timed: Timed, read: list[tuple[Any, Any]], before: Any) -> None:
         """See whether reading drew random numbers, and whether rows are what they were."""
         timed.uses_random = bool(timed.uses_random) or before != _states()
         if read and timed.views is not False:

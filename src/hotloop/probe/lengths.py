@@ -101,9 +101,7 @@ def _is_known(length: int | None) -> bool:
     return length is not None
 
 
-def look(
-    loader: Any, *, trimmed: Callable[[Any], Any], limit: float = READING
-) -> Looked | str:
+def look(loader: Any, *, trimmed: Callable[[Any], Any], limit: float = READING) -> Looked | str:
     """Read samples of a map-style loader in a child; a text says why that failed.
 
     Read all of them where that takes `limit` seconds or less: 0 for never, math.inf for always.
@@ -116,9 +114,7 @@ def look(
     return Looked(lengths=None if lengths is None else np.asarray(lengths, np.int32), **found)
 
 
-def _look(
-    loader: Any, trimmed: Callable[[Any], Any], limit: float
-) -> dict[str, Any]:  # in a child
+def _look(loader: Any, trimmed: Callable[[Any], Any], limit: float) -> dict[str, Any]:  # in a child
     data, sampler = loader.dataset, loader.batch_sampler.sampler
     every = list(getattr(sampler, "indices", range(len(data))))
     step = max(1, len(every) // max(_TRIED, 2 * loader.batch_sampler.batch_size))

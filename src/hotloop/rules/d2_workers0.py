@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
+
 def judge(case: Case) -> Finding | None:
     """Ask how much of the wall time the loop's own process reads samples."""
     loader = feeding(case)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
+
 def judge(case: Case) -> Finding | None:
     """Look for workers that read memory."""
     loader = feeding(case)
