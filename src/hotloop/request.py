@@ -194,11 +194,17 @@ def _resolved(
     )
 
 
-def read_plan(path: Path, *, here: Callable[[], Mapping[str, str]] | None = None) -> Plan:
+def read_plan(
+    path: Path,
+    *,
+    takes_techniques: bool = True,
+    here: Callable[[], Mapping[str, str]] | None = None,
+) -> Plan:
     """Read a plan file, or the plan of a run folder; PlanError says what is wrong with it.
 
     A plan that was proved on another machine or with other versions is refused: its proof does not
-    hold here. `here` is a seam: what this machine is.
+    hold here. `takes_techniques`: the command has --with, which takes them without a proof. `here`
+    is a seam: what this machine is.
     """
     try:
         raw = RunDir.open(path).plan_file() if path.is_dir() else read_json(path)
@@ -206,7 +212,7 @@ def read_plan(path: Path, *, here: Callable[[], Mapping[str, str]] | None = None
     except (DataError, PlanError, UsageError) as error:
         raise PlanError(f"--plan {path}: {error}") from error
     if measured is not None and (other := _differing(measured, (here or _here)())):
-        uses = ",".join(_typed(use) for use in plan.techniques)
+        uses = ",".join(_typed(use) for use in plan.techniques if takes_techniques)
         raise PlanError(
             f"--plan {path} was proved elsewhere: {'; '.join(other)}. Measure it here with "
             f"hotloop tune" + (f", or take it without a proof: --with {uses}" if uses else "")
