@@ -209,7 +209,6 @@ def test_the_trained_set_is_what_the_settings_mean(model, data, tmp_path):
         ([{"question": "a", "answer": "b"}], (), "at least 2 are needed"),
         (questions(4), ("data.max_length=4096",), "64 positions"),
         ([{"text": "a b c"}] * 4, ("data.loss=answers",), "rows of shape text have none"),
-        (questions(4), ("model.checkpointing=selective",), "take model.checkpointing=full"),
     ],
 )
 def test_rows_that_cannot_be_used_are_told_before_a_run(model, tmp_path, rows, more, said):

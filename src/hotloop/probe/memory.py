@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.autograd.graph import get_gradient_edge
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -313,7 +314,9 @@ def _forward_backward(
     tracker.flops = 0
     with torch.autocast("cpu", dtype=cast) if cast else nullcontext():
         loss = job.loss(model, batch)
-    loss.backward()  # type: ignore[no-untyped-call]
+    # Not loss.backward(): torch calls that through `_LikeCuda`, which is off meanwhile, and what is
+    # recomputed would take the CPU's path.
+    torch.autograd.backward(get_gradient_edge(loss))
     return tracker.flops, tracker.peak
 
 
