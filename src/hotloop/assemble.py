@@ -25,6 +25,7 @@ from hotloop.spreading import on_more_cards
 from hotloop.training import prepare
 from hotloop.training.checkpoint import Identity
 from hotloop.training.feed import Feed
+from hotloop.training.firststeps import settled
 from hotloop.training.messages import Note, Working
 from hotloop.training.weights import read_weights
 
@@ -217,7 +218,7 @@ def assemble(
         job=job,
         feed=feed,
         steps=steps,
-        plan=agreed(plan, ranks),
+        plan=agreed(settled(job, plan, hardware, feed, steps), ranks),
         origins=origins,
         choices=choices,
         parameters=forecast.parameters,

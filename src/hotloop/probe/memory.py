@@ -306,16 +306,14 @@ def _forward_backward(
     """Run one micro batch; return its FLOPs and the peak in bytes."""
     tracker.peak = tracker.current
     batch = {name: v.clone() if torch.is_tensor(v) else v for name, v in shapes.items()}
-    if accumulation > 1:
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.grad = torch.zeros_like(parameter)
+    for parameter in model.parameters() if accumulation > 1 else ():
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
     cast = _AUTOCAST.get(precision)
     tracker.flops = 0
     with torch.autocast("cpu", dtype=cast) if cast else nullcontext():
         loss = job.loss(model, batch)
-    # Not loss.backward(): torch calls that through `_LikeCuda`, which is off meanwhile, and what is
-    # recomputed would take the CPU's path.
+    # Not loss.backward(), which turns `_LikeCuda` off: what is recomputed would go the CPU's way.
     torch.autograd.backward(get_gradient_edge(loss))
     return tracker.flops, tracker.peak
 
