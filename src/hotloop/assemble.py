@@ -328,6 +328,7 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "config": flatten(request.config),
         "origins": dict(request.origins),
         "steps": parts.steps,
+        "validation_samples": _judged_on(parts),
         "loss_unit": parts.job.loss_unit,
         "judged_by": None if parts.job.judge is None else parts.job.judge.score,
         "precision": precision_of(parts.plan, parts.hardware),
@@ -341,6 +342,12 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "data": dict(parts.data.about),
         "hardware": parts.hardware.to_json(),
     }
+
+
+def _judged_on(parts: Assembly) -> int:
+    """Return how many samples a validation reads."""
+    samples, batches = len(parts.job.valid), parts.request.config.training.eval_batches
+    return samples if batches is None else min(samples, batches * parts.plan.micro_batch)
 
 
 def default_folder(recipe: str) -> Path:

@@ -83,6 +83,7 @@ SPEAKS_FOR = {  # the longest beginning of the path counts
 # Said by a module that serves other commands as well, where only these can come to it.
 ONLY = {
     ("data/preparing.py", "--pack"): ("data tokenize",),
+    ("library.py", "--checkpoint"): ("sample", "predict", "export"),
     ("request.py", "--out"): ("train",),
     ("cli/data.py", "--root"): ("data find",),
     ("cli/data.py", "--out"): ("data tokenize",),
