@@ -25,6 +25,7 @@ from hotloop.spreading import on_more_cards
 from hotloop.training import prepare
 from hotloop.training.checkpoint import Identity
 from hotloop.training.feed import Feed
+from hotloop.training.firststeps import settled
 from hotloop.training.messages import Note, Working
 from hotloop.training.weights import read_weights
 
@@ -217,7 +218,7 @@ def assemble(
         job=job,
         feed=feed,
         steps=steps,
-        plan=agreed(plan, ranks),
+        plan=agreed(settled(job, plan, hardware, feed, steps), ranks),
         origins=origins,
         choices=choices,
         parameters=forecast.parameters,
@@ -327,6 +328,7 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "config": flatten(request.config),
         "origins": dict(request.origins),
         "steps": parts.steps,
+        "validation_samples": _judged_on(parts),
         "loss_unit": parts.job.loss_unit,
         "judged_by": None if parts.job.judge is None else parts.job.judge.score,
         "precision": precision_of(parts.plan, parts.hardware),
@@ -340,6 +342,12 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "data": dict(parts.data.about),
         "hardware": parts.hardware.to_json(),
     }
+
+
+def _judged_on(parts: Assembly) -> int:
+    """Return how many samples a validation reads."""
+    samples, batches = len(parts.job.valid), parts.request.config.training.eval_batches
+    return samples if batches is None else min(samples, batches * parts.plan.micro_batch)
 
 
 def default_folder(recipe: str) -> Path:

@@ -155,12 +155,7 @@ def _with_less(
 ) -> str:
     """Return what activation checkpointing would make of a plan whose peak does not fit."""
     for mode in ("selective", "full"):
-        try:
-            less = forecast_of(job, plan.plus(RECOMPUTING, mode=mode), hardware, settings)
-        except RuntimeError:  # torch 2.13: adapters write into products that "selective" keeps
-            if mode == "full":
-                raise
-            continue
+        less = forecast_of(job, plan.plus(RECOMPUTING, mode=mode), hardware, settings)
         less = of_rank(less, plan)
         _, fits = preflight.memory_sentence(less, hardware)
         if fits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.errors import CheckpointError, DataError, UsageError
 from hotloop.core.files import read_json
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from hotloop.training.messages import Tell
 
 __all__ = ["Run", "doctor", "load_run", "train", "tune"]
+
+# Held-out samples below which the best checkpoint is not the default: of fewer than 30 a mean has
+# no normal distribution that one could rely on (the usual rule of statistics texts).
+FEW: Final = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +64,12 @@ class Run:
             raise UsageError(f"{self.path} is no run on characters, but of {self.record['recipe']}")
         return Vocabulary.from_json(read_json(file))
 
-    def model(self, which: str = "best") -> nn.Module:
+    def model(self, which: str | None = None) -> nn.Module:
         """Return the trained model on the CPU in evaluation mode.
 
-        `which` is "best" (lowest validation loss among the sound checkpoints), "last", or a step.
-        Raises UsageError when there is no such checkpoint, CheckpointError when all are broken.
+        `which` is "best" (lowest validation loss among the sound checkpoints), "last", or a step;
+        None leaves it to `chosen`. Raises UsageError when there is no such checkpoint,
+        CheckpointError when all are broken.
         """
         from hotloop.training.parts import read_all
 
@@ -96,7 +101,7 @@ class Run:
         steps: int | None = None,
         temperature: float | None = None,
         seed: int = 1337,
-        which: str = "best",
+        which: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[str]:
         """Return texts drawn from the trained model: prompt and suffix included, or answers alone.
@@ -129,7 +134,7 @@ class Run:
         self,
         path: str | Path | None = None,
         *,
-        which: str = "best",
+        which: str | None = None,
         progress: Callable[[int, int], None] | None = None,
         baselines: bool = False,
         most: int | None = None,
@@ -159,7 +164,7 @@ class Run:
         )
         return predicted
 
-    def export(self, to: str, out: str | Path, *, which: str = "best") -> Exported:
+    def export(self, to: str, out: str | Path, *, which: str | None = None) -> Exported:
         """Write the model as transformers or PEFT load it, and load it with them to prove it.
 
         `to` is "hf" (trained whole), "merged" (adapters in the weights) or "peft" (adapters alone);
@@ -185,20 +190,35 @@ class Run:
         """Return the checkpoints newer than the newest sound one; CheckpointError if none is."""
         return newest_sound(RunDir(self.path).checkpoints)[1]
 
-    def checkpoint(self, which: str) -> Stored:
-        """Return a sound checkpoint: "best", "last" or a step."""
+    def checkpoint(self, which: str | None = None) -> Stored:
+        """Return a sound checkpoint: "best", "last" or a step; None leaves it to `chosen`."""
+        return self.chosen(which)[0]
+
+    def chosen(self, which: str | None = None) -> tuple[Stored, str]:
+        """Return the sound checkpoint that is used, and which one that is, in words.
+
+        Where nobody asks for one it is the best; the last one where the validation has so few
+        samples that chance decides which is the best.
+        """
         folder = RunDir(self.path).checkpoints
         newest, _ = newest_sound(folder)
         if newest is None:
             raise UsageError(f"{self.path} has no checkpoint yet")
-        if which == "last":
-            return newest
         sound = [stored for stored in listing(folder, verify=True) if stored.sound]
-        if which == "best":
-            return best_of(sound, RunDir(self.path).best_step()) or newest
+        best = best_of(sound, RunDir(self.path).best_step()) or newest
+        last = f"the last checkpoint, of step {newest.step:,}"
+        if which == "last":
+            return newest, last
+        judged_on = self.record.get("validation_samples")
+        if which is None and isinstance(judged_on, int) and judged_on < FEW and best != newest:
+            rows = "1 held-out sample" if judged_on == 1 else f"{judged_on} held-out samples"
+            why = f"{rows} cannot tell which is the best: that one would be of step {best.step:,}"
+            return newest, f"{last} ({why}; --checkpoint best)"
+        if which in (None, "best"):
+            return best, f"the best checkpoint, of step {best.step:,}"
         for stored in sound:
             if which in (str(stored.step), stored.path.name):
-                return stored
+                return stored, f"the checkpoint of step {stored.step:,}"
         steps = ", ".join(str(stored.step) for stored in sound)
         raise UsageError(f"no sound checkpoint of step {which}; there are best, last, {steps}")
 

@@ -51,7 +51,8 @@ def planned(
     if plan is not None:
         plan = for_ranks(plan, ranks, request.config.training.batch_size)
         origins = {use.id: "the run's plan" for use in plan.techniques}
-        return _settled(plan, hardware, origins), origins, [], False
+        prepare.check(plan, hardware, origins)
+        return plan, origins, [], False
     threads = usable_threads(hardware.cores)
     plan, origins, choices, refused = plan_of(
         request, hardware, steps=steps, threads=threads, ranks=ranks
@@ -59,7 +60,8 @@ def planned(
     for why in refused:
         tell(Note(text=why, warning=True))
     fit = request.origins["training.batch_size"].startswith(("auto", "preset"))
-    return _settled(plan, hardware, origins), origins, choices, fit
+    prepare.check(plan, hardware, origins)
+    return plan, origins, choices, fit
 
 
 def shared_out(
@@ -164,9 +166,3 @@ def refuse_other_plan(
 
 def _keeps(said: str, has: str) -> UsageError:
     return UsageError(f"{said}: a resumed run keeps its plan, which has {has}; leave it out")
-
-
-def _settled(plan: Plan, hardware: Hardware, origins: Mapping[str, str]) -> Plan:
-    """Return the plan with what only measuring can decide."""
-    prepare.check(plan, hardware, origins)
-    return prepare.settle(plan, hardware)

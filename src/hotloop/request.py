@@ -10,7 +10,7 @@ from hotloop import techniques
 from hotloop.core.code import code_version
 from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.files import read_json
-from hotloop.core.plan import Plan, Use, Value, measured_on
+from hotloop.core.plan import Plan, Use, Value, elsewhere, measured_on
 from hotloop.core.rundir import RunDir
 from hotloop.recipes.auto import Choice, derive_plan, for_ranks
 from hotloop.recipes.manifests import typed_manifests
@@ -194,19 +194,25 @@ def _resolved(
     )
 
 
-def read_plan(path: Path, *, here: Callable[[], Mapping[str, str]] | None = None) -> Plan:
+def read_plan(
+    path: Path,
+    *,
+    takes_techniques: bool = True,
+    here: Callable[[], Mapping[str, str]] | None = None,
+) -> Plan:
     """Read a plan file, or the plan of a run folder; PlanError says what is wrong with it.
 
     A plan that was proved on another machine or with other versions is refused: its proof does not
-    hold here. `here` is a seam: what this machine is.
+    hold here. `takes_techniques`: the command has --with, which takes them without a proof. `here`
+    is a seam: what this machine is.
     """
     try:
         raw = RunDir.open(path).plan_file() if path.is_dir() else read_json(path)
         plan, measured = Plan.from_json(raw), measured_on(raw)
     except (DataError, PlanError, UsageError) as error:
         raise PlanError(f"--plan {path}: {error}") from error
-    if measured is not None and (other := _differing(measured, (here or _here)())):
-        uses = ",".join(_typed(use) for use in plan.techniques)
+    if measured is not None and (other := elsewhere(measured, (here or _here)())):
+        uses = ",".join(_typed(use) for use in plan.techniques if takes_techniques)
         raise PlanError(
             f"--plan {path} was proved elsewhere: {'; '.join(other)}. Measure it here with "
             f"hotloop tune" + (f", or take it without a proof: --with {uses}" if uses else "")
@@ -218,14 +224,6 @@ def _here() -> Mapping[str, str]:
     from hotloop.probe.identity import identity
 
     return identity()
-
-
-def _differing(measured: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    return [
-        f"{name} {measured.get(name, 'unknown')}, here {here.get(name, 'unknown')}"
-        for name in sorted(measured.keys() | here.keys())
-        if measured.get(name) != here.get(name)
-    ]
 
 
 def _typed(use: Use) -> str:

@@ -222,8 +222,8 @@ class TryOut:
         drop_gradients(self._session)
         if not halve_micro_batch(self._session, self._parts.feed.batch_size):
             raise DeviceError(
-                "out of memory with a micro batch of 1: use a smaller model or model.context "
-                "(hotloop explain out-of-memory)"
+                "out of memory with a micro batch of 1: use a smaller model or shorter "
+                "samples (hotloop explain out-of-memory)"
             )
         self.halved = (
             f"out of memory with a micro batch of {was}; with {self._session.micro_batch} it goes "

@@ -2,8 +2,10 @@ import json
 
 import pytest
 
-from hotloop.bench.result import Epoch, read
+from hotloop.bench.result import Epoch, Result, Row, read
 from hotloop.core.errors import DataError
+from hotloop.core.hardware import Hardware
+from hotloop.core.trial import Comparison
 
 
 def test_it_is_written_and_read_again(result):
@@ -38,3 +40,38 @@ def test_what_is_none_is_refused(result, change, said):
 def test_an_estimate_is_off_by_a_share_of_the_real_time():
     assert Epoch(estimated=12.0, measured=10.0).off == pytest.approx(0.2)
     assert Epoch(estimated=12.0, measured=None).off is None
+
+
+def row(id, times, *, program="engine", off=0.05):
+    ratio = 1 / times
+    found = Comparison(
+        verdict="FASTER", why="", ratio=ratio, interval=(ratio * (1 - off), ratio * (1 + off)), n=10
+    )
+    return Row(id=id, name=id, state="measured", program=program, comparison=found)
+
+
+@pytest.mark.parametrize(
+    ("rows", "better"),
+    [
+        ([row("bucketed", 10.0), row("lean", 15.1), row("own", 3.8)], "lean"),
+        ([row("lean", 4.0), row("own", 3.8)], None),  # their intervals meet
+        ([row("lean", 3.0), row("own", 3.8)], None),
+        ([row("by hand", 9.0, program="plain loop"), row("own", 3.8)], None),
+        ([row("lean", 15.1)], None),
+        ([row("lean", 15.1), Row(id="own", name="own", state="failed")], None),
+    ],
+)
+def test_a_rung_that_beats_hotloop_s_own_choice_is_named(rows, better):
+    result = Result(
+        ladder="chat-sft",
+        command=[],
+        date="",
+        hardware=Hardware(device="cpu", name="a CPU"),
+        settings={},
+        facts={},
+        rows=rows,
+        judged="own",
+        flops_per_token=None,
+    )
+    assert (result.better and result.better.id) == better
+    assert result.to_json()["better_than_own"] == better

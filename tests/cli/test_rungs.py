@@ -111,3 +111,19 @@ def test_two_results_stand_side_by_side(width):
     text = " ".join(drawn(show_ratios, [both, only], width=width).split())
     assert "own 100 150 1.50x 2.00x 4.00x 2.00x" in text
     assert "+ 16 bit: blocked in B" in text
+
+
+def test_a_better_rung_than_hotloop_s_own_choice_is_said():
+    lean = replace(
+        OWN,
+        id="lean",
+        name="+ gc freeze",
+        comparison=Comparison(verdict="FASTER", why="", ratio=0.1, interval=(0.09, 0.11), n=10),
+    )
+    out = io.StringIO()
+    show(replace(RESULT, rows=(lean, OWN)), Console(file=out, width=200))
+    said = "hotloop's own choice is not the best here: + gc freeze is 2.50x as fast; hotloop tune"
+    assert said in out.getvalue()
+    out = io.StringIO()
+    show(RESULT, Console(file=out, width=200))
+    assert "not the best" not in out.getvalue()

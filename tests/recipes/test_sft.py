@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from tests.golden import tiny_models, tiny_tokenizer
 from hotloop import engine
 from hotloop.cli.main import main
 from hotloop.core.errors import ConfigError, DataError, UsageError
-from hotloop.library import load_run
+from hotloop.library import FEW, load_run
 from hotloop.request import expert_requests, fresh_request
 
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog"]
@@ -167,6 +168,27 @@ def test_a_model_that_has_learned_its_rows_answers_with_them(model, tmp_path, ca
         run.sample(prompt="a", suffix="b")
 
 
+def test_of_two_held_out_rows_the_last_model_answers_and_which_one_is_said(model, tmp_path, capsys):
+    few = jsonl(tmp_path / "few.jsonl", questions(10))
+    held = jsonl(tmp_path / "held.jsonl", [{**questions(10)[0], "answer": "none"}] * 2)
+    more = ("adapter.method=none", "training.max_steps=60", "training.eval_every_steps=5")
+    keys = settings(model("qwen3"), few, *more, f"data.valid_path={held}")
+    run = trained(tmp_path / "run", *keys)
+    best = run.record["final"]["best_step"]
+    assert best < 60, "the rows that are held out have nothing to do with those that are learned"
+    row = questions(10)[7]
+    assert main(["sample", str(run.path), "--prompt", row["question"]]) == 0
+    told = capsys.readouterr()
+    assert told.out.strip() == row["answer"].strip()
+    assert "the last checkpoint, of step 60 (2 held-out samples cannot tell" in told.err
+    assert f"of step {best}; --checkpoint best" in told.err
+    assert main(["sample", str(run.path), "--prompt", "a", "--checkpoint", "best"]) == 0
+    assert f"this is the best checkpoint, of step {best}\n" in capsys.readouterr().err
+    assert run.checkpoint().step == 60
+    many = {**run.record, "validation_samples": FEW}
+    assert replace(run, record=many).checkpoint().step == best
+
+
 def test_chats_are_asked_by_their_template(model, tmp_path):
     chats = [
         {
@@ -209,7 +231,6 @@ def test_the_trained_set_is_what_the_settings_mean(model, data, tmp_path):
         ([{"question": "a", "answer": "b"}], (), "at least 2 are needed"),
         (questions(4), ("data.max_length=4096",), "64 positions"),
         ([{"text": "a b c"}] * 4, ("data.loss=answers",), "rows of shape text have none"),
-        (questions(4), ("model.checkpointing=selective",), "take model.checkpointing=full"),
     ],
 )
 def test_rows_that_cannot_be_used_are_told_before_a_run(model, tmp_path, rows, more, said):

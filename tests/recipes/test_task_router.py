@@ -293,3 +293,25 @@ def test_a_validation_that_fails_loses_no_step(model, data, tmp_path, monkeypatc
     monkeypatch.undo()
     assert engine.resume(tmp_path / "run").exit_code == 0
     assert load_run(tmp_path / "run").record["status"] == "complete"
+
+
+@pytest.mark.parametrize("phase", ["all", "2", "3"])
+def test_a_router_of_one_task_is_refused_before_anything_is_trained(model, data, tmp_path, phase):
+    more = ["data.tasks=sentiment", f"phase={phase}"]
+    if phase == "3":
+        more += [f"adapters_from={tmp_path}", f"router_from={tmp_path}"]
+    request = fresh_request("task-router", settings(model, data, *more))
+
+    def train():
+        if phase == "all":
+            return list(engine.train_series(request, out=tmp_path / "out"))
+        return engine.train(request, out=tmp_path / "out")
+
+    with pytest.raises(ConfigError, match=r"between tasks.*sentiment: add rows.*with phase=1"):
+        train()
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_adapter_of_one_task_is_trained_alone(model, data, tmp_path):
+    typed = settings(model, data, "data.tasks=sentiment", "phase=1", "training.max_steps=1")
+    assert engine.train(fresh_request("task-router", typed), out=tmp_path / "out").exit_code == 0

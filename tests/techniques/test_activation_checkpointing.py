@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointPolicy
 
+from hotloop.models.adapter_config import AdapterConfig
+from hotloop.models.adapters import attach
 from hotloop.models.gpt import Gpt
 from hotloop.probe.memory import Tracker
 from hotloop.techniques import activation_checkpointing as technique
@@ -208,3 +210,54 @@ def test_the_random_stream_goes_on_as_without(mode: str) -> None:
     plain = drawn(model)
     applied(model, mode)
     assert drawn(model) == plain
+
+
+class Writing(nn.Module):
+    """A block whose layers write into products: an adapter's sum, and an activation in place."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.up, self.act, self.down = nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Linear(8, 8)
+        if kind != "none":
+            attach(self, AdapterConfig(kind=kind, rank=2, alpha=4.0))  # type: ignore[arg-type]
+            for name, parameter in self.named_parameters():
+                if "lora_B" in name:
+                    nn.init.normal_(parameter)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(self.act(self.up(x)))  # type: ignore[no-any-return]
+
+
+def gradients(model: nn.Module) -> list[Tensor]:
+    model(torch.linspace(-1, 1, 40).view(5, 8)).square().sum().backward()
+    found = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    return found
+
+
+@every_mode
+@pytest.mark.parametrize("kind", ["none", "lora", "dora"])
+def test_a_result_that_a_layer_writes_into_is_computed_again(kind: str, mode: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(*(Writing(kind) for _ in range(3)))
+    plain = gradients(model)
+    assert plain
+    _, changed = applied(model, mode)
+    assert changed == 3
+    for mine, expected in zip(gradients(model), plain, strict=True):
+        assert torch.equal(mine, expected)
+
+
+def test_what_was_written_into_is_not_kept_for_the_backward_pass() -> None:
+    def alive(mode: str) -> int:
+        with Tracker() as tracker:
+            model = nn.Sequential(*(Writing("lora") for _ in range(4)))
+            applied(model, mode)
+            x = torch.zeros(64, 8)
+            before = tracker.current
+            loss = model(x).sum()
+            kept = tracker.current - before
+            del loss
+        return kept
+
+    assert alive("selective") < 1.5 * alive("full")

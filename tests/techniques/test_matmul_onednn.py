@@ -6,12 +6,15 @@ import pytest
 import torch
 
 from hotloop import techniques
+from hotloop.bench.ladder import Spot, using
 from hotloop.core.errors import PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.probe.products import Products
 from hotloop.techniques import matmul_onednn as technique
-from hotloop.training.prepare import check, settle
+from hotloop.techniques.base import Host
+from hotloop.training.prepare import check
+from hotloop.tuning.moves import ordered
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
 CARD = Hardware(device="cuda", name="a card", capability=(8, 0))
@@ -78,20 +81,19 @@ def test_a_switch_that_is_on_already_is_left_on() -> None:
     assert session.undo == {}
 
 
-def test_what_timing_decides_is_decided_once_and_stands_in_the_plan() -> None:
-    plan = Plan(micro_batch=1).plus("matmul-onednn").plus("gc-freeze")
-    settled = settle(plan, CPU)
-    assert settled.choice("matmul-onednn") in ({"rate": "higher"}, {"rate": "lower"})
-    assert settled.choice("gc-freeze") == {}
-    assert settle(settled, CPU) == settled
-    for rate in ("higher", "lower"):
-        told = plan.plus("matmul-onednn", rate=rate)
-        assert settle(told, CPU) == told
+def test_a_trial_times_it_whatever_a_single_product_says() -> None:
+    (move,) = (m for m in ordered(CPU, Host.ENGINE) if m.ids == ("matmul-onednn",))
+    changed = move.change(Plan(micro_batch=1).plus("matmul-onednn", rate="lower"))
+    assert changed is not None
+    assert changed.choice("matmul-onednn") == {"rate": "higher"}
+    spot = Spot(config=None, hardware=CPU, own=changed)
+    rung = using("matmul-onednn")(Plan(micro_batch=1), spot)
+    assert isinstance(rung, Plan)
+    assert rung.choice("matmul-onednn") == {"rate": "higher"}
 
 
-def test_on_a_card_nothing_is_measured() -> None:
+def test_it_is_for_processors() -> None:
     plan = Plan(micro_batch=1).plus("matmul-onednn")
-    assert settle(plan, CARD) == plan
     assert "oneDNN multiplies on CPUs" in (technique.blocked(CARD, plan) or "")
 
 

@@ -98,7 +98,7 @@ def using(id: str, /, **choice: Value) -> Callable[[Plan, Spot], Plan | str]:
         technique = techniques.get(id)
         for clash in technique.excludes:
             plan = plan.minus(clash)
-        plan = plan.plus(id, **choice)
+        plan = plan.plus(id, **{**technique.tried, **choice})
         return technique.blocked(spot.hardware, plan) or plan
 
     return change

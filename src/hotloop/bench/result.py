@@ -1,6 +1,6 @@
 """What came of a ladder, as values and as JSON.
 
-Format history: schema 1 (2026-11).
+Format history: schema 1 (2026-11); `better_than_own` may be absent in older files.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Comparison
 
-__all__ = ["SCHEMA", "Epoch", "Result", "Row", "State", "read"]
+__all__ = ["OWN", "SCHEMA", "Epoch", "Result", "Row", "State", "read"]
 
 SCHEMA: Final = 1
+OWN: Final = "own"  # id of the rung that is hotloop's own choice
 State = Literal[
     "measured", "blocked", "not needed here", "refused", "failed", "impossible", "not asked for"
 ]
@@ -139,6 +140,25 @@ class Result:
         """Return a rung by id."""
         return next((row for row in self.rows if row.id == id), None)
 
+    @property
+    def better(self) -> Row | None:
+        """The fastest rung of hotloop's loop that beats hotloop's own choice; None without one.
+
+        It does where their intervals, each against the lowest rung, do not meet.
+        """
+        own = self.row(OWN)
+        if own is None or own.comparison is None or own.comparison.interval is None:
+            return None
+        least = own.comparison.interval[0]
+        faster = [
+            (row.comparison.ratio, row)
+            for row in self.rows
+            if row.program == "engine" and row.comparison is not None
+            if row.comparison.ratio and row.comparison.interval is not None
+            if row.comparison.interval[1] < least
+        ]
+        return min(faster, key=lambda each: each[0])[1] if faster else None
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values under a schema number."""
         return {
@@ -153,6 +173,7 @@ class Result:
             "flops_per_token": self.flops_per_token,
             "busy_cores": self.busy_cores,
             "judged": self.judged,
+            "better_than_own": None if self.better is None else self.better.id,
             "rows": [row.to_json() for row in self.rows],
             "stopped": self.stopped,
         }

@@ -1,7 +1,8 @@
-"""The arguments that name a recipe, its settings and its plan: the same for every verb."""
+"""Arguments that several verbs share: a recipe, its settings, its plan; a checkpoint of a run."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,21 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from hotloop.library import Run
     from hotloop.request import Request
 
-__all__ = ["ORDER", "add_options", "experts_of", "recipes", "request_of", "split"]
+__all__ = [
+    "CHECKPOINT",
+    "ORDER",
+    "add_options",
+    "experts_of",
+    "recipes",
+    "request_of",
+    "say_checkpoint",
+    "split",
+]
+
+CHECKPOINT = "best, last or a step (default: best; last where few held-out samples tell them apart)"
 
 ORDER = "Order of settings: defaults < preset= < experiment= < --config FILE < key=value."
 
@@ -66,3 +79,11 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
         "removed": options.removed,
         "measure_peak": options.measure_peak,
     }
+
+
+def say_checkpoint(run: Run, which: str | None) -> None:
+    """Say on stderr which checkpoint of a run is used, and which newer ones are broken."""
+    for bad in run.broken():
+        text = f"{bad.path.name} is broken ({'; '.join(bad.broken or ())}); an older one is used"
+        print(f"hotloop: {text}", file=sys.stderr)
+    print(f"hotloop: this is {run.chosen(which)[1]}", file=sys.stderr)

@@ -140,7 +140,7 @@ def _command(options: argparse.Namespace) -> list[str]:
 def _with_plan(ladder: Ladder, path: Path) -> Ladder:
     from hotloop.bench.ladder import Rung
 
-    plan = read_plan(path)
+    plan = read_plan(path, takes_techniques=False)
     rung = Rung(id="plan", name=f"plan {path.name}", change=lambda _, __: plan, is_top=True)
     return replace(ladder, rungs=(*ladder.rungs, rung), judged=rung.id)
 

@@ -108,7 +108,7 @@ def _of_manifests(options: argparse.Namespace) -> int:
         files, notes = used(*recipe.sources_of(config), is_one=False)
         order = recipe.order_of(config, find_model(config.model.name, weights=False))
         folder = Path(config.data.cache)
-        made = _made(files, replace(order, out=folder), notes, quiet=options.quiet)
+        made = _made(files, replace(order, out=folder, said={}), notes, quiet=options.quiet)
         if made is None:
             return 130
         told[name] = {"folder": str(made.folder), **made.about}

@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hotloop.cli.asked import CHECKPOINT, say_checkpoint
 from hotloop.cli.line import telling
 
 if TYPE_CHECKING:
@@ -35,16 +36,18 @@ def run(args: Sequence[str]) -> int:
     what = "; ".join(f"{name}: {text}" for name, text in FORMS.items())
     add("--to", required=True, choices=tuple(FORMS), help=what)
     add("--out", type=Path, metavar="DIR", help="a new folder (default RUN_DIR/export-FORM)")
-    add("--checkpoint", default="best", help="best (default), last or a step")
+    add("--checkpoint", help=CHECKPOINT)
     add("-q", "--quiet", action="store_true", help="no progress")
     options = parser.parse_args(args)
 
     from hotloop.library import load_run
 
+    trained = load_run(options.run)
+    say_checkpoint(trained, options.checkpoint)
     out = options.out or options.run / f"export-{options.to}"
     with telling(quiet=options.quiet) as tell:
         tell("writing the model, and loading it again")
-        done = load_run(options.run).export(options.to, out, which=options.checkpoint)
+        done = trained.export(options.to, out, which=options.checkpoint)
     print(f"{done.folder}: loaded by {done.reader}, outputs within {done.apart:.1e} of the run's")
     for note in done.notes:
         print(f"  {note}")

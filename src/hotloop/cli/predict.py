@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hotloop.cli.asked import CHECKPOINT, say_checkpoint
 from hotloop.cli.line import telling
 from hotloop.core.files import write_file, write_json
 from hotloop.core.rundir import RunDir
@@ -43,7 +44,7 @@ def run(args: Sequence[str]) -> int:
     add("file", type=Path, metavar="FILE", nargs="?", help=text)
     add("--out", type=Path, metavar="PATH", help="write the rows there, as JSON lines")
     add("--json", type=Path, metavar="PATH", help="write the scores there")
-    add("--checkpoint", default="best", help="best (default), last or a step")
+    add("--checkpoint", help=CHECKPOINT)
     add("--baselines", action="store_true", help="score what the model must beat, too")
     add("--rows", type=int, metavar="N", help="held-out rows of a task at most (default: 200)")
     add("-q", "--quiet", action="store_true", help="no progress")
@@ -55,6 +56,7 @@ def run(args: Sequence[str]) -> int:
     if options.rows is not None and options.rows < 1:
         parser.error(f"--rows: 1 or more, not {options.rows}")
     trained = load_run(options.run)
+    say_checkpoint(trained, options.checkpoint)
     with telling(quiet=options.quiet) as tell:
         tell("reading the model")
         found = trained.predict(

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hotloop.bench.metrics import METRICS
+from hotloop.bench.result import OWN
 from hotloop.core.units import count, duration
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def show(result: Result, out: Console) -> None:
     _table(rows, _ONCE, out)
     if rows:
         out.print(f"{rows[0].name} ran beside a second process of itself: that is the noise")
+    _own(result, out)
     for row in result.rows:
         if not row.is_measured:
             why = row.state if row.why is None else f"{row.state}: {row.why}"
@@ -62,6 +64,19 @@ def show(result: Result, out: Console) -> None:
         out.print(f"{dtype} products reach {count(rate.median)}FLOP/s here (n={rate.n})")
     if result.stopped is not None:
         out.print(result.stopped)
+
+
+def _own(result: Result, out: Console) -> None:
+    """Say where a rung is faster than what hotloop chooses by itself."""
+    better, own = result.better, result.row(OWN)
+    if better is None or own is None:
+        return
+    times = [row.comparison.ratio for row in (own, better) if row.comparison is not None]
+    mine, best = (time or 1.0 for time in times)
+    out.print(
+        f"{escape(own.name)} is not the best here: {escape(better.name)} is {mine / best:.2f}x as "
+        f"fast; hotloop tune {escape(result.ladder)} looks for the best plan by measuring"
+    )
 
 
 def _table(

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hotloop.cli.asked import CHECKPOINT, say_checkpoint
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TextIO
@@ -38,15 +40,13 @@ def run(args: Sequence[str]) -> int:
         help="0 takes the likeliest (next-char default: 0.8)",
     )
     add("--seed", type=int, default=1337)
-    add("--checkpoint", default="best", help="best (default), last or a step")
+    add("--checkpoint", help=CHECKPOINT)
     options = parser.parse_args(args)
 
     from hotloop.library import load_run
 
     trained = load_run(options.run)
-    for bad in trained.broken():
-        text = f"{bad.path.name} is broken ({'; '.join(bad.broken or ())}); an older one is used"
-        print(f"hotloop: {text}", file=sys.stderr)
+    say_checkpoint(trained, options.checkpoint)
     given = set((options.prompt or "") + (options.suffix or ""))
     if trained.has_characters and (unseen := sorted(given - {*trained.vocabulary().characters})):
         print(f"hotloop: not in the vocabulary, read as <unk>: {unseen}", file=sys.stderr)

@@ -11,7 +11,7 @@ from operator import attrgetter, itemgetter
 from hotloop.core.errors import PlanError, did_you_mean
 from hotloop.core.files import digest
 
-__all__ = ["SCHEMA", "Plan", "Use", "Value", "measured_on"]
+__all__ = ["SCHEMA", "Plan", "Use", "Value", "elsewhere", "measured_on"]
 
 # History: 1 (2026-11) micro_batch, accumulation, techniques; ranks, of several processes; measured,
 # in files of tune.
@@ -172,6 +172,15 @@ def measured_on(raw: Mapping[str, object]) -> Mapping[str, str] | None:
     ):
         raise PlanError(f"a plan's 'measured' must map names to words, not be {said!r}")
     return said
+
+
+def elsewhere(measured: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    """Return what differs between the machine that a plan was proved on and this one."""
+    return [
+        f"{name} {measured.get(name, 'unknown')}, here {here.get(name, 'unknown')}"
+        for name in sorted(measured.keys() | here.keys())
+        if measured.get(name) != here.get(name)
+    ]
 
 
 def _use(id: object, choice: object) -> Use:

@@ -124,7 +124,7 @@ def _opened(source: Source) -> Iterator[_Part]:
     except _errors() as error:
         raise DataError(
             f"{source.name} cannot be read as {source.format}: {_first(error)}; write it again, or "
-            "say what its format is (--format)"
+            "give it the ending of the format that it is"
         ) from error
     _check_names(names, source.name)
     return parts

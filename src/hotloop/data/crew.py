@@ -163,7 +163,7 @@ class _Worker:
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return DataError(
             f"a worker process ended {how}, perhaps for lack of memory: what was written stays, "
-            "and the same command goes on from there; --processes 1 needs less"
+            "and the same command goes on from there; fewer worker processes need less"
         )
 
     def close(self) -> None:

@@ -161,7 +161,7 @@ def _turned(
                 if label in labels or len(labels) < LABELS:
                     labels[label] += 1
             pace.count(portion, result)
-    faults.raise_if_any()
+    faults.raise_if_any(order.said)
     if not gathered.count:
         names = ", ".join(source.name for source in sources[:5])
         raise DataError(f"no row of {names} can be used: {faults}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from hotloop.core.errors import DataError
+from hotloop.data.advice import Said, said
 
 __all__ = ["LISTED", "NOT_UTF8", "Fault", "Faults", "Place", "Policy", "not_utf8"]
 
@@ -99,13 +100,18 @@ class Faults:
         self.kinds.update(plain["kinds"])
         self.replaced += plain["replaced"]
 
-    def raise_if_any(self) -> None:
-        """Raise DataError under the policy "stop" when there was a bad row: it lists the first."""
+    def raise_if_any(self, by: Said) -> None:
+        """Raise DataError under the policy "stop" when there was a bad row: it lists the first.
+
+        `by` is how the user says what becomes of bad rows.
+        """
         if self.policy != "stop" or not self.count:
             return
-        remedy = "correct them, or leave them out (--bad skip)"
-        if self.kinds[NOT_UTF8]:
-            remedy += ", or put U+FFFD for what is not UTF-8 (--bad replace)"
+        remedy = "correct them"
+        if (skip := said("--bad skip", by)) is not None:
+            remedy += f", or leave them out ({skip})"
+        if self.kinds[NOT_UTF8] and (replace := said("--bad replace", by)) is not None:
+            remedy += f", or put U+FFFD for what is not UTF-8 ({replace})"
         raise DataError(f"{self}{self.listed}; {remedy}")
 
     @property

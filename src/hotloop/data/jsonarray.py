@@ -73,7 +73,7 @@ class _Reader:
         place = moved(Place(self.source.name, self.line, self.column), self.window.data, at)
         raise DataError(
             f"{place}: {why}; expected an array of objects, or an object with one list of them; "
-            "a file of one object a line is read as jsonl (--format jsonl)"
+            "a file of one object a line is of the format jsonl: name it so"
         )
 
 

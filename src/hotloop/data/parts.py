@@ -55,7 +55,7 @@ def used(
     if TRAIN not in found:
         raise DataError(
             f"the files are those of {', '.join(found)}, none is of train: name the files to "
-            "train on with data.path, and those to validate on with data.valid_path"
+            "train on apart from those to validate on"
         )
     used = [each for each in train if each.split in (TRAIN, VALID)]
     left = [each.name for each in train if each not in used]

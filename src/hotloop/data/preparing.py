@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hotloop.core.errors import ConfigError, DataError
+from hotloop.data.advice import said
 from hotloop.data.crew import looked
 from hotloop.data.pace import Progress
 from hotloop.data.portions import PORTION_BYTES
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from hotloop.data.advice import Said
     from hotloop.data.faults import Policy
     from hotloop.data.portions import Source
     from hotloop.data.shapes import Text
@@ -55,6 +57,7 @@ class Order:
     address: str | None = None  # of a Ray cluster; None: one of its own
     window: int = WINDOW  # tokens that are packed together, at least
     portion: int = PORTION_BYTES  # of the data that a process turns at a time
+    said: Said = None  # how the user says these, for messages
 
     def workers(self, backend: str) -> int:
         """Return how many worker processes there are."""
@@ -92,13 +95,17 @@ def prepared(sources: Sequence[Source], order: Order) -> Prepared:
     """
     vocabulary, notes = order.vocabulary, []
     first = [row for _, row in head(sources[0], _SAMPLE, policy=order.policy)]
-    found = layout(first, shape=order.shape, fields=order.fields, loss=order.loss)
-    template = vocabulary.chat(order.template) if found.shape == "chat" else None
+    found = layout(first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said)
+    template = vocabulary.chat(order.template, order.said) if found.shape == "chat" else None
     if order.template is not None and template is None:
-        raise ConfigError(f"--template is for chat rows, these are of shape {found.shape}")
+        what = said("--template", order.said) or "a chat template"
+        raise ConfigError(f"{what} is for chat rows, these are of shape {found.shape}")
     is_packed = order.packing.tokens is not None
     if is_packed and found.shape == "pair":
-        raise ConfigError("pairs are not packed: an encoder reads one pair a row; leave --pack out")
+        off = said("leave --pack out", order.said)
+        raise ConfigError(
+            "pairs are not packed: an encoder reads one pair a row" + (f"; {off}" if off else "")
+        )
     if found.shape == "pair" and "text_b" in found.fields and not vocabulary.parts_pairs:
         found = replace(found, joint="\n")
         notes.append("the tokenizer puts nothing between the texts of a pair: a line break does")

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
 
 from hotloop.core.errors import ConfigError, DataError, did_you_mean
+from hotloop.data.advice import fields as named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from hotloop.data.advice import Said
     from hotloop.data.templates import Span, Template
 
 __all__ = ["LOSSES", "ROLES", "SHAPES", "Layout", "Loss", "Shape", "Text", "detect", "layout"]
@@ -161,11 +163,12 @@ def layout(
     shape: str | None = None,
     fields: Mapping[str, str] | None = None,
     loss: str | None = None,
+    by: Said = None,
 ) -> Layout:
     """Find out how rows are to be read, by the first ones and by what was asked for.
 
-    Raises ConfigError for a shape, a part or a loss that there is not, DataError where the rows do
-    not have what is needed.
+    `by` is how the user names keys. Raises ConfigError for a shape, a part or a loss that there is
+    not, DataError where the rows do not have what is needed.
     """
     given = dict(fields or {})
     if shape is not None and shape not in SHAPES:
@@ -176,9 +179,11 @@ def layout(
     row = next(filter(detect, sample), sample[0] if sample else {})
     found = shape or _by_parts(given) or detect(row)
     if found is None:
+        ways = [named(parts, by) for parts in (["text"], ["prompt", "response"], ["messages"])]
+        known_ways = " or ".join(way for way in ways if way is not None)
         raise DataError(
-            f"the rows have {_keys(row)}, none of which is usually trained on; name what is what: "
-            "--fields text=KEY, --fields prompt=KEY,response=KEY or --fields messages=KEY"
+            f"the rows have {_keys(row)}, none of which is usually trained on"
+            + (f"; name what is what: {known_ways}" if known_ways else "")
         )
     parts = ROLES[found]  # type: ignore[index]
     for part in given:
@@ -191,9 +196,10 @@ def layout(
     keys = {part: key for part, key in keys.items() if key}  # an empty one: there is none
     lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
     if lacking:
+        way = named(lacking[:1], by)
         raise DataError(
             f"a row of shape {found} needs {', '.join(lacking)}, and the first rows have "
-            f"{_keys(every)}; name the key: --fields {lacking[0]}=KEY"
+            f"{_keys(every)}" + (f"; name the key: {way}" if way is not None else "")
         )
     chosen = loss or _USUAL[found]  # type: ignore[index]
     if chosen == "assistant" and found != "chat":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, get_args
 
 from hotloop.core.errors import DataError, did_you_mean
 from hotloop.core.manifest import is_plain, read_json
+from hotloop.data.advice import said
 from hotloop.data.lines import COMPRESSED
 from hotloop.data.naming import FORMATS, format_of, is_split, split_of
 from hotloop.data.portions import Format, Source
@@ -19,6 +20,7 @@ from hotloop.data.text import NOT_DATA, SUFFIXES, refuse, walk
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from hotloop.data.advice import Said
     from hotloop.data.portions import Documents
 
 __all__ = ["Sources", "find_sources"]
@@ -55,18 +57,23 @@ class Sources:
 
 
 def find_sources(
-    names: Sequence[str], *, format: Format | None = None, documents: Documents = "file"
+    names: Sequence[str],
+    *,
+    format: Format | None = None,
+    documents: Documents = "file",
+    by: Said = None,
 ) -> Sources:
     """Return the files that `names` stand for: files, folders and patterns such as data/*.jsonl.
 
     A folder is searched with all below it. What `datasets` has saved in it is found by the lists it
     keeps, with the splits of a DatasetDict. `format` is that of all files; without it each name
     tells it. The split is told by the name of a file or of a folder around it, from the one that is
-    named on; it is "train" where neither says. Raises DataError where nothing is found, a file is
-    empty, a folder has several formats, or one file is named for two splits.
+    named on; it is "train" where neither says. `by` is how the user says the format. Raises
+    DataError where nothing is found, a file is empty, a folder has several formats, or one file is
+    named for two splits.
     """
     notes: list[str] = []
-    found = [file for name in names for file in _named(name, format, documents, notes)]
+    found = [file for name in names for file in _named(name, format, documents, notes, by)]
     if not found:
         raise DataError("no data are named; name files, folders or patterns such as data/*.jsonl")
     known = {split: place for place, split in enumerate(_SPLITS)}
@@ -75,15 +82,17 @@ def find_sources(
 
 
 def _named(
-    name: str, format: Format | None, documents: Documents, notes: list[str]
+    name: str, format: Format | None, documents: Documents, notes: list[str], by: Said
 ) -> list[Source]:
     place = Path(os.path.expanduser(name))
     try:
         if place.is_dir():
-            files = _in_folder(place, format, notes)
+            files = _in_folder(place, format, notes, by)
         else:
             paths = [place] if place.exists() else _matches(place)
-            files = [(path, format or _format_of_file(path), split_of(path.name)) for path in paths]
+            files = [
+                (path, format or _format_of_file(path, by), split_of(path.name)) for path in paths
+            ]
         return [
             Source(
                 path=path,
@@ -127,7 +136,7 @@ def _size(path: Path, kind: Format) -> int:
     return size
 
 
-def _format_of_file(path: Path) -> Format:
+def _format_of_file(path: Path, by: Said) -> Format:
     """Return the format that a named file's suffix tells, whatever else its name says."""
     inner = PurePath(path.stem) if path.suffix.lower() in COMPRESSED else path
     if (suffix := inner.suffix.lower()) in FORMATS:
@@ -136,15 +145,20 @@ def _format_of_file(path: Path) -> Format:
         return "txt"
     raise DataError(
         f"the name of {path} does not tell its format: expected one of {' '.join(FORMATS)}, also "
-        f"with {' '.join(COMPRESSED)}; or say it with --format"
+        f"with {' '.join(COMPRESSED)}; give it such an ending{_or_say(by)}"
     )
+
+
+def _or_say(by: Said) -> str:
+    word = said("--format", by)
+    return "" if word is None else f", or say it with {word}"
 
 
 def _as_format(name: str) -> Format:
     return next(format for format in get_args(Format) if format == name)
 
 
-def _in_folder(root: Path, format: Format | None, notes: list[str]) -> list[_File]:
+def _in_folder(root: Path, format: Format | None, notes: list[str], by: Said) -> list[_File]:
     files: dict[Format, list[_File]] = {}
     others: Counter[str] = Counter()
     homes, lists = _homes(root), {}
@@ -161,7 +175,7 @@ def _in_folder(root: Path, format: Format | None, notes: list[str]) -> list[_Fil
         else:
             split = split_of(path.name) or _split_around(folder, root)
             files.setdefault(kind, []).append((path, kind, split))
-    kind = format or _kind_of(root, files)
+    kind = format or _kind_of(root, files, by)
     for left in files:
         if left != kind:
             others[left] += len(files[left])
@@ -176,7 +190,7 @@ def _in_folder(root: Path, format: Format | None, notes: list[str]) -> list[_Fil
     return files[kind]
 
 
-def _kind_of(root: Path, files: Mapping[Format, list[_File]]) -> Format | None:
+def _kind_of(root: Path, files: Mapping[Format, list[_File]], by: Said) -> Format | None:
     for group in _GROUPS:
         kinds = [kind for kind in group if kind in files]
         if len(kinds) > 1:
@@ -184,8 +198,7 @@ def _kind_of(root: Path, files: Mapping[Format, list[_File]]) -> Format | None:
                 f"{len(files[kind])} {kind} ({files[kind][0][0].name})" for kind in kinds
             )
             raise DataError(
-                f"{root} holds files of {len(kinds)} formats: {some}; name the files, or say which "
-                "with --format"
+                f"{root} holds files of {len(kinds)} formats: {some}; name the files{_or_say(by)}"
             )
         if kinds:
             return kinds[0]

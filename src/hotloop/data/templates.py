@@ -52,7 +52,7 @@ class Template:
         except jinja2.TemplateSyntaxError as error:
             raise ConfigError(
                 f"the chat template is not valid Jinja, line {error.lineno}: {error.message}; "
-                "--template chatml does without it"
+                "the template chatml is another"
             ) from error
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
             raise DataError(f"the chat template refuses these messages: {error}") from error
@@ -74,7 +74,8 @@ class Template:
             if not upto.startswith(before) or not whole.startswith(upto.rstrip()):
                 raise DataError(
                     f"the chat template writes message {at} in another way when more follow, so "
-                    "that what carries loss cannot be told: --template chatml, or --loss all"
+                    "that what carries loss cannot be told: take the template chatml, or let all "
+                    "of a text carry loss"
                 )
             end = len(upto.rstrip())  # a line break after the end mark is the next one's to write
             spans.append((len(before), max(end, len(before))))

@@ -24,6 +24,7 @@ from hotloop.core.files import (
     write_json,
 )
 from hotloop.core.lock import Lock
+from hotloop.data.advice import said
 from hotloop.data.clustered import Cluster, must_be_usable
 from hotloop.data.crew import turned
 from hotloop.data.pace import Pace
@@ -174,8 +175,9 @@ class _Work:
             raise DataError(f"no row of {names} can be used: {faults}{faults.listed}")
         if not state.learned:
             raise DataError(
-                f"no token of {names} carries loss: what is learned was cut off (--max-length) or "
-                "is not what --loss means"
+                f"no token of {names} carries loss: what is learned was cut off"
+                f"{_in_brackets('--max-length', self._order)}, or other parts of a row are to "
+                f"carry loss{_in_brackets('--loss', self._order)}"
             )
         for name, value in as_datasets_has_it(features(self._columns)).items():
             write_json(folder / name, value)
@@ -209,7 +211,7 @@ class _Work:
                 if window.tokens >= self._order.window:
                     self._flush(window, file, journal, state, faults, is_last=False)
         self.is_refused = faults.policy == "stop" and faults.count > 0
-        faults.raise_if_any()
+        faults.raise_if_any(self._order.said)
         state.is_done = True
         self._flush(window, file, journal, state, faults, is_last=True)
 
@@ -247,3 +249,8 @@ class _Work:
         state.note(rows, lost, mask=self._columns.mask)
         state.length, state.carry, state.faulty = file.length, window.carried(), faults.plain()
         journal.append([json.dumps(asdict(state))], sync=True)
+
+
+def _in_brackets(option: str, order: Order) -> str:
+    word = said(option, order.said)
+    return "" if word is None else f" ({word})"

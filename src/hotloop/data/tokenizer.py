@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.errors import DataError, DeviceError, did_you_mean
 from hotloop.core.manifest import digest, read_json
+from hotloop.data.advice import said
 from hotloop.data.templates import CHATML, Template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from hotloop.data.advice import Said
 
 __all__ = ["Vocabulary", "find_tokenizer"]
 
@@ -62,10 +65,11 @@ class Vocabulary:
         """Return whether every id fits into 16 bits."""
         return self.size <= 1 << 16
 
-    def chat(self, wanted: str | None) -> Template:
+    def chat(self, wanted: str | None, by: Said = None) -> Template:
         """Return the chat template: its own or `chatml`, by default its own where it has one.
 
-        Raises DataError where its own is asked for and there is none, or the name is unknown.
+        `by` is how the user says which. Raises DataError where its own is asked for and there is
+        none, or the name is unknown.
         """
         if wanted is None:
             wanted = "tokenizer" if self.template else "chatml"
@@ -75,7 +79,8 @@ class Vocabulary:
             near = did_you_mean(wanted, ("chatml", "tokenizer"))
             raise DataError(f"there is no chat template {wanted!r}{near}: chatml or tokenizer")
         if self.template is None:
-            raise DataError(f"{self.name} has no chat template of its own: --template chatml")
+            other = said("--template chatml", by) or "chatml is another"
+            raise DataError(f"{self.name} has no chat template of its own: {other}")
         return Template(source=self.template, names=self.specials)
 
 

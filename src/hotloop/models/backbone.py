@@ -111,7 +111,7 @@ class Backbone(nn.Module):
         if "position_ids" not in self._takes:
             raise ConfigError(
                 f"{self.model.config.model_type} takes no positions, so documents cannot share a "
-                "row: use padded batches (data.layout=padded)"
+                "row: use padded batches"
             )
         if boundaries is None:
             width = ids_BT.shape[1]
@@ -170,7 +170,7 @@ def load_backbone(
     if bidirectional and head:
         raise ConfigError(
             f"{found.name}: a language model that sees the token it is to predict learns nothing: "
-            "leave model.bidirectional off"
+            "leave bidirectional off"
         )
     opened = bidirectional and found.is_decoder
     config, kind = _configured(found, head=head, opened=opened)

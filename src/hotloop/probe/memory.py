@@ -25,6 +25,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.autograd.graph import get_gradient_edge
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -305,15 +306,15 @@ def _forward_backward(
     """Run one micro batch; return its FLOPs and the peak in bytes."""
     tracker.peak = tracker.current
     batch = {name: v.clone() if torch.is_tensor(v) else v for name, v in shapes.items()}
-    if accumulation > 1:
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.grad = torch.zeros_like(parameter)
+    for parameter in model.parameters() if accumulation > 1 else ():
+        if parameter.requires_grad:
+            parameter.grad = torch.zeros_like(parameter)
     cast = _AUTOCAST.get(precision)
     tracker.flops = 0
     with torch.autocast("cpu", dtype=cast) if cast else nullcontext():
         loss = job.loss(model, batch)
-    loss.backward()  # type: ignore[no-untyped-call]
+    # Not loss.backward(), which turns `_LikeCuda` off: what is recomputed would go the CPU's way.
+    torch.autograd.backward(get_gradient_edge(loss))
     return tracker.flops, tracker.peak
 
 

@@ -122,11 +122,11 @@ def _truth(store: Store, classes: Classes) -> NDArray[np.int64]:
 
 def _tokens(config: PairClassifierConfig, found: FoundModel, path: Path, cache: Path) -> Store:
     """Return the rows of all files, in their order, as one split."""
-    sources = [replace(each, split=_SPLIT) for each in find_sources([str(path)]).files]
+    sources = [replace(each, split=_SPLIT) for each in find_sources([str(path)], by={}).files]
     order = order_of(config, found)
     row = next((row for _, row in first_rows(sources[0], 1, policy=order.policy)), {})
     given = {part: key for part, key in order.fields.items() if part not in _BESIDE or key in row}
-    return own(sources, replace(order, fields=given), cache=cache)[1]
+    return own(sources, replace(order, fields=given, said={}), cache=cache)[1]
 
 
 def _scored(store: Store, classes: Classes, said: NDArray[np.int64]) -> Report | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hotloop.core.errors import ConfigError
 from hotloop.data.labelled import labelled
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from hotloop.models.find import FoundModel
     from hotloop.recipes.pair_classifier_config import PairClassifierConfig
 
-__all__ = ["form_of", "order_of", "prepare_data"]
+__all__ = ["SAID", "form_of", "order_of", "prepare_data"]
+
+SAID: Final = {  # what a user types in the place of the options of hotloop data
+    "--bad skip": "data.bad=skip",
+    "--max-length": "data.max_length",
+    "--fields text_a": "data.text_a=KEY",
+    "--fields text_b": "data.text_b=KEY",
+    "--fields label": "data.label=KEY",
+    "--fields task": "data.group=KEY",
+}
 
 
 def prepare_data(
@@ -47,8 +56,8 @@ def prepare_data(
         )
 
     return labelled(
-        find_sources([str(data.path)]).files,
-        () if data.valid_path is None else find_sources([data.valid_path]).files,
+        find_sources([str(data.path)], by={}).files,
+        () if data.valid_path is None else find_sources([data.valid_path], by={}).files,
         order_of(config, found),
         cache=cache,
         share=data.validation_share,
@@ -72,6 +81,7 @@ def order_of(config: PairClassifierConfig, found: FoundModel) -> Order:
         shape="pair",
         fields=fields,
         policy=data.bad,
+        said=SAID,
     )
 
 

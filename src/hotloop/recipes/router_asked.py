@@ -75,7 +75,7 @@ def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> Asked:
     """
     names = [each.name for each in tasks]
     faults, examples, numbers = Faults("stop"), list[Example](), list[int]()
-    for source in find_sources([str(path)]).files:
+    for source in find_sources([str(path)], by={}).files:
         for portion in work(source):
             for place, record in rows(portion, faults):
                 try:
@@ -84,7 +84,7 @@ def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> Asked:
                         numbers.append(number)
                 except DataError as error:
                     faults.add(place, "cannot be asked", str(error))
-    faults.raise_if_any()
+    faults.raise_if_any({})
     if not examples:
         raise DataError(f"{path} has no row")
     return Asked(examples=tuple(examples), task=np.array(numbers, np.int64))

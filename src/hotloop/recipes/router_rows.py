@@ -102,7 +102,7 @@ def prepare_rows(
     )
     rows = mixed(chosen, cache=cache, is_decoder=found.is_decoder, seed=config.seed)
     _, store = own(
-        find_sources([str(rows.file)]).files,
+        find_sources([str(rows.file)], by={}).files,
         order_of(config, found),
         cache=cache,
         tell=told(progress, poll),
@@ -153,6 +153,7 @@ def order_of(config: TaskRouterConfig, found: FoundModel) -> Order:
         vocabulary=find_tokenizer(found.name),
         out=Path(),  # in the cache, by what they are
         packing=Packing(longest=config.data.max_length),
+        said={"--max-length": "data.max_length"},
     )
     if found.is_decoder:
         return replace(order, shape="prompt", fields={"prompt": "prompt", "response": "response"})

@@ -172,7 +172,7 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
             each.task.prompt,
             each.size,
             None if each.declared is None else hash_file(each.declared),
-            [hash_file(source.path) for source in find_sources([str(each.path)]).files],
+            [hash_file(source.path) for source in find_sources([str(each.path)], by={}).files],
         ]
         for each in chosen
     ]
@@ -202,14 +202,14 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
 def _examples(chosen: Chosen, seed: int) -> list[Example]:
     """Return a task's examples, of more than its size as many drawn from all of the file."""
     faults, found = Faults("stop"), list[Example]()
-    for source in find_sources([str(chosen.path)]).files:
+    for source in find_sources([str(chosen.path)], by={}).files:
         for portion in work(source):
             for place, record in rows(portion, faults):
                 try:
                     found += chosen.task.read(record)
                 except DataError as error:
                     faults.add(place, "unfit for the task", f"task {chosen.task.name}: {error}")
-    faults.raise_if_any()
+    faults.raise_if_any({})
     if not found:
         raise DataError(f"{chosen.path} has no example of task {chosen.task.name}")
     if chosen.size is None or chosen.size >= len(found):

@@ -11,6 +11,7 @@ from hotloop.recipes.sections import NO_WORKERS, Training, check_shared
 from hotloop.recipes.text_sections import NOT_PADDED, Adapter, check_adapter, is_typed
 
 __all__ = [
+    "SAID",
     "SftAdapter",
     "SftConfig",
     "SftData",
@@ -23,6 +24,17 @@ __all__ = [
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _PARTS = ("messages", "prompt", "response", "instruction", "instances", "text")
+SAID = MappingProxyType(  # what a user types in the place of the options of hotloop data
+    {
+        "--bad skip": "data.bad=skip",
+        "--template": "data.template",
+        "--template chatml": "data.template=chatml",
+        "leave --pack out": "data.packing=false",
+        "--max-length": "data.max_length",
+        "--loss": "data.loss",
+        **{f"--fields {part}": f"data.{part}=KEY" for part in _PARTS},
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,12 +153,6 @@ def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
             "adapter.quantization",
             "adapter.method",
             "4-bit weights are frozen, so without an adapter nothing is trained",
-        )
-    if config.model.checkpointing == "selective" and config.adapter.method in ("lora", "dora"):
-        both(
-            "model.checkpointing",
-            "adapter.method",
-            "adapters write into the products that selective keeps; take model.checkpointing=full",
         )
     check_shared(config, origins, problems)
 

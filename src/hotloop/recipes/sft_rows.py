@@ -16,6 +16,7 @@ from hotloop.data.tokenrows import Form
 from hotloop.models.find import find_model
 from hotloop.recipes.pretrained import padding_of
 from hotloop.recipes.resolving import AUTO
+from hotloop.recipes.sft_config import SAID
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,8 +69,8 @@ def prepare_data(
 def sources_of(config: SftConfig) -> tuple[Sequence[Source], Sequence[Source]]:
     """Return the files to train on, and those to validate on."""
     data = config.data
-    valid = () if data.valid_path is None else find_sources([data.valid_path]).files
-    return find_sources([str(data.path)]).files, valid
+    valid = () if data.valid_path is None else find_sources([data.valid_path], by={}).files
+    return find_sources([str(data.path)], by={}).files, valid
 
 
 def order_of(config: SftConfig, found: FoundModel) -> Order:
@@ -84,6 +85,7 @@ def order_of(config: SftConfig, found: FoundModel) -> Order:
         loss="all" if data.loss == "all" else None,
         template=None if data.template == AUTO else data.template,
         policy=data.bad,
+        said=SAID,
     )
 
 

@@ -53,7 +53,8 @@ def sample(
     layout = Layout(shape=told["shape"], fields=told["fields"], loss=told["loss"])
     template = None
     if layout.shape == "chat":
-        template = vocabulary.chat(None if config.data.template == AUTO else config.data.template)
+        wished = None if config.data.template == AUTO else config.data.template
+        template = vocabulary.chat(wished, {})
     asked = layout.asks(wanted.prompt, template)
     made = Tokenizer.from_str(vocabulary.source)
     ids = made.encode(asked.text, add_special_tokens=False).ids

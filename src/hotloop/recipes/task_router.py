@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
+from hotloop.core.errors import ConfigError
 from hotloop.core.units import duration, many
 from hotloop.data.cutting import by_tokens
 from hotloop.data.tokenrows import Form, TokenRows
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["build", "predict", "prepare_data", "rebuilt"]
 
 _ROUTED: Final = ("2", "3")  # phases with a router
+_FEWEST: Final = 2  # tasks that a router can choose between
 
 
 def prepare_data(
@@ -62,6 +64,12 @@ def prepare_data(
     data = prepare_rows(config, cache=cache, progress=progress, poll=poll)
     if config.phase not in _ROUTED:
         return data
+    if len(data.names) < _FEWEST:
+        raise ConfigError(
+            f"a router chooses between tasks, and there are rows of one alone, {data.names[0]}: "
+            "add rows of another (data.path, data.files, data.tasks), or train its adapter alone "
+            "with phase=1"
+        )
     found = find_model(str(config.model.name))
     features = features_of(
         lambda: _model(config, data, found, router=False),

@@ -191,7 +191,7 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
     if config.phase == "3" and None in (config.adapters_from, config.router_from):
         problems.append(
             "phase=3 goes on from phases 1 and 2: adapters_from=RUN_DIR router_from=RUN_DIR, or "
-            "phase=all --out DIR"
+            "hotloop train task-router phase=all --out DIR"
         )
     for name in ("router_training", "joint_training"):
         each = getattr(config, name)

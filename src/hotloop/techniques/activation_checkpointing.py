@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -110,13 +111,56 @@ def _counts(block: nn.Module) -> bool:
 def _run(block: nn.Module, inner: Any, mode: str, *args: Any, **kwargs: Any) -> Any:
     """Run a block's own forward, or have autograd run it twice when it trains."""
     import torch
-    from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+    from torch.utils.checkpoint import checkpoint
 
     if not (block.training and torch.is_grad_enabled()):
         return inner(*args, **kwargs)
     if mode == "selective":
-        kwargs["context_fn"] = partial(create_selective_checkpoint_contexts, _policy)
+        kwargs["context_fn"] = _contexts
     return checkpoint(inner, *args, use_reentrant=False, preserve_rng_state=True, **kwargs)
+
+
+def _contexts() -> tuple[Any, Any]:
+    """Return what is around the first run of a block, and what around the second."""
+    first, second = _both_modes()
+    storage: Any = defaultdict(dict)  # operator -> number of its call -> what is kept of it
+    return first(_policy, storage), second(None, storage)
+
+
+@functools.cache
+def _both_modes() -> tuple[Any, Any]:
+    """Return torch's classes of both runs, in which a result that was written into is not kept.
+
+    Layers write in place: an adapter adds to a product, and so does ReLU(inplace=True). torch 2.13
+    raises a RuntimeError in the second run.
+    """
+    from torch.utils import checkpoint
+
+    def drop_written(storage: Any) -> None:
+        for results in storage.values():
+            for number, kept in results.items():
+                if _is_written(kept):
+                    results[number] = checkpoint._RECOMPUTE
+
+    class First(checkpoint._CachingTorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __exit__(self, *error: object) -> None:
+            super().__exit__(*error)  # type: ignore[no-untyped-call]
+            drop_written(self.storage)  # at once, so that their memory goes
+
+    class Second(checkpoint._CachedTorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __enter__(self) -> Any:
+            drop_written(self.storage)  # what was written into after the block
+            return super().__enter__()  # type: ignore[no-untyped-call]
+
+    return First, Second
+
+
+def _is_written(kept: Any) -> bool:
+    """Whether one of the tensors of a kept result has changed since."""
+    from torch.utils._pytree import tree_leaves
+
+    versions = [(each.val, each.version) for each in tree_leaves(kept) if hasattr(each, "version")]
+    return any(version is not None and val._version != version for val, version in versions)
 
 
 def _policy(context: object, operator: Any, *args: Any, **kwargs: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
 
-__all__ = ["HEADINGS", "Host", "Numerics", "Stage", "Technique", "anywhere"]
+__all__ = ["HEADINGS", "Host", "Numerics", "Paired", "Stage", "Technique", "anywhere"]
+
+# Times a run's first micro batches under two settings of the process: (new, old) -> the rate under
+# `new` in that under `old`; None where the run is too short to spend any of it on measuring.
+Paired: TypeAlias = "Callable[[Callable[[], object], Callable[[], object]], float | None]"
 
 HEADINGS = ("What:", "Helps when:", "Does not help when:", "Numbers:", "Measured:", "Source:")
 
@@ -69,9 +73,12 @@ class Technique:
     excludes: frozenset[str] = frozenset()
     late: bool = False  # a script's first step must be over before it can be read back
     pays_from: int = 1  # epoch: 2 where the first one costs as much as without it
-    # What only measuring can decide: (**choice) -> the choice with which a run's plan is written,
-    # so that a resumed run does the same.
+    # What only measuring can decide: (paired, **choice) -> the choice with which a run's plan is
+    # written, so that a resumed run does the same. `paired` is a `Paired`.
     settle: Callable[..., Mapping[str, Value]] | None = None
+    # The choice of a trial, where it is not the default: what `apply` would decide by timing is in
+    # effect there, and the trial's own steps decide.
+    tried: Mapping[str, Value] = field(default_factory=dict)
     # The part of `apply` that decides what the backward pass keeps, (model, **choice), for the
     # memory forecast of a plan.
     on_model: Callable[..., object] | None = None

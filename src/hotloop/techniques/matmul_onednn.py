@@ -3,12 +3,15 @@
 What: sets torch's float32 matmul precision to "medium", for which torch hands products to oneDNN
     where the CPU has AVX-512. That allows bf16 inside, which oneDNN uses where AMX is; so one
     product is compared with float64 first, and with a relative error above 1e-6 nothing changes.
-    Nor does it where torch returns the same bits, or below 1.1 times the rate of before.
+    Nor does it where torch returns the same bits, or below 1.1 times the rate of before: a recipe
+    times its own first micro batches both ways, for small and changing shapes can run several times
+    slower through oneDNN; a script is not running yet, so there one product of 512 x 512 decides.
 Helps when: products run in float32 on a CPU with AVX-512 and without AMX that torch's BLAS
     (MKL) does not use in full: 2.27x on one, in others' measurement.
 Does not help when: products run in bf16; on CPUs with AVX2 only, where torch does not ask oneDNN.
 Numbers: rounding, at float32's accuracy. What timing decided stands in the plan of a run as
-    `rate`, so that a resumed run does the same.
+    `rate`, so that a resumed run does the same. A trial of tune or bench takes rate=higher: its own
+    steps are what is timed.
 Measured: on an AMD EPYC with AVX2 only, torch 2.13: the same bits, so nothing changes; with
     AVX-512 it is not measured here.
 Source: https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html
@@ -21,12 +24,13 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
     from hotloop.probe.products import Products
     from hotloop.session import Subject
+    from hotloop.techniques.base import Paired
 
 __all__ = ["TECHNIQUE"]
 
@@ -47,13 +51,26 @@ def _exact(products: Products) -> bool:
     return products.relative_error <= LARGEST_ERROR and not products.same_bits
 
 
-def settle(*, rate: str = "measured") -> Mapping[str, Value]:
-    """Return the choice that holds what timing says now."""
+def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
+    """Return the choice that holds what the run's own first steps say: see `Paired`."""
+    import torch
+
     from hotloop.probe.products import compare_products
 
     if rate != "measured":
         return {"rate": rate}
-    return {"rate": "higher" if compare_products().rate >= LEAST_RATE else "lower"}
+    if not _exact(compare_products()):
+        return {"rate": "lower"}  # nothing would change: no step is spent on it
+    before = torch.get_float32_matmul_precision()
+
+    def at(precision: str) -> Callable[[], None]:
+        return lambda: torch.set_float32_matmul_precision(precision)
+
+    try:
+        found = paired(at("medium"), at("highest"))
+    finally:
+        torch.set_float32_matmul_precision(before)
+    return {"rate": "higher" if found is not None and found >= LEAST_RATE else "lower"}
 
 
 def apply(session: Subject, *, rate: str = "measured") -> int:
@@ -102,6 +119,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     choices={"rate": ("measured", "higher", "lower")},
+    tried={"rate": "higher"},
     nothing="torch's float32 products do not become faster through oneDNN here, or not as exact",
     excludes=frozenset({"tf32"}),
     settle=settle,

@@ -33,9 +33,9 @@ __all__ = [
     "TYPED",
     "after_warm_up",
     "check",
+    "nothing_stays",
     "prepare",
     "record",
-    "settle",
     "settle_in",
     "undo",
     "warm_up",
@@ -43,15 +43,6 @@ __all__ = [
 ]
 
 _LONGEST = 300  # characters of a compiler's message in a row of the table
-
-
-def settle(plan: Plan, hardware: Hardware) -> Plan:
-    """Return the plan with what only measuring can decide: a resumed run must do the same."""
-    for use in plan.techniques:
-        technique = techniques.get(use.id)
-        if technique.settle and technique.blocked(hardware, plan) is None:
-            plan = plan.plus(use.id, **technique.settle(**dict(use.choice)))
-    return plan
 
 
 def prepare(
@@ -177,7 +168,7 @@ def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> s
     Weights, buffers, gradients and the random state are as before. A failure leaves the eager run.
     """
     try:
-        with _nothing_stays(session):
+        with nothing_stays(session):
             session.replay = MicroStep(session, to_device(batch, session.device), how)
     except RuntimeError as error:
         session.undo.pop("cuda-graphs")()
@@ -187,7 +178,7 @@ def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> s
 
 
 @contextmanager
-def _nothing_stays(session: Session) -> Iterator[None]:
+def nothing_stays(session: Session) -> Iterator[None]:
     """Put the random state, the buffers and the training mode back, and gradients to zero."""
     devices = [session.device] if session.device.type == "cuda" else []
     buffers = [(buffer, buffer.clone()) for buffer in session.model.buffers()]
@@ -206,7 +197,7 @@ def _nothing_stays(session: Session) -> Iterator[None]:
 def _first_calls(session: Session, batch: Batch) -> None:
     """Train twice, because compile's own CUDA graphs record at the second call; evaluate once."""
     tensors = to_device(batch, session.device)
-    with _nothing_stays(session):
+    with nothing_stays(session):
         for _ in range(2):
             session.forward(tensors).backward()  # type: ignore[no-untyped-call]
         session.model.eval()

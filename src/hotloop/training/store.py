@@ -113,7 +113,7 @@ def newest_sound(folder: Path) -> tuple[Stored | None, list[Stored]]:
         table = "\n".join(f"  {s.path.name}: {'; '.join(s.broken or ())}" for s in broken)
         raise CheckpointError(
             f"none of the {len(broken)} checkpoints in {folder} can be read:\n{table}\n"
-            "nothing was deleted; restore one from a backup, or start again with another --out"
+            "nothing was deleted; restore one from a backup, or train again into another folder"
         )
     return None, []
 

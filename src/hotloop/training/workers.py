@@ -107,7 +107,7 @@ class Workers:
         return (
             f"a loader process ended or hangs while samples {first}..{first + count - 1} of epoch "
             f"{at.epoch} were waited for ({error}); with less memory to spare use fewer of them "
-            "(--with loader-workers:count=1), or none"
+            "(loader-workers:count=1), or none"
         )
 
 

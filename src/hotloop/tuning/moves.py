@@ -194,7 +194,7 @@ def ordered(
         reason = why_not(technique)
         if reason is None and technique.numerics is Numerics.TRAINING and not allow_training:
             reason = "it changes the training: --allow training tries it"
-        for choice in (choices or {}).get(id, [{}]):
+        for choice in (choices or {}).get(id, [technique.tried]):
             use = Use.of(id, **choice)
             plan = Plan(micro_batch=1, techniques=(use,))
             moves.append(added(use, why_not=reason or technique.blocked(hardware, plan)))
