@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from hotloop.core.env import ENV
+from hotloop.core.internal import hide
 from hotloop.launch import Stopped
 from hotloop.probe.arrivals import Arrivals
 from hotloop.probe.built import Built, again, alive, known, unoptimised
@@ -364,3 +365,6 @@ class Host:
         self.tape.close()
         if self.limits.full and not self.doors.needed:
             self.doors.take_down()
+
+
+hide(globals())

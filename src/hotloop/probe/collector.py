@@ -13,6 +13,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -85,3 +87,6 @@ class Collector:
 
     def _release(self) -> None:
         self._lock.release()
+
+
+hide(globals())

@@ -12,6 +12,7 @@ import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hotloop.core.internal import hide
 from hotloop.probe.tape import NUMBERS, Code, Tape
 
 if TYPE_CHECKING:
@@ -210,3 +211,6 @@ def unseen(function: Any, *, below: bool = False) -> Any:
     strategy = eval_frame._FrameExecStrategy(skip, skip if below else default)
     eval_frame.set_code_exec_strategy(function.__code__, strategy)
     return function
+
+
+hide(globals())

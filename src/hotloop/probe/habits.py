@@ -9,6 +9,7 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.calls import plain
 from hotloop.probe.frames import here
 
@@ -313,3 +314,6 @@ def _spacings(update: Update) -> float | None:
     exponent = update.before.double().abs().clamp_min(info.tiny).log2().floor()
     spacing = torch.exp2(exponent) * info.eps
     return float((moved / spacing)[wanted].median())
+
+
+hide(globals())

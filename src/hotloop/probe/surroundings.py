@@ -15,12 +15,14 @@ import re
 import sys
 import time
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from hotloop.core.around import Config
 from hotloop.core.env import ENV, named
+from hotloop.core.internal import as_caller, hide
 from hotloop.probe.frames import here
 from hotloop.probe.threads import load, others
 
@@ -159,12 +161,14 @@ class Surroundings:
         def opening(*args: Any, **kwargs: Any) -> Any:
             if self._looking and len(self._opened) < MOST_FILES:
                 doors.quietly(self._note, *args[:2], **kwargs)
+            if sys.flags.warn_default_encoding or 1 in (*args[2:3], kwargs.get("buffering")):
+                return as_caller(sys._getframe(1), old, args, kwargs)  # it may warn of its caller
             return old(*args, **kwargs)
 
         return opening
 
     def _note(self, file: Any = None, mode: Any = "r", **_: Any) -> None:
-        path = os.fspath(file) if isinstance(file, os.PathLike) else file
+        path = str(file) if isinstance(file, PurePath) else file  # others' code is not called
         if not isinstance(path, str) or "r" not in str(mode):
             return
         if path not in self._opened and not path.endswith((".py", ".pyc", ".so")):
@@ -281,3 +285,6 @@ def _shm_used() -> float | None:
     except OSError:
         return None
     return float(usage.used / usage.total) if usage.total else None
+
+
+hide(globals())

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 from hotloop.techniques.dynamic_padding import MULTIPLE, trimmed
 
@@ -181,3 +182,6 @@ TECHNIQUE = Technique(
     excludes=frozenset({"token-budget", "vectorised-reads"}),
     hosts=frozenset({Host.SCRIPT}),
 )
+
+
+hide(globals())
