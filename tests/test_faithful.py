@@ -1,8 +1,8 @@
 """`hotloop run` changes nothing: 26 scripts give the same with it, without it, and when it fails.
 
-Compared are exit code, stdout, tracebacks, warnings and every file below the working directory, weights
-among them. The suite runs the cases marked `quick`, `make campaign` all of them, and there every
-script is first compared with itself.
+Compared are exit code, stdout, tracebacks, warnings and every file below the working directory,
+weights among them. The suite runs the cases marked `quick`, `make campaign` all of them, and there
+every script is first compared with itself.
 """
 
 import ast
@@ -23,7 +23,8 @@ HOTLOOP = (sys.executable, "-m", "hotloop", "run")
 DOCTOR = (sys.executable, "-m", "hotloop", "doctor", "--full")
 MAY_STOP = (sys.executable, "-m", "hotloop", "doctor", "--steps", "100")
 LIMIT = 240  # seconds; `children`, twice at once on two busy cores, took 74 s (2026-11)
-HELPERS = {"stranger_lib", "whoami_part", "pack/__init__", "pack/net"}  # imported by a script, none themselves
+# Imported by a script, none themselves.
+HELPERS = {"stranger_lib", "whoami_part", "pack/__init__", "pack/net"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
