@@ -65,7 +65,8 @@ def modules(doors: Doors) -> None:
         call = functools.wraps(plain)(_in_place_of(plain, call))
     for function in (outermost, seen, call, call_other):
         unseen(function)
-    doors.replace(module_class, "__call__", call if known else call_other)
+    for name in [name for name, method in vars(module_class).items() if method is plain]:
+        doors.replace(module_class, name, call if known else call_other)
 
 
 def _in_place_of(plain: Any, ours: Any) -> Any:

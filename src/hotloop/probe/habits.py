@@ -90,11 +90,7 @@ class Habits:
             (random, "seed"),
             *([(numpy.random, "seed")] if numpy is not None else []),
         ):
-            old = getattr(owner, name)
-            seen = self._seen(old, self._seeded)
-            if torch.random.manual_seed is old:  # Dynamo looks whether the two are one
-                replace_(torch.random, name, seen)
-            replace_(owner, name, seen)
+            replace_(owner, name, self._seen(getattr(owner, name), self._seeded))
         for cls in (torch.optim.Optimizer, torch.nn.Module):
             replace_(cls, "zero_grad", self._zeroing(cls.zero_grad))
         scaler = torch.amp.GradScaler

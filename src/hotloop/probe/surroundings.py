@@ -23,6 +23,7 @@ import psutil
 from hotloop.core.around import Config
 from hotloop.core.env import ENV, named
 from hotloop.core.internal import as_caller, hide
+from hotloop.probe.doors import StandIn
 from hotloop.probe.frames import here
 from hotloop.probe.threads import load, others
 
@@ -143,12 +144,13 @@ class Surroundings:
         self._teed.append((stream, writing))
 
     def _writing(self, write: Callable[[str], int]) -> Callable[[str], int]:
+        @functools.wraps(write)
         def writing(text: str) -> int:
             if self._looking and len(self._lines) < MOST_LINES and _SPEAKS.search(text):
                 self._lines += [line[:400] for line in text.splitlines() if _SPEAKS.search(line)]
             return write(text)
 
-        return writing
+        return StandIn(write, writing)
 
     def _opening(self, doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
         """Return `open` with a look at what it is given.
@@ -165,7 +167,7 @@ class Surroundings:
                 return as_caller(sys._getframe(1), old, args, kwargs)  # it may warn of its caller
             return old(*args, **kwargs)
 
-        return opening
+        return StandIn(old, opening)
 
     def _note(self, file: Any = None, mode: Any = "r", **_: Any) -> None:
         path = str(file) if isinstance(file, PurePath) else file  # others' code is not called
