@@ -1,8 +1,8 @@
-"""`hotloop run` changes nothing: 25 scripts give the same with it, without it, and when it fails.
+"""`hotloop run` changes nothing: 26 scripts give the same with it, without it, and when it fails.
 
-Compared are exit code, stdout, tracebacks and every file below the working directory, weights
-among them. The suite runs the cases marked `quick`, `make campaign` all of them, and there every
-script is first compared with itself.
+Compared are exit code, stdout, tracebacks, warnings and every file below the working directory,
+weights among them. The suite runs the cases marked `quick`, `make campaign` all of them, and there
+every script is first compared with itself.
 """
 
 import ast
@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -21,8 +21,10 @@ import pytest
 SCRIPTS = Path(__file__).parents[1] / "examples" / "faithful"
 HOTLOOP = (sys.executable, "-m", "hotloop", "run")
 DOCTOR = (sys.executable, "-m", "hotloop", "doctor", "--full")
+MAY_STOP = (sys.executable, "-m", "hotloop", "doctor", "--steps", "100")
 LIMIT = 240  # seconds; `children`, twice at once on two busy cores, took 74 s (2026-11)
-HELPERS = {"whoami_part", "pack/__init__", "pack/net"}  # imported by a script, none themselves
+# Imported by a script, none themselves.
+HELPERS = {"stranger_lib", "whoami_part", "pack/__init__", "pack/net"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,8 @@ CASES = (
     Case(script="uncaught", args=("error",), code=1, quick=True),
     Case(script="uncaught", args=("interrupt",), code=-signal.SIGINT),
     Case(script="uncaught", args=("hook",), code=1),
+    Case(script="uncaught", args=("module",), code=1),
+    Case(script="stranger", quick=True),
     Case(script="spawn_workers"),
     Case(script="fork_workers", quick=True),
     Case(script="whoami", args=("a b", "--steps=3", "")),
@@ -95,6 +99,7 @@ class Outcome:
     stdout: bytes
     tracebacks: list[str]
     files: dict[str, bytes]
+    warnings: list[str] = field(default_factory=list)
     stderr: str = ""
 
 
@@ -125,6 +130,7 @@ def outcome(process: subprocess.Popen, root: Path) -> Outcome:
         code=process.returncode,
         stdout=stdout.replace(bytes(root), b"ROOT"),
         tracebacks=tracebacks(said),
+        warnings=warnings(said),
         stderr=said,
         files={name: data for name, data in inside.items() if not name.startswith(".hotloop/")},
     )
@@ -138,6 +144,17 @@ def tracebacks(stderr: str) -> list[str]:
         if inside:
             found.append(line)
             inside = line.startswith(("Traceback", " "))
+    return found
+
+
+def warnings(stderr: str) -> list[str]:
+    """Return the lines of every warning of Python's: file, line and text, and the line's source."""
+    found, is_next = [], False
+    for line in stderr.splitlines():
+        is_warning = re.match(r"\S+:\d+: \w*Warning: ", line) is not None
+        if is_warning or (is_next and line.startswith("  ")):
+            found.append(line)
+        is_next = is_warning
     return found
 
 
@@ -159,6 +176,7 @@ def assert_same(plain: Outcome, other: Outcome) -> None:
     assert other.code == plain.code
     assert other.stdout.decode() == plain.stdout.decode()
     assert other.tracebacks == plain.tracebacks, other.stderr
+    assert other.warnings == plain.warnings
     assert sorted(other.files) == sorted(plain.files)
     assert [name for name in plain.files if other.files[name] != plain.files[name]] == []
 
@@ -182,6 +200,12 @@ def test_hotloop_run_changes_nothing_even_when_its_hooks_raise(case: Case, tmp_p
     assert "planted fault" not in hosted.stderr
     if case.faults:
         assert " ".join(faulty.stderr.split()).count("a fault of hotloop's own: RuntimeError") == 1
+
+
+def test_a_warning_names_the_line_that_it_names_without_the_doctor(tmp_path: Path):
+    plain, observed = run_all(Case(script="stranger"), tmp_path, PLAIN, (MAY_STOP, None))
+    assert len(plain.warnings) > 150
+    assert_same(plain, observed)
 
 
 @pytest.mark.slow
@@ -214,10 +238,13 @@ def test_a_changed_byte_an_extra_file_or_a_foreign_frame_is_seen():
     assert_same(plain, Outcome(**same))
     frame = ["Traceback (most recent call last):", '  File "host.py", line 1', "KeyError: 1"]
     assert tracebacks("note\n" + "\n".join(frame) + "\nhotloop: report") == frame
+    warned = ["train.py:3: UserWarning: x", "  f()"]
+    assert warnings("\n".join(["note", *warned, "  more", "1. Warning: no"])) == warned
     wrong = [
         {"code": 1},
         {"stdout": b"b"},
         {"tracebacks": frame},
+        {"warnings": warned},
         {"files": {"out/w.pt": b"2"}},
         {"files": {"out/w.pt": b"1", "left.txt": b""}},
     ]
@@ -230,7 +257,7 @@ def test_every_script_is_listed_with_its_source():
     found = {path.relative_to(SCRIPTS).with_suffix("").as_posix() for path in SCRIPTS.rglob("*.py")}
     scripts = found - HELPERS
     assert {case.script for case in CASES} == scripts
-    assert len(scripts) == 25
+    assert len(scripts) == 26
     assert 6 <= sum(case.quick for case in CASES) <= 9
     table = (SCRIPTS / "README.md").read_text()
     rows = dict(re.findall(r"^\| `([\w/]+)\.py` \| (.*) \|$", table, re.MULTILINE))

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from hotloop.core.env import ENV
+from hotloop.core.internal import hide
 from hotloop.launch import Stopped
 from hotloop.probe.arrivals import Arrivals
 from hotloop.probe.built import Built, again, alive, known, unoptimised
@@ -28,7 +29,6 @@ from hotloop.probe.sampler import Sampler
 from hotloop.probe.saves import Saved, content, path_of
 from hotloop.probe.surroundings import Surroundings
 from hotloop.probe.tape import NUMBERS, Code, Tape
-from hotloop.probe.tracked import Configs
 from hotloop.probe.wall import steps_in
 from hotloop.probe.watchers import watchers
 from hotloop.probe.watching import Broken, Watchers, broken_mark
@@ -62,10 +62,8 @@ class Host:
         self.unstopped: str | None = None  # why it should have been, but it caught every Stopped
         self.framework = ""  # whose the loop is, known at the first update
         self.surroundings = Surroundings()
-        self.configs = Configs()
         self.watchers = Watchers(
             [
-                self.configs,
                 self.surroundings,
                 Card(self.doors),
                 Readings(self.doors),
@@ -92,8 +90,6 @@ class Host:
         self.arrivals.when("torch._dynamo.callback", lambda: guarded(self._dynamo_came))
         self.arrivals.when("safetensors.torch", lambda: guarded(self._safetensors_came))
         probing = self.limits.probing
-        if probing and not self.limits.full:  # what it returns is no plain dict
-            self.configs.wait(self.arrivals, self.doors)
         self.surroundings.start(self.doors, output=probing, files=probing)
         self.sampler.start()
         if hasattr(os, "register_at_fork"):
@@ -364,3 +360,6 @@ class Host:
         self.tape.close()
         if self.limits.full and not self.doors.needed:
             self.doors.take_down()
+
+
+hide(globals())

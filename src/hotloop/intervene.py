@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
+from hotloop.core.internal import hide
 from hotloop.session import ScriptSession
 from hotloop.techniques.base import Stage
 from hotloop.training.asking import find
@@ -278,11 +279,9 @@ def _nothing() -> Any:
     return nn.Module()
 
 
-def _called(
-    calls: list[Any], forward: Callable[..., Any], plain: Any, module: Any, args: Any, kwargs: Any
-) -> Any:
-    """Call what techniques made of a module's forward pass; innermost is its own, `plain`."""
-    calls.append(partial(plain, module))
+def _called(calls: list[Any], forward: Callable[..., Any], run: Any, args: Any, kwargs: Any) -> Any:
+    """Call what techniques made of a module's forward pass; innermost is its own, `run`."""
+    calls.append(run)
     try:
         return forward(*args, **kwargs)
     finally:
@@ -291,3 +290,6 @@ def _called(
 
 def _leave() -> None:
     pass
+
+
+hide(globals())

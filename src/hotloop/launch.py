@@ -17,6 +17,7 @@ import pkgutil
 import signal
 import sys
 import types
+import warnings
 from dataclasses import dataclass
 from importlib.machinery import PathFinder, SourceFileLoader
 from typing import TYPE_CHECKING
@@ -24,9 +25,9 @@ from typing import TYPE_CHECKING
 from hotloop.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from importlib.machinery import ModuleSpec
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
 __all__ = ["Left", "Stopped", "Target", "run", "starter"]
 
@@ -107,7 +108,8 @@ def run(target: Target, *, finished: Callable[[BaseException | None], int | None
         if main is not None:
             module, code = main
             sys.modules["__main__"] = module
-            exec(code, module.__dict__)
+            with _nothing_below():
+                exec(code, module.__dict__)
     except Left:  # it is no Python; that was said
         raise
     except BaseException as error:  # noqa: BLE001 - raised again, or told as Python would
@@ -117,6 +119,56 @@ def run(target: Target, *, finished: Callable[[BaseException | None], int | None
         what = "no module called" if target.is_module else "no __main__.py in"
         raise UsageError(f"{what} {target.name!r} can be run in {os.getcwd()}")
     raise _leaving(None, finished)
+
+
+@contextlib.contextmanager
+def _nothing_below() -> Iterator[None]:
+    """Have a warning whose `stacklevel` leads beyond the script name what it names in Python.
+
+    There the stack ends with the script; here our own frames are below it.
+    """
+    plain, end = getattr(warnings, "_showwarnmsg", None), _end_of_stack()
+    if plain is None:
+        yield
+        return
+
+    def shown(told: warnings.WarningMessage) -> None:
+        if not _is_below(told.filename, told.lineno):
+            plain(told)
+            return
+        registry = sys.__dict__.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(
+            told.message, told.category, *end, module="sys", registry=registry, source=told.source
+        )
+
+    warnings._showwarnmsg = shown  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        warnings._showwarnmsg = plain  # type: ignore[attr-defined]
+
+
+def _end_of_stack() -> tuple[str, int]:
+    """Return the file and line that this Python names where the stack has no such level."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.warn("", stacklevel=1 << 20)
+    sys.__dict__.pop("__warningregistry__", None)
+    return told[0].filename, told[0].lineno
+
+
+def _is_below(file: str, line: int) -> bool:
+    """Whether a frame below the script's is at this line, and none of the script's is."""
+    frame: FrameType | None = sys._getframe(1)
+    above = []
+    while frame is not None and frame.f_code is not run.__code__:
+        above.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    below = []
+    while frame is not None:
+        below.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return (file, line) in below and (file, line) not in above
 
 
 def _leaving(

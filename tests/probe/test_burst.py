@@ -80,6 +80,16 @@ def test_other_warnings_reach_the_script(burst):
     assert [str(one.message) for one in seen] == ["something of the script's"]
 
 
+def test_what_python_has_shown_once_it_does_not_show_again(burst):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            warnings.warn("something of the script's", stacklevel=1)
+            burst.boundary(AT)
+            burst.boundary(AT + 1)
+    assert len(seen) == 1
+
+
 def test_a_script_that_watches_itself_is_left_alone(burst):
     burst._cuda.mode = 2
     burst.boundary(AT)

@@ -11,12 +11,13 @@ __all__ = ["Ceiling", "Config", "Operator", "Process"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """A configuration file the script opened."""
+    """A file of settings that was opened. It is the project's own where its code loads it."""
 
     path: str
     text: str  # at most 256 KiB
-    read: tuple[str, ...] | None = None  # dotted keys that were read; None: not tracked
-    place: Place | None = None  # where it was opened
+    place: Place | None = None  # in the project's code, which opened it itself; None: a library did
+    # Words of it that stand in other programs of the project; None: not all of them were read.
+    elsewhere: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

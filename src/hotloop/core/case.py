@@ -1,6 +1,7 @@
 """The case a rule judges: everything that was seen of one run, as one value that JSON can hold.
 
-Format history of case.json: schema 1 (2026-11).
+Format history of case.json: schema 1 (2026-11). The first ones had `read` in a configuration, keys
+that a tracked dict had noted; it is left out when they are read.
 """
 
 from collections.abc import Mapping
@@ -148,4 +149,11 @@ class Case:
             raise DataError(
                 f"the case has schema {raw.get('schema')!r}, this version of hotloop reads {SCHEMA}"
             )
-        return from_json(cls, {key: value for key, value in raw.items() if key != "schema"})
+        fields = {key: value for key, value in raw.items() if key != "schema"}
+        if isinstance(configs := fields.get("configs"), list):
+            fields["configs"] = [_without_read(config) for config in configs]
+        return from_json(cls, fields)
+
+
+def _without_read(config: object) -> object:
+    return {k: v for k, v in config.items() if k != "read"} if isinstance(config, dict) else config

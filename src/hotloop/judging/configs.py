@@ -1,4 +1,4 @@
-"""Reads the configuration files a script opened: their keys with lines, and who reads them.
+"""Reads the configuration files a script loaded: their keys with lines, and who reads them.
 
 YAML and JSON go through PyYAML's event parser, which builds no objects and keeps a key that stands
 twice; TOML, which refuses such keys itself, is read line by line. A file that is none of them, or
@@ -9,27 +9,29 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]  # only its event parser, which builds no objects
 
 from hotloop.core.finding import Place
-from hotloop.judging.syntax import dotted, parse
+from hotloop.judging.reads import reads
+from hotloop.judging.syntax import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from hotloop.core.around import Config
     from hotloop.core.case import Case
+    from hotloop.judging.reads import Reads
 
-__all__ = ["Setting", "asked", "near", "settings", "unread"]
+__all__ = ["Setting", "asked", "near", "own", "settings", "unread"]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in every build of PyYAML
 _NOT_READ = {"author", "comment", "description", "name", "notes", "project", "run_name", "tags"}
-_HARMLESS = {"Namespace", "SimpleNamespace", "dict", "format", "init", "update"}  # take any key
-_HOLDERS = {"args", "cfg", "conf", "config", "hparams", "opt", "options", "params", "settings"}
+_MOST_KEYS = 2_000  # of a file that is taken for a configuration, not for data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,44 +63,74 @@ def settings(config: Config) -> tuple[Setting, ...]:
         return ()
 
 
-def asked(case: Case, names: Iterable[str]) -> list[Setting]:
-    """Return what code and read configuration ask for under one of these names."""
-    wanted, known = set(names), _names(case)
-    found = [Setting(key=k, value=v, place=None) for k, v in case.requested.items()]
-    nobody = set(unread(case))
+def own(case: Case) -> Iterator[Config]:
+    """Yield the project's configuration: what its own code loads, each file once."""
     for config in case.configs:
-        last = {s.key: s for s in settings(config) if config.read or s.name in known}
-        found += [setting for setting in last.values() if setting not in nobody]
+        if config.place is not None and 0 < len(settings(config)) <= _MOST_KEYS:
+            yield config
+
+
+def asked(case: Case, names: Iterable[str]) -> list[Setting]:
+    """Return what code and configuration ask for under one of these names, where it is read."""
+    wanted = set(names)
+    found = [Setting(key=k, value=v, place=None) for k, v in case.requested.items()]
+    for config in own(case):
+        if (seen := _read(case, config)) is not None:
+            last = {s.key: s for s in settings(config) if s.key in seen.keys}
+            found += last.values()
     return [setting for setting in found if setting.name in wanted and setting.value is not None]
 
 
 def unread(case: Case) -> list[Setting]:
-    """Return the settings that nobody reads.
+    """Return the topmost settings that no program of the project reads, as far as that is certain.
 
-    Where reading was tracked, by that; a section that was read and of which no key was read is
-    taken to be handed on whole. Else a key counts as read whose name stands anywhere in the code.
+    None of a file that cannot be followed through the code, or of which most would be left: labels,
+    a vocabulary. A key counts as read if its name stands in the code, or in another program.
     """
     found: list[Setting] = []
-    names = _names(case)
-    whole = _handed_on(case)
-    for config in case.configs:
-        if config.read:
-            found += _untracked(settings(config), set(config.read))
-        elif config.place is not None and "*" not in whole:
-            values = [setting for setting in settings(config) if setting.value is not None]
-            left = [s for s in values if s.name not in names and not whole & set(s.key.split("."))]
-            # of a file the code does not read by key (labels, a vocabulary) nearly all is left
-            found += left if len(left) <= len(values) / 2 else []
+    known = _names(case)
+    for config in own(case):
+        seen, others = _read(case, config), config.elsewhere
+        if seen is None or others is None:
+            continue
+        there = {s.key: s for s in settings(config)}
+        left = [
+            s
+            for s in there.values()
+            if not (s.name in known or s.name in others or s.key in seen.keys or seen.covers(s.key))
+        ]
+        keys = {s.key for s in left}
+        if len(left) <= len(there) / 2:
+            found += [s for s in left if s.key.rpartition(".")[0] not in keys]
     return [s for s in found if s.name not in _NOT_READ and s.name[:1] not in "_$<"]
 
 
 def near(case: Case, setting: Setting) -> str | None:
-    """Return the key that the code reads, no file has and `setting` may be meant to be."""
-    there = {s.name for config in case.configs for s in settings(config)}
-    read = {key.rpartition(".")[2] for config in case.configs for key in config.read or ()}
-    known = (read | set(_keys(case))) - there
-    found = difflib.get_close_matches(setting.name, sorted(known), n=1, cutoff=0.8)
-    return found[0] if found else None
+    """Return the key that `setting`, which nobody reads, is meant to be, as far as can be told.
+
+    The code asks for it in the same section, takes a default where it is not there, and no file has
+    it.
+    """
+    files = [config for config in own(case) if any(s == setting for s in settings(config))]
+    there = {s.key for config in own(case) for s in settings(config)}
+    section = setting.key.rpartition(".")[0]
+    for config in files:
+        seen = _read(case, config)
+        wanted = (seen.asked if seen is not None else frozenset()) - there
+        names = [n for above, _, n in (key.rpartition(".") for key in wanted) if above == section]
+        if close := difflib.get_close_matches(setting.name, sorted(names), n=1, cutoff=0.8):
+            return close[0]
+    return None
+
+
+def _read(case: Case, config: Config) -> Reads | None:
+    assert config.place is not None
+    return _followed(tuple(case.sources.items()), config.place)
+
+
+@functools.lru_cache(maxsize=32)
+def _followed(sources: tuple[tuple[str, str], ...], place: Place) -> Reads | None:
+    return reads(parse(dict(sources)), place)
 
 
 def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterator[Setting]:
@@ -139,20 +171,6 @@ def _toml(config: Config) -> Iterator[Setting]:
             yield Setting(key=section + pair[1], value=pair[2].strip().strip("\"'"), place=place)
 
 
-def _untracked(found: Sequence[Setting], read: set[str]) -> Iterator[Setting]:
-    """Yield the topmost keys that were not read."""
-    inner = {key.rpartition(".")[0] for key in read}
-    left: set[str] = set()
-    for setting in found:
-        parts = setting.key.split(".")
-        above = [".".join(parts[:n]) for n in range(1, len(parts))]
-        whole = any(key in read and key not in inner for key in above)
-        if setting.key in read or setting.key in inner or whole or left & set(above):
-            continue
-        left.add(setting.key)
-        yield setting
-
-
 def _names(case: Case) -> set[str]:
     """Return all names the code reads: variables, attributes, strings that are no dict's keys."""
     found: set[str] = set()
@@ -164,49 +182,7 @@ def _names(case: Case) -> set[str]:
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 found.add(node.id)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found.update(node.value.split(".") if id(node) not in written else ())
+                if id(node) not in written and not re.search(r"\s", node.value):
+                    # "--weight-decay" is an option's name
+                    found.update(node.value.lstrip("-").replace("-", "_").split("."))
     return found
-
-
-def _keys(case: Case) -> Iterator[str]:
-    """Yield the names under which the code reads settings."""
-    for module in parse(case.sources).modules:
-        for node in ast.walk(module.tree):
-            given: ast.AST | None = None
-            if isinstance(node, ast.Subscript):
-                given = node.slice
-            elif isinstance(node, ast.Call):
-                at = {"get": 0, "pop": 0, "getattr": 1}.get(dotted(node.func).rpartition(".")[2])
-                given = node.args[at] if at is not None and at < len(node.args) else None
-            elif _holds(node):
-                yield node.attr
-            if isinstance(given, ast.Constant) and isinstance(given.value, str):
-                yield given.value
-
-
-def _holds(node: ast.AST) -> TypeGuard[ast.Attribute]:
-    """Whether it is an attribute of what is commonly a configuration's name."""
-    return isinstance(node, ast.Attribute) and dotted(node.value).rpartition(".")[2] in _HOLDERS
-
-
-def _handed_on(case: Case) -> set[str]:
-    """Return the sections that go to a library with `**`, whose keys it reads; "*": any key may."""
-    code = parse(case.sources)
-    own = set(code.functions)
-    own |= {n.name for m in code.modules for n in ast.walk(m.tree) if isinstance(n, ast.ClassDef)}
-    found: set[str] = set()
-    for module in code.modules:
-        for node in ast.walk(module.tree):
-            if not isinstance(node, ast.Call):
-                continue
-            name = dotted(node.func).rpartition(".")[2]
-            for word in node.keywords:
-                if word.arg is None and name not in own | _HARMLESS:
-                    found.add(_section(word.value))
-    return found
-
-
-def _section(node: ast.AST) -> str:
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return str(node.slice.value)
-    return node.attr if isinstance(node, ast.Attribute) else "*"

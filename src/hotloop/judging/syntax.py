@@ -27,6 +27,7 @@ __all__ = [
     "keyword",
     "parse",
     "running",
+    "variables",
 ]
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -151,6 +152,24 @@ def running(code: Code, *, evaluation: bool = True) -> Iterator[tuple[Module, as
             if id(node) not in seen:
                 seen.add(id(node))
                 yield module, node
+
+
+def variables(function: Function) -> set[str]:
+    """Return the names of a function's own variables, its arguments among them."""
+    given = function.args
+    found = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    found |= {each.arg for each in (given.vararg, given.kwarg) if each is not None}
+    shared: set[str] = set()
+    left: list[ast.AST] = list(function.body)
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            shared.update(node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        if not isinstance(node, Function | ast.ClassDef):
+            left.extend(ast.iter_child_nodes(node))
+    return found - shared
 
 
 def parse(sources: Mapping[str, str]) -> Code:

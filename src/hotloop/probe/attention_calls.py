@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -41,3 +43,6 @@ def attention_calls() -> Iterator[list[str]]:
         yield seen
     finally:
         functional.scaled_dot_product_attention = plain
+
+
+hide(globals())

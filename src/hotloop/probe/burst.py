@@ -12,14 +12,14 @@ import linecache
 import re
 import warnings
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hotloop.core.finding import Place
 from hotloop.core.observed import Sync
 from hotloop.probe.frames import spot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from hotloop.core.observed import Stack
     from hotloop.probe.doors import Doors
@@ -43,12 +43,12 @@ class Burst:
     def __init__(self, doors: Doors, waits: Waits, cuda: Any) -> None:
         self.done = False
         self._doors, self._waits, self._cuda = doors, waits, cuda
-        self._kept: warnings.catch_warnings[None] | None = None
+        self._back: Callable[[], None] | None = None  # what puts the warnings back, under way
         self._seen: Counter[tuple[tuple[str, int] | None, str]] = Counter()
 
     def boundary(self, updates: int) -> None:
         """Begin when it is time, and end one step later."""
-        if self._kept is not None:
+        if self._back is not None:
             self.end()
         elif not self.done and updates >= AT:
             self.done = True
@@ -57,11 +57,11 @@ class Burst:
 
     def end(self) -> None:
         """Put everything back, if it is under way."""
-        if self._kept is not None:
-            kept, self._kept = self._kept, None
+        if self._back is not None:
+            back, self._back = self._back, None
             if self._cuda.is_initialized():  # not in a forked child
                 self._cuda.set_sync_debug_mode(0)
-            kept.__exit__(None, None, None)
+            back()
 
     def syncs(self, stacks: Sequence[Stack], steps: int) -> list[Sync]:
         """Return the waits that were warned of, with the sampled seconds of their lines."""
@@ -82,9 +82,12 @@ class Burst:
         return found
 
     def _begin(self) -> None:
-        kept = warnings.catch_warnings()
-        kept.__enter__()
-        shown = warnings.showwarning
+        """Show torch's warnings to us alone.
+
+        The list of filters is changed in place: through its functions, or `catch_warnings`, Python
+        would forget which of the script's own warnings it has shown once.
+        """
+        shown, filters = warnings.showwarning, cast("list[Any]", warnings.filters)
 
         def show(message: Any, *args: Any, **kwargs: Any) -> None:
             text = str(message)
@@ -93,10 +96,16 @@ class Burst:
             elif _PROTOTYPE not in text:
                 shown(message, *args, **kwargs)
 
-        for text in (_SYNC, _PROTOTYPE):
-            warnings.filterwarnings("always", message=f".*{text}")
+        def back() -> None:
+            filters[:] = [each for each in filters if each not in ours]
+            if warnings.showwarning is show:
+                warnings.showwarning = shown
+
+        texts = (re.compile(f".*{text}") for text in (_SYNC, _PROTOTYPE))
+        ours = [("always", text, Warning, None, 0) for text in texts]
+        filters[:0] = ours
         warnings.showwarning = show
-        self._kept = kept
+        self._back = back
         self._cuda.set_sync_debug_mode(1)
 
     def _note(self) -> None:

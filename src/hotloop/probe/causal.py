@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.calls import tensors
 from hotloop.probe.perturb import NOISE, moved
 
@@ -60,3 +61,6 @@ def _other(tokens: Any, at: int) -> Any:
     here = tokens[:, at]
     others = [int(token) for token in tokens.unique() if (token != here).all()]
     return others[0] if others else None
+
+
+hide(globals())

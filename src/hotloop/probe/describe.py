@@ -11,6 +11,7 @@ from typing import Any
 
 from hotloop.core.built import Group, Model, Optimizer, Scaler, Scheduler
 from hotloop.core.finding import Place
+from hotloop.core.internal import hide
 from hotloop.core.observed import Loader
 from hotloop.probe.frames import is_own
 
@@ -234,3 +235,6 @@ def _closed_over(scheduler: Any) -> int | None:
 def scaler(scaler: Any, *, place: Place | None) -> Scaler:
     """Return a gradient scaler's settings; its scale is not read, that would wait for the card."""
     return Scaler(place=place, enabled=scaler.is_enabled())
+
+
+hide(globals())

@@ -7,11 +7,13 @@ class, had models compiled twice (tests/probe/test_door_calls.py).
 
 from __future__ import annotations
 
+import dis
 import functools
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.doors import unseen
 from hotloop.probe.tape import BITS
 
@@ -32,39 +34,72 @@ def modules(doors: Doors) -> None:
 
     listener, module_class = doors.listener, torch.nn.Module
     plain = module_class.__call__
+    outermost = _outermost(doors)
 
-    def looked_at(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def seen(run: Callable[..., Any], module: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if not doors.inside:
+            return outermost(run, module, args, kwargs)
+        if not doors.learning:
+            return run(*args, **kwargs)
         doors.guarded(listener.inside, module, args, kwargs)
-        output = plain(module, *args, **kwargs)
+        output = run(*args, **kwargs)
         doors.guarded(listener.left, module, output)
         return output
 
-    outermost = _outermost(doors, plain)
-
     # Every module of a model passes here: what they pass most is short, and does itself what the
     # function does that it stands before, where that is the one known.
-    @functools.wraps(plain)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread:
-            if self._compiled_call_impl is not None:
-                return self._compiled_call_impl(*args, **kwargs)
-            return self._call_impl(*args, **kwargs) if kwargs else self._call_impl(*args)
-        if not doors.inside:
-            return outermost(self._compiled_call_impl or self._call_impl, self, args, kwargs)
-        return looked_at(self, *args, **kwargs) if doors.learning else plain(self, *args, **kwargs)
+        run = self._compiled_call_impl or self._call_impl
+        if not (is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread):
+            run = functools.partial(seen, run, self)
+        return run(*args, **kwargs) if kwargs else run(*args)
 
     @functools.wraps(plain)
     def call_other(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread:
             return plain(self, *args, **kwargs)
-        if not doors.inside:
-            return outermost(functools.partial(plain, self), self, args, kwargs)
-        return looked_at(self, *args, **kwargs) if doors.learning else plain(self, *args, **kwargs)
+        return seen(functools.partial(plain, self), self, *args, **kwargs)
 
-    for function in (outermost, looked_at, call, call_other):
-        unseen(function)
     known = plain.__code__.co_code == _known_call.__code__.co_code
-    doors.replace(module_class, "__call__", call if known else call_other)
+    if known:
+        call = functools.wraps(plain)(_in_place_of(plain, call))
+    for function in (outermost, seen, call, call_other):
+        unseen(function)
+    for name in [name for name, method in vars(module_class).items() if method is plain]:
+        doors.replace(module_class, name, call if known else call_other)
+
+
+def _in_place_of(plain: Any, ours: Any) -> Any:
+    """Return `ours`, whose frame passes for that of `plain`, which is not called.
+
+    Warnings and tracebacks then name the call in which `plain` ends.
+    """
+    code, told = ours.__code__, plain.__code__
+    last = [each for each in dis.get_instructions(told) if each.opname.startswith("CALL")][-1]
+    where = last.positions
+    assert where is not None
+    ours.__code__ = code.replace(
+        co_filename=told.co_filename,
+        co_name=told.co_name,
+        co_qualname=told.co_qualname,
+        co_firstlineno=where.lineno,
+        co_linetable=_all_at(where, len(code.co_code) // 2),
+    )
+    return ours
+
+
+def _all_at(where: dis.Positions, units: int) -> bytes:
+    """Return the table of a code object all of whose units stand at one place, in its first line.
+
+    An entry is for 8 units at most: CPython's Objects/locations.md, 3.11 to 3.14.
+    """
+    line, end, column, end_column = where
+    kind, place = 13, b"\0"  # without columns
+    if line is not None and end is not None and column is not None and end_column is not None:
+        kind, place = 14, b"\0" + bytes((end - line, column + 1, end_column + 1))
+        assert max(place) < 64, "numbers of one byte"
+    entries = (bytes((0x80 | kind << 3 | min(8, units - at) - 1,)) for at in range(0, units, 8))
+    return b"".join(entry + place for entry in entries)
 
 
 def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -75,7 +110,7 @@ def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._call_impl(*args, **kwargs)
 
 
-def _outermost(doors: Doors, plain: Callable[..., Any]) -> Callable[..., Any]:
+def _outermost(doors: Doors) -> Callable[..., Any]:
     """Return what calls an outermost module."""
     import torch
 
@@ -102,10 +137,10 @@ def _outermost(doors: Doors, plain: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             doors.failed(error)
             call = doors.around.get(id(module))  # techniques stay in all the same
-            return run(*args, **kwargs) if call is None else call(plain, module, args, kwargs)
+            return run(*args, **kwargs) if call is None else call(run, args, kwargs)
         doors.inside = True
         try:
-            output = run(*args, **kwargs) if call is None else call(plain, module, args, kwargs)
+            output = run(*args, **kwargs) if call is None else call(run, args, kwargs)
         finally:
             doors.inside = False
             mark(_clock() << BITS | opening | 1)
@@ -116,3 +151,6 @@ def _outermost(doors: Doors, plain: Callable[..., Any]) -> Callable[..., Any]:
         return output
 
     return outermost
+
+
+hide(globals())

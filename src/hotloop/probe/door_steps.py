@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.doors import LAST, unseen
 from hotloop.probe.tape import BITS, Code
 
@@ -250,3 +251,6 @@ def saving(doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
 def _first(args: Any, kwargs: Any) -> Any:
     """Return the tensors that backward begins from: the first argument, under whatever name."""
     return args[0] if args else next(iter(kwargs.values()), None)
+
+
+hide(globals())

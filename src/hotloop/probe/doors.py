@@ -8,16 +8,18 @@ doors are taken down, but where techniques stand in them, and the script goes on
 
 from __future__ import annotations
 
+import sys
 import weakref
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hotloop.core.internal import hide
 from hotloop.probe.tape import NUMBERS, Code, Tape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "LAST", "Doors", "Listener", "unseen"]
+__all__ = ["ABSENT", "LAST", "Doors", "Listener", "StandIn", "unseen"]
 
 LAST = NUMBERS - 1
 ABSENT: Any = object()  # what a class does not define itself
@@ -134,15 +136,26 @@ class Doors:
     def replace(self, owner: Any, name: str, new: Any) -> Any:
         """Set owner.name and return what was there; `take_down` puts it back.
 
-        A function of a module says then that it is from there, as pickle wants it.
+        A function is replaced in the module that it says it is from as well: there pickle looks.
         """
         old = getattr(owner, name)
         if isinstance(owner, ModuleType):
-            new.__module__, new.__qualname__ = owner.__name__, name
-        own = owner.__dict__.get(name, ABSENT) if isinstance(owner, type) else old
-        self._replaced.append((owner, name, own, new))
-        setattr(owner, name, new)
+            if not isinstance(old, FunctionType) and type(new) is not StandIn:
+                new = StandIn(old, new)
+            home = sys.modules.get(str(getattr(old, "__module__", None)))
+            of_home = getattr(old, "__qualname__", name)
+            if vars(home or owner).get(of_home) is old:
+                self._set(home or owner, of_home, new)
+            elif isinstance(old, FunctionType):
+                new.__module__, new.__qualname__ = owner.__name__, name
+        self._set(owner, name, new)
         return old
+
+    def _set(self, owner: Any, name: str, new: Any) -> None:
+        own = owner.__dict__.get(name, ABSENT)
+        if own is not new:
+            self._replaced.append((owner, name, own, new))
+            setattr(owner, name, new)
 
     def take_down(self) -> None:
         """Put everything back, but where somebody has put something else since.
@@ -193,6 +206,39 @@ class Doors:
             self.guarded(self.listener.arriving, module)
 
 
+class StandIn:
+    """Stands for a function written in C, and shows itself as that one in all but its type.
+
+    A function of ours would not do: as an attribute of a class it would become a method, which most
+    functions written in C do not.
+    """
+
+    def __init__(self, old: Any, new: Callable[..., Any]) -> None:
+        self._old, self._new = old, new
+        self.__dict__.update(__module__=getattr(old, "__module__", None), __doc__=old.__doc__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call ours."""
+        return self._new(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._old, name)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        binds = not isinstance(self._old, MethodType) and hasattr(type(self._old), "__get__")
+        return MethodType(self, instance) if binds and instance is not None else self
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # what isinstance() asks
+        return type(self._old)
+
+    def __repr__(self) -> str:
+        return repr(self._old)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._old.__reduce_ex__(protocol)
+
+
 def _when_gone(thing: Any, call: Callable[..., Any], *args: Any) -> None:
     """Call it when `thing` is no more: its id may be another's then."""
     weakref.finalize(thing, call, *args).atexit = False
@@ -210,3 +256,6 @@ def unseen(function: Any, *, below: bool = False) -> Any:
     strategy = eval_frame._FrameExecStrategy(skip, skip if below else default)
     eval_frame.set_code_exec_strategy(function.__code__, strategy)
     return function
+
+
+hide(globals())

@@ -13,6 +13,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -70,3 +72,6 @@ class Order:
         if not self._read:
             raise StopIteration
         return self._read.popleft()
+
+
+hide(globals())

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.calls import plain, sample
 
 if TYPE_CHECKING:
@@ -192,3 +193,6 @@ def _digest(item: Any, depth: int = 3) -> Any:
         every = 1 if item.nbytes < 1 << 16 else item.size // 512  # 0 of few large records
         return item.ravel()[:: max(1, every)].tobytes()
     return item if isinstance(item, int | float | str | bytes | bool) else None
+
+
+hide(globals())

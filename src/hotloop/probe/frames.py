@@ -14,9 +14,10 @@ from hotloop.core.finding import Place
 from hotloop.core.observed import Frame
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from types import CodeType, FrameType
 
-__all__ = ["framework", "here", "is_own", "names", "shown", "spot", "walk"]
+__all__ = ["directly", "framework", "here", "is_own", "names", "shown", "spot", "walk"]
 
 DEEPEST = 120  # frames of a stack that are walked
 INNERMOST = 12  # of them that are shown; further out, what is the project's own or called by it
@@ -123,6 +124,24 @@ def spot(*, imports: bool = True) -> tuple[str, int] | None:
         if is_own(file := frame.f_code.co_filename):
             return file, frame.f_lineno
         if not imports and file.startswith("<frozen importlib"):
+            return None
+        frame = frame.f_back
+    return None
+
+
+def directly(through: Collection[str]) -> Place | None:
+    """Return the line of the project's own code that calls this, itself or `through` modules.
+
+    They are named as they are imported, without what stands below them; None where another module's
+    code stands between.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_own(file):
+            return Place(file=os.path.abspath(file), line=frame.f_lineno)
+        name = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if name not in through and not file.startswith(_HOTLOOP):
             return None
         frame = frame.f_back
     return None

@@ -9,6 +9,7 @@ import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.calls import plain
 from hotloop.probe.frames import here
 
@@ -89,11 +90,7 @@ class Habits:
             (random, "seed"),
             *([(numpy.random, "seed")] if numpy is not None else []),
         ):
-            old = getattr(owner, name)
-            seen = self._seen(old, self._seeded)
-            if torch.random.manual_seed is old:  # Dynamo looks whether the two are one
-                replace_(torch.random, name, seen)
-            replace_(owner, name, seen)
+            replace_(owner, name, self._seen(getattr(owner, name), self._seeded))
         for cls in (torch.optim.Optimizer, torch.nn.Module):
             replace_(cls, "zero_grad", self._zeroing(cls.zero_grad))
         scaler = torch.amp.GradScaler
@@ -313,3 +310,6 @@ def _spacings(update: Update) -> float | None:
     exponent = update.before.double().abs().clamp_min(info.tiny).log2().floor()
     spacing = torch.exp2(exponent) * info.eps
     return float((moved / spacing)[wanted].median())
+
+
+hide(globals())

@@ -6,6 +6,7 @@ import contextlib
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.epochs import Order
 from hotloop.probe.equal import marks
 
@@ -91,3 +92,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+hide(globals())

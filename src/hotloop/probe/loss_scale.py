@@ -10,6 +10,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -84,3 +86,6 @@ class LossScale:
             if self._good >= GROWS_AFTER:
                 self.scale, self._good = min(MOST, self.scale * 2), 0
         self._overflowed = False
+
+
+hide(globals())

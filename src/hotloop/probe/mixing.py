@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.calls import tensors
 from hotloop.probe.perturb import NOISE, moved
 
@@ -45,3 +46,6 @@ def sequence_first(model: Any) -> tuple[str, ...]:
         for name, module in model.named_modules()
         if isinstance(module, kinds) and not module.batch_first
     )
+
+
+hide(globals())

@@ -6,6 +6,8 @@ import dataclasses
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -44,3 +46,6 @@ def in_float32(value: Any) -> Any:
 
     low = (torch.bfloat16, torch.float16)
     return mapped(value, lambda tensor: tensor.float() if tensor.dtype in low else tensor)
+
+
+hide(globals())

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case import IN_STEP
+from hotloop.core.internal import hide
 from hotloop.core.measurement import typical
 from hotloop.probe.built import alive
 from hotloop.probe.describe import sampler_of
@@ -161,3 +162,6 @@ def _group() -> Group | None:
         return None
     rank, backend = distributed.get_rank(), distributed.get_backend()
     return Group(rank=rank, world=world, backend=backend)
+
+
+hide(globals())

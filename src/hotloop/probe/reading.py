@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.equal import copied, equal, lent, marks, tensors
 
 if TYPE_CHECKING:
@@ -213,3 +214,6 @@ def _as_collated(batch: Any) -> Any:
     if type(batch) is dict:
         return {key: _as_collated(each) for key, each in batch.items()}
     raise TypeError(f"a {type(batch).__name__} is no batch of tensors")
+
+
+hide(globals())

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from hotloop.core.internal import hide
 from hotloop.probe.card import MOST, thinned
 from hotloop.probe.machine import card_handle, import_nvml
 from hotloop.probe.nvml import look
@@ -277,7 +278,9 @@ def _below(pid: int, proc: Path) -> list[int]:
     children of other threads than the main one are not in it.
     """
     try:
-        found = [int(word) for word in (proc / f"{pid}/task/{pid}/children").read_text().split()]
+        found = [
+            int(word) for word in (proc / f"{pid}/task/{pid}/children").read_text("ascii").split()
+        ]
     except OSError:  # not Linux, not in this kernel, or it has just ended
         return []
     return [*found, *(deeper for child in found for deeper in _below(child, proc))]
@@ -287,3 +290,6 @@ def _page_cache() -> float | None:
     memory = psutil.virtual_memory()
     cached = getattr(memory, "cached", None)
     return cached / memory.total if cached is not None else None
+
+
+hide(globals())

@@ -6,6 +6,8 @@ import itertools
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -112,3 +114,6 @@ class _Then:
 
     def __call__(self, samples: Any) -> Any:
         return self._then(self._collate(samples))
+
+
+hide(globals())

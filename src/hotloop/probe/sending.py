@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
+from hotloop.core.internal import hide
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -285,3 +287,6 @@ def _with_ahead(kind: type) -> Any:
         made = {"__next__": following, "_reset": reset, "__module__": kind.__module__}
         _KINDS[kind] = type(kind.__name__, (kind,), made)
     return _KINDS[kind]
+
+
+hide(globals())

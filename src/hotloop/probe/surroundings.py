@@ -15,12 +15,15 @@ import re
 import sys
 import time
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from hotloop.core.around import Config
 from hotloop.core.env import ENV, named
+from hotloop.core.internal import as_caller, hide
+from hotloop.probe.configs import Configs
+from hotloop.probe.doors import StandIn
 from hotloop.probe.frames import here
 from hotloop.probe.threads import load, others
 
@@ -50,8 +53,6 @@ _SPEAKS = re.compile(
     re.IGNORECASE,
 )
 MOST_LINES, MOST_FILES = 200, 500
-_CONFIGS = (".yaml", ".yml", ".json", ".toml")
-_LONGEST = 256 << 10
 
 
 class Surroundings:
@@ -64,6 +65,7 @@ class Surroundings:
         self._teed: list[tuple[Any, Any]] = []  # streams, and what stands in them
         self._opened: dict[str, Place | None] = {}
         self._failed: list[str] = []
+        self._configs = Configs()
         self._threads: list[Place] = []
         self._load = load()
         self._switches = psutil.Process().num_ctx_switches().involuntary
@@ -141,12 +143,13 @@ class Surroundings:
         self._teed.append((stream, writing))
 
     def _writing(self, write: Callable[[str], int]) -> Callable[[str], int]:
+        @functools.wraps(write)
         def writing(text: str) -> int:
             if self._looking and len(self._lines) < MOST_LINES and _SPEAKS.search(text):
                 self._lines += [line[:400] for line in text.splitlines() if _SPEAKS.search(line)]
             return write(text)
 
-        return writing
+        return StandIn(write, writing)
 
     def _opening(self, doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
         """Return `open` with a look at what it is given.
@@ -159,13 +162,18 @@ class Surroundings:
         def opening(*args: Any, **kwargs: Any) -> Any:
             if self._looking and len(self._opened) < MOST_FILES:
                 doors.quietly(self._note, *args[:2], **kwargs)
+            if sys.flags.warn_default_encoding or 1 in (*args[2:3], kwargs.get("buffering")):
+                return as_caller(sys._getframe(1), old, args, kwargs)  # it may warn of its caller
             return old(*args, **kwargs)
 
-        return opening
+        return StandIn(old, opening)
 
     def _note(self, file: Any = None, mode: Any = "r", **_: Any) -> None:
-        path = os.fspath(file) if isinstance(file, os.PathLike) else file
-        if not isinstance(path, str) or "r" not in str(mode):
+        path = str(file) if isinstance(file, PurePath) else file  # others' code is not called
+        if not isinstance(path, str):
+            return
+        self._configs.opened(path, reading="r" in str(mode))
+        if "r" not in str(mode):
             return
         if path not in self._opened and not path.endswith((".py", ".pyc", ".so")):
             place = here(imports=False)  # an import looks for many that are not there
@@ -181,16 +189,10 @@ class Surroundings:
         return (now[1] - before[1]) / (now[0] - before[0])
 
     def add_to(self, case: Case) -> Case:
-        """Add the process, and configuration files that no tracked loader read."""
+        """Add the process, and the files of settings."""
         now, seconds = load(), time.perf_counter() - self._began
         graphs, breaks, reasons = _graphs()
-        known = {config.path for config in case.configs}
         opened = {path: place for path, place in self._opened.items() if os.path.isfile(path)}
-        configs = [
-            found
-            for path, place in opened.items()
-            if path.endswith(_CONFIGS) and path not in known and (found := _config(path, place))
-        ]
         involuntary = psutil.Process().num_ctx_switches().involuntary - self._switches
         process = replace(
             case.process,
@@ -217,14 +219,7 @@ class Surroundings:
             opened=tuple(opened)[:MOST_FILES],
             failed=tuple(path for path in self._failed if not os.path.exists(path)),
         )
-        return replace(case, process=process, configs=(*case.configs, *configs))
-
-
-def _config(path: str, place: Place | None) -> Config | None:
-    if os.path.getsize(path) > _LONGEST:
-        return None  # data
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return Config(path=path, text=file.read(), place=place)
+        return self._configs.add_to(replace(case, process=process))
 
 
 def _graphs() -> tuple[int, int, tuple[str, ...]]:
@@ -281,3 +276,6 @@ def _shm_used() -> float | None:
     except OSError:
         return None
     return float(usage.used / usage.total) if usage.total else None
+
+
+hide(globals())

@@ -15,6 +15,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.finding import Place
+from hotloop.core.internal import hide
 from hotloop.core.observed import Sync
 from hotloop.probe.frames import spot
 from hotloop.probe.tape import Code
@@ -208,3 +209,6 @@ def _hide(door: Any, torch: Any) -> None:
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
         frames.set_code_exec_strategy(door.__code__, skip)
+
+
+hide(globals())

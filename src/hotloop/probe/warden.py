@@ -244,7 +244,7 @@ def _children(pid: int) -> list[int]:
     found: list[int] = []
     with contextlib.suppress(OSError):  # it has ended meanwhile
         for thread in os.listdir(f"/proc/{pid}/task"):
-            text = Path(f"/proc/{pid}/task/{thread}/children").read_text()
+            text = Path(f"/proc/{pid}/task/{thread}/children").read_text("ascii")
             found += map(int, text.split())
     return found
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -52,3 +54,6 @@ class Broken:
 def broken_mark(mark: int) -> None:
     """Stand for a fault of the tape, where a test asks for it."""
     raise RuntimeError(f"planted fault at mark {mark & 31}")
+
+
+hide(globals())

@@ -12,6 +12,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.probe.epochs import Order
 from hotloop.probe.equal import marks
 
@@ -140,3 +141,6 @@ def _hold(own: Any, loader: Any, first_iter: bool, order: Iterator[Any], sampler
 
 def _nothing() -> None:
     pass
+
+
+hide(globals())

@@ -1,10 +1,13 @@
 """A key of a configuration file is read by nobody, so changing it changes nothing.
 
-Looks at: the YAML, JSON and TOML files the project's code opened, and the keys it read of them;
-    where reading was not tracked, the names that stand in the code.
-Says so when: a key was not read.
-Stays silent when: its section is handed to a library whole, the key is a name or a note, or the
-    file is mostly not read by key. A misspelt key is C3's.
+Looks at: the YAML, JSON and TOML files that the project's own code loads, and which keys the code
+    reads of them, which is followed from the call that loads a file; the names in other programs
+    of the project.
+Says so when: no program of the project names a key, and no part of the file that it stands in goes
+    where keys are not named. A note: programs elsewhere may read it.
+Stays silent when: a part is handed on whole (`**cfg`), gone through or read with a key that is a
+    variable; the key is a name or a note; the file is mostly not read by key; a library reads the
+    file too, or the file is a model's, or one of many that one line opens. A misspelt key is C3's.
 Remedy: read it, or take it out.
 Numbers: nothing, or training, where the key was meant.
 Seen: examples/slow/config_keys.
@@ -34,8 +37,8 @@ def judge(case: Case) -> Finding | None:
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return Finding(
         rule=RULE.label,
-        claim=f"nobody reads {keys}{more} of the configuration",
-        severity="warn",
+        claim=f"no program of the project reads {keys}{more} of the configuration",
+        severity="note",
         places=[setting.place for setting in found if setting.place],
         evidence={s.key: s.value if s.value is not None else "a section" for s in found[:10]},
         remedies=[

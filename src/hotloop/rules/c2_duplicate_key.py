@@ -1,8 +1,9 @@
 """A key stands twice in one section of a configuration file; the last one counts, without a word.
 
-Looks at: the YAML and JSON files the script opened, parsed strictly.
+Looks at: the YAML and JSON files that the project's own code loads, parsed strictly.
 Says so when: a key stands twice: critical, but a note where both have the same value.
-Stays silent when: the file is not valid, or TOML, which refuses such keys itself.
+Stays silent when: the file is not valid, is TOML, which refuses such keys itself, or is a
+    library's, a model's or one of many that one line opens.
 Remedy: take one out.
 Numbers: training, where the wrong one counts.
 Seen: examples/slow/config_keys.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
-from hotloop.judging.configs import settings
+from hotloop.judging.configs import own, settings
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ __all__ = ["RULE"]
 
 def judge(case: Case) -> Finding | None:
     """List the keys that stand twice."""
-    twice = [s for config in case.configs for s in settings(config) if s.first and s.name != "<<"]
+    twice = [s for config in own(case) for s in settings(config) if s.first and s.name != "<<"]
     differing = [s for s in twice if s.value is None or s.value != s.first_value]
     if not twice:
         return None

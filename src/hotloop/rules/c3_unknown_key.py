@@ -1,8 +1,9 @@
 """A key nobody reads is spelt almost like one that the code reads and no file has.
 
-Looks at: keys that nobody reads (C1), and the names under which the code reads settings.
-Says so when: four fifths of the letters agree, in order.
-Stays silent when: the file has the other key too.
+Looks at: keys that nobody reads (C1), and what the code asks the same section for.
+Says so when: the code asks for a key that no file has and takes a default instead, and four fifths
+    of the letters agree, in order.
+Stays silent when: another program of the project has the key's name, or C1 would be silent.
 Remedy: spell it as the code does.
 Numbers: training: the setting is in effect from then on.
 Seen: examples/planted/asked_in_vain.py.

@@ -28,6 +28,7 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
@@ -224,3 +225,6 @@ TECHNIQUE = Technique(
     nothing="the model has no repeated blocks without batch norm, or (mode=off) recomputes nothing",
     on_model=change,
 )
+
+
+hide(globals())

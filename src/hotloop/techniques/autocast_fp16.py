@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.session import ScriptSession
 from hotloop.techniques.autocast_bf16 import why_not_autocast
 from hotloop.techniques.base import Numerics, Stage, Technique
@@ -90,3 +91,6 @@ TECHNIQUE = Technique(
     nothing="the forward pass cannot be wrapped",
     excludes=frozenset({"autocast-bf16", "deepspeed", "fp8", "fsdp2", "int8-mixed-precision"}),
 )
+
+
+hide(globals())

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -91,3 +92,6 @@ TECHNIQUE = Technique(
     read_back=read_back,
     nothing="the model has no 2-D convolution",
 )
+
+
+hide(globals())

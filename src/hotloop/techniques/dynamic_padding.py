@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -141,3 +142,6 @@ TECHNIQUE = Technique(
     excludes=frozenset({"vectorised-reads"}),  # it collates without the function that cuts
     hosts=frozenset({Host.SCRIPT}),
 )
+
+
+hide(globals())

@@ -26,6 +26,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 from hotloop.techniques.dynamic_padding import MULTIPLE, trimmed
 
@@ -187,3 +188,6 @@ TECHNIQUE = Technique(
     excludes=frozenset({"token-budget", "vectorised-reads"}),
     hosts=frozenset({Host.SCRIPT}),
 )
+
+
+hide(globals())

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -116,3 +117,6 @@ TECHNIQUE = Technique(
     excludes=frozenset({"loader-workers", "vectorised-reads"}),
     hosts=frozenset({Host.SCRIPT}),
 )
+
+
+hide(globals())

@@ -23,6 +23,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
@@ -189,3 +190,6 @@ TECHNIQUE = Technique(
     nothing="the model has no attention module that can be switched",
     on_model=on_model,
 )
+
+
+hide(globals())

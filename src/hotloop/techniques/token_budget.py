@@ -26,6 +26,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hotloop.core.internal import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 from hotloop.techniques.length_bucketing import CHOICES, look_at, multiple_of, put_in
 
@@ -94,3 +95,6 @@ TECHNIQUE = Technique(
     excludes=frozenset({"length-bucketing", "vectorised-reads"}),
     hosts=frozenset({Host.SCRIPT}),
 )
+
+
+hide(globals())

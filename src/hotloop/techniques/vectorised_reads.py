@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.internal import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -110,3 +111,6 @@ TECHNIQUE = Technique(
     excludes=frozenset({"dynamic-padding", "length-bucketing", "sample-cache", "token-budget"}),
     hosts=frozenset({Host.SCRIPT}),
 )
+
+
+hide(globals())

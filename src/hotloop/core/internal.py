@@ -1,0 +1,72 @@
+"""Keeps hotloop's own frames out of Python's count where a stranger warns of its caller.
+
+`warnings.warn(text, stacklevel=2)` names the caller of the function that warns, and a hook of ours
+may be that caller. Python does not count frames of its import system: those of a file with both
+"importlib" and "_bootstrap" in its name (is_internal_frame, Python/_warnings.c and Lib/warnings.py,
+3.11 to 3.14). So the code that stands between a script and its libraries is given such a name.
+"""
+
+from __future__ import annotations
+
+from types import CodeType, FrameType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["as_caller", "hide", "is_hidden"]
+
+_MARK = " (importlib._bootstrap)"
+
+
+def hide(module: Mapping[str, Any]) -> None:
+    """Rename the code of all functions and methods of a module; its last line: hide(globals())."""
+    for function in _functions(module, module["__name__"]):
+        function.__code__ = _renamed(function.__code__)
+
+
+def is_hidden(code: CodeType) -> bool:
+    """Whether Python's warnings leave frames of this code out."""
+    return code.co_filename.endswith(_MARK)
+
+
+def as_caller(frame: FrameType, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function written in C from a frame that passes for `frame`.
+
+    Such a function warns of the frame that calls it, whatever that is called.
+    """
+    code = _call.__code__.replace(
+        co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno - 1
+    )
+    return FunctionType(code, frame.f_globals)(function, args, kwargs)
+
+
+def _call(function: Any, args: Any, kwargs: Any) -> Any:
+    return function(*args, **kwargs)  # in the line after its first one
+
+
+def _functions(names: Mapping[str, Any], module: str) -> Iterator[FunctionType]:
+    """Yield what a module or a class of it defines itself."""
+    for thing in list(names.values()):
+        if isinstance(thing, staticmethod | classmethod):
+            thing = thing.__func__
+        elif isinstance(thing, property):
+            thing = thing.fget
+        inner = getattr(thing, "__wrapped__", thing)  # behind functools.cache and its like
+        if getattr(inner, "__module__", None) != module:
+            continue
+        if isinstance(inner, FunctionType):
+            yield inner
+        elif isinstance(inner, type):
+            yield from _functions(vars(inner), module)
+
+
+def _renamed(code: CodeType) -> CodeType:
+    """Return a function's code, and that of all functions inside it, under the other name."""
+    if is_hidden(code):
+        return code
+    inner = tuple(_renamed(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=code.co_filename + _MARK, co_consts=inner)
+
+
+hide(globals())
