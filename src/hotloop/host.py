@@ -163,7 +163,12 @@ class Host:
             number = again(self.loaders, built)
             self.doors.learning = True  # it may feed other modules
         self._tell("iterating", loader, iterator)
+        self._tell("epoch", loader)
         return number
+
+    def epoch(self, loader: Any) -> None:
+        """Pass on that a loader begins an epoch with the iterator that it had before."""
+        self._tell("epoch", loader)
 
     def took(self, number: int, batch: Any) -> None:
         """Pass a batch on to the probes."""

@@ -110,6 +110,7 @@ class Loader:
     drop_last: bool = False
     shuffle: bool | None = None
     sampler: str = ""
+    once: bool | None = None  # each sample comes once an epoch; None: the sampler is not torch's
     in_order: bool = True
     iterable: bool = False
     worker_info: bool | None = None  # an iterable data set asks for its worker's number
@@ -151,6 +152,7 @@ class Batches:
     shifted: int | None = None  # rows are windows this many positions apart (stride)
     overlap: float | None = None  # how often each position of the source is read per epoch
     in_evaluation: float | None = None  # share of evaluation rows that are training rows too
+    of_training: bool = False  # an evaluation reads the very data set that training reads
     label: str | None = None  # name of the field or argument taken for the label
     labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
     decoded: str | None = None  # one sample as text, or its numbers

@@ -83,6 +83,7 @@ def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
         drop_last=bool(loader.drop_last),
         shuffle=_shuffles(sampler),
         sampler=type(sampler).__name__,
+        once=_once(loader, sampler),
         in_order=getattr(loader, "in_order", True),
         iterable=iterable,
         worker_info=_divides(loader, data) if iterable else None,
@@ -120,6 +121,32 @@ def _shuffles(sampler: Any) -> bool | None:
         return False
     told = getattr(sampler, "shuffle", None)  # DistributedSampler
     return told if isinstance(told, bool) else None
+
+
+def _once(loader: Any, sampler: Any) -> bool | None:
+    """Whether the order names each sample once an epoch; None: it is the script's own, or none."""
+    from torch.utils.data import (
+        BatchSampler,
+        DistributedSampler,
+        RandomSampler,
+        SequentialSampler,
+        SubsetRandomSampler,
+        WeightedRandomSampler,
+    )
+
+    batches = loader.batch_sampler
+    if sampler is batches and type(batches) is not BatchSampler:
+        return None  # it makes batches itself
+    if not type(sampler).__iter__.__module__.startswith(("torch.utils.data", "accelerate.")):
+        return None
+    if isinstance(sampler, WeightedRandomSampler):
+        return not sampler.replacement
+    if isinstance(sampler, RandomSampler):
+        data = _length(sampler.data_source)
+        return not sampler.replacement and data is not None and sampler.num_samples <= data
+    if isinstance(sampler, SubsetRandomSampler):
+        return len(set(sampler.indices)) == len(sampler.indices)
+    return True if isinstance(sampler, SequentialSampler | DistributedSampler) else None
 
 
 def _length(thing: Any) -> int | None:
