@@ -4,7 +4,9 @@ Each script of tests/innocent is named after the rule that it has tripped, or mi
 tests/guilty have the fault, in the dress of an innocent one: their rule has to speak.
 """
 
+import re
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,13 +33,19 @@ def rule_of(path: Path) -> str:
     return path.stem.partition("_")[0].upper()
 
 
+def limits(path: Path) -> Limits:
+    """Return LIMITS, with the steps that a line of the script asks for: # doctor --steps 30."""
+    asked = re.search(r"^# doctor --steps (\d+)$", path.read_text(), re.MULTILINE)
+    return replace(LIMITS, steps=int(asked[1])) if asked else LIMITS
+
+
 def seen(path: Path, monkeypatch, tmp_path) -> Case:
     monkeypatch.chdir(tmp_path)
 
     def train() -> None:
         runpy.run_path(str(path), run_name="__main__")
 
-    return observed(train, limits=LIMITS)
+    return observed(train, limits=limits(path))
 
 
 def said(case: Case, id: str) -> Finding | None:
@@ -55,4 +63,7 @@ def test_nothing_false_is_said_of_it(path, monkeypatch, tmp_path):
 
 @scripts("guilty")
 def test_what_is_true_is_still_said_of_it(path, monkeypatch, tmp_path):
-    assert said(seen(path, monkeypatch, tmp_path), rule_of(path)) is not None
+    finding = said(seen(path, monkeypatch, tmp_path), rule_of(path))
+    assert finding is not None
+    for words in re.findall(r"^# says: (.+)$", path.read_text(), re.MULTILINE):
+        assert words in finding.claim

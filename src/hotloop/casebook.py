@@ -22,6 +22,7 @@ from hotloop.judging.costing import compute_dtype, flop_rate
 from hotloop.probe import hot
 from hotloop.probe.frames import is_own
 from hotloop.probe.gemm import measure_gemm
+from hotloop.probe.tape import NUMBERS
 from hotloop.probe.wall import OWN, Folded, fold
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hotloop.core.observed import Loader, Stack
     from hotloop.host import Host
     from hotloop.launch import Target
+    from hotloop.probe.built import Built
 
 __all__ = ["case_of", "with_products"]
 
@@ -171,7 +173,7 @@ def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
         replace(
             built.facts,
             steps=found.updates[built.number] if built.number is not None else 0,
-            rates=tuple(_thin(built.rates, 500)),
+            rates=tuple(_thin(_rates(built, found), 500)),
         )
         for built in host.optimizers
         if built.facts is not None
@@ -179,12 +181,32 @@ def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
     return sorted(stepped, key=lambda optimizer: not optimizer.steps)
 
 
+def _rates(built: Built, found: Folded) -> list[tuple[int, float]]:
+    """Return an optimizer's learning rates until its last update: it may outlive its use."""
+    last = max(
+        (at for at, number in enumerate(found.order, 1) if number == built.number), default=0
+    )
+    return [(update, rate) for update, rate in built.rates if update <= last]
+
+
 def _schedulers(host: Host, found: Folded) -> list[Scheduler]:
     return [
-        replace(built.facts, optimizer_steps=found.steps_after(built.at))
+        replace(
+            built.facts,
+            optimizer_steps=_updates_until(built, found),
+            gone=built.thing() is None,
+        )
         for built in host.schedulers
         if built.facts is not None
     ]
+
+
+def _updates_until(built: Built, found: Folded) -> int:
+    """Return the updates of a scheduler's optimizer until its facts were taken."""
+    number = built.facts.optimizer
+    if number is None or number >= NUMBERS - 1:  # the last number is all the rest
+        return found.steps_after(built.at)
+    return found.order[: built.at].count(number)
 
 
 def _loop_of(stacks: Iterable[Stack]) -> Place | None:

@@ -11,7 +11,7 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2))
 optimizer = torch.optim.AdamW(model.parameters())
 loader = DataLoader(TensorDataset(torch.randn(640, 16)), 32)
-for epoch in range(2):
+for _ in range(2):
     for step, (x,) in enumerate(tqdm(loader, mininterval=0.0)):
         began = time.time()
         output = model(x)

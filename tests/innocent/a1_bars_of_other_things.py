@@ -1,4 +1,4 @@
-"""Bars of tokenising and of an evaluation, in samples a second, beside a training that is slower."""
+"""Bars of tokenising and of an evaluation, in samples a second, beside a slower training."""
 
 import time
 
@@ -19,7 +19,7 @@ def mapped(rows, words):
 x = mapped(torch.randn(200, 16), "Map")
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 2))
 optimizer = torch.optim.AdamW(model.parameters())
-for epoch in range(3):
+for _ in range(3):
     mapped(x, "Map")
     with tqdm(total=200, unit=" samples", mininterval=0.0) as bar:
         for (a,) in DataLoader(TensorDataset(x), 20):

@@ -1,4 +1,4 @@
-"""Five epochs through one set of worker processes: each epoch is one."""
+"""Forty epochs through one set of worker processes: each epoch is one."""
 
 import torch
 from torch import nn
@@ -12,7 +12,7 @@ if __name__ == "__main__":
     optimizer = torch.optim.AdamW(model.parameters())
     data = TensorDataset(x, y)
     loader = DataLoader(data, 32, shuffle=True, num_workers=1, persistent_workers=True)
-    for _ in range(5):
+    for _ in range(40):
         for a, b in loader:
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(a), b).backward()

@@ -236,10 +236,12 @@ def scheduler(scheduler: Any, *, place: Place | None) -> Scheduler:
     """Return a scheduler's length and how often it was stepped."""
     totals = (getattr(scheduler, name, None) for name in _TOTALS)
     total = next((value for value in totals if isinstance(value, int)), None)
+    made = getattr(scheduler, "_step_count", 1) - 1  # building it is the first
+    at = getattr(scheduler, "last_epoch", 0)  # one with a step() of its own may count this alone
     return Scheduler(
         name=type(scheduler).__name__,
         place=place,
-        steps=max(0, getattr(scheduler, "_step_count", 1) - 1),  # building it is the first
+        steps=max(0, made, at if isinstance(at, int) else 0),
         total=_closed_over(scheduler) if total is None else total,
     )
 

@@ -70,6 +70,7 @@ class Folded:
     how: str = "none"
     optimizers: int = 0  # of the step that has most
     updates: Counter[int] = field(default_factory=Counter)  # of each optimizer
+    order: list[int] = field(default_factory=list)  # optimizer of each update
     backwards: list[int] = field(default_factory=list)  # per step
     stretches: list[Stretch] = field(default_factory=list)
     trains: set[int] = field(default_factory=set)  # numbers of loaders that feed training
@@ -179,7 +180,7 @@ def _step_ends(marks: Sequence[Mark], found: Folded) -> list[int]:
     """Return the marks that end a step: optimizers' updates, or backward passes without any."""
     updates = [at for at, (_, code, _) in enumerate(marks) if code == Code.UPDATE_END]
     numbers = [marks[at][2] for at in updates]
-    found.updates, found.how = Counter(numbers), "optimizer"
+    found.updates, found.order, found.how = Counter(numbers), numbers, "optimizer"
     if not updates:
         updates = [at for at, (_, code, _) in enumerate(marks) if code == Code.BACKWARD_END]
         numbers = [0] * len(updates)
