@@ -45,7 +45,7 @@ def case_of(host: Host, target: Target) -> Case:
     started = time.perf_counter()
     host.refresh()
     marks = host.tape.read()
-    found = fold(marks)
+    found = fold(marks, [at - host.tape.started for at in host.tape.unset])
     rows, steps, stacks = hot.split(found, host.sampler.stands, since=host.tape.started)
     own = rows.pop(OWN, 0.0)
     first, last = (found.ends[0], found.ends[-1]) if found.ends else (0, -1)

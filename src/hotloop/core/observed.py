@@ -170,7 +170,7 @@ class Evaluation:
     batches: int
     place: Place | None = None
     with_grad: bool = False  # autograd recorded it
-    training_mode: bool = False  # the model was not in eval()
+    training_mode: bool = False  # no model that was called was in eval()
     loader: int | None = None
 
 
