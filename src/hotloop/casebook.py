@@ -127,11 +127,21 @@ def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> S
         },
         numbers=tuple(number + 2 for number in numbers),
         backwards=statistics.median(found.backwards) if found.backwards else None,
+        left=_left(host, found),
         optimizers=max(1, found.optimizers),
         how=found.how if found.ends or not host.doors.elsewhere else "another thread",  # type: ignore[arg-type]
         losses=tuple(_thin(losses, MOST_STEPS)),
         nonfinite=broken,
     )
+
+
+def _left(host: Host, found: Folded) -> int:
+    """Return the micro batches that filled no step: after the last one, or added to a later one."""
+    size = round(statistics.median(found.backwards)) if found.backwards else 0
+    if size < 2:
+        return 0
+    last = found.trailing % size if host.stopped is None else 0
+    return last or (max(found.backwards) - size) % size
 
 
 def _number(loss: Any) -> float:

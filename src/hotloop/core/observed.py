@@ -74,6 +74,7 @@ class Steps:
     rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # row -> seconds, as `wall`
     numbers: tuple[int, ...] = ()  # which step each entry is
     backwards: float | None = None  # backward calls per step, median: the accumulation
+    left: int = 0  # of them: those that filled no step at the end of an epoch or of the run
     optimizers: int = 1  # distinct optimizers stepped in a cycle, the most
     # What ends a step. Only the main thread is watched: optimizers that another steps make none.
     how: Literal["optimizer", "backward", "another thread", "none"] = "optimizer"
@@ -172,6 +173,15 @@ class Evaluation:
     with_grad: bool = False  # autograd recorded it
     training_mode: bool = False  # no model that was called was in eval()
     loader: int | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it surely evaluates: in eval mode, or on a loader that training does not read.
+
+        An agent that acts, a step that was left out and a search for hard examples look the same
+        otherwise.
+        """
+        return self.loader is not None or not self.training_mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from hotloop.probe.cadence import endings
 from hotloop.probe.tape import NUMBERS, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 __all__ = ["OWN", "Folded", "Mark", "Stretch", "fold", "steps_in"]
 
@@ -72,6 +72,7 @@ class Folded:
     updates: Counter[int] = field(default_factory=Counter)  # of each optimizer
     order: list[int] = field(default_factory=list)  # optimizer of each update
     backwards: list[int] = field(default_factory=list)  # per step
+    trailing: int = 0  # backward calls after the last step
     stretches: list[Stretch] = field(default_factory=list)
     trains: set[int] = field(default_factory=set)  # numbers of loaders that feed training
     evaluates: set[int] = field(default_factory=set)
@@ -290,6 +291,7 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
         state.backwards += code == Code.BACKWARD
         if at in ends:
             _end_step(found, state, time)
+    found.trailing = state.backwards
 
 
 def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:

@@ -39,7 +39,9 @@ def judge(case: Case) -> Finding | None:
         claim=f"num_workers={loader.workers} on {many(cores, 'core')}: more processes than can run",
         severity="note",
         places=place_of(loader),
-        evidence={"wait for data": f"{case.share('data wait'):.0%} of the time, whatever the cause"},
+        evidence={
+            "wait for data": f"{case.share('data wait'):.0%} of the time, whatever the cause"
+        },
         remedies=[with_workers(case, loader, f"measure num_workers={few}", count=few)],
     )
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy
-from hotloop.judging.evaluating import evaluates
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -26,13 +25,14 @@ __all__ = ["RULE"]
 
 def judge(case: Case) -> Finding | None:
     """Look for graphs in evaluation; what they cost of it is not known, so no share is given."""
-    recorded = [each for each in case.evaluations if each.with_grad and evaluates(each)]
+    sure = [stretch for stretch in case.evaluations if stretch.is_sure]
+    recorded = [stretch for stretch in sure if stretch.with_grad]
     seconds = sum(stretch.seconds for stretch in recorded)
     if not recorded or case.part(seconds) < ABSTAIN:
         return None
     return Finding(
         rule=RULE.label,
-        claim=f"{len(recorded)} of {sum(map(evaluates, case.evaluations))} evaluations ({case.part(seconds):.0%} "
+        claim=f"{len(recorded)} of {len(sure)} evaluations ({case.part(seconds):.0%} "
         "of the time) run with autograd on",
         severity="warn" if case.part(seconds) >= WARN else "note",
         places=list(dict.fromkeys(stretch.place for stretch in recorded if stretch.place)),
