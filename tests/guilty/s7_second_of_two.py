@@ -4,12 +4,14 @@ import torch
 from torch import nn
 
 torch.manual_seed(0)
+kept = []
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 1))
 
 
 def stage(parameters, length, epochs):
     optimizer = torch.optim.SGD(parameters, 0.1)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=length)
+    kept.append(schedule)
     for _ in range(epochs):
         for _ in range(20):
             optimizer.zero_grad()

@@ -1,12 +1,14 @@
 """Reading takes long because samples do, whatever the number of workers; the wait is not theirs."""
 
 import time
+import warnings
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 torch.manual_seed(0)
+warnings.simplefilter("ignore")  # torch counts cores too
 
 
 class Slow(Dataset):

@@ -30,7 +30,7 @@ STARVED = 0.80  # of the steps, H1's
 
 def judge(case: Case) -> Finding | None:
     """Compare the most it can save with the least it costs."""
-    step, steps = case.step_time, case.planned_steps and case.total_steps
+    step, steps = case.step_time, case.planned_steps
     compiled = case.process.graphs or any(model.compiled for model in case.models)
     if step is None or not steps or compiled or (case.steps.starved or 0.0) >= STARVED:
         return None

@@ -30,7 +30,7 @@ STOPPED = {"stopped": "enough steps were seen", "planned_steps": 4000}
 POSITIVE += [
     healthy(evaluations=evaluations(3, 0.5), wall=wall(evaluate=1.5), **STOPPED),
     healthy(evaluations=evaluations(1, 9.0), wall=wall(evaluate=9.0), **STOPPED),  # a note
-    healthy(evaluations=(*ROLLOUTS, *evaluations(1, 4.0)), wall=wall(evaluate=27.4)),
+    healthy(evaluations=(*ROLLOUTS, *evaluations(1, 14.0)), wall=wall(evaluate=37.4)),
 ]
 NEGATIVE = [
     healthy(evaluations=ROLLOUTS, wall=wall(evaluate=23.4)),
