@@ -6,6 +6,7 @@ import time
 
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 
@@ -20,13 +21,14 @@ class Net(nn.Module):
         return self.layer(x)
 
 
+loader = DataLoader(TensorDataset(torch.randn(160, 16)), 8)
 model = Net()
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 for _ in range(3):
-    for batch in range(20):
-        loss = model(torch.randn(8, 16)).square().mean()
+    for batch, (x,) in enumerate(loader):
+        loss = model(x).square().mean()
         if batch in (5, 6, 7):
-            loss = loss + model(torch.randn(8, 16)).square().mean()
+            model(x + 0.1 * torch.randn(8, 16))
             continue
         optimizer.zero_grad()
         loss.backward()
