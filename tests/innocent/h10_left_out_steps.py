@@ -15,7 +15,7 @@ class Net(nn.Module):
         self.layer = nn.Linear(16, 1)
 
     def forward(self, x):
-        time.sleep(0.01)
+        time.sleep(0.03)
         return self.layer(x)
 
 
