@@ -22,6 +22,7 @@ from hotloop.judging.costing import compute_dtype, flop_rate
 from hotloop.probe import hot
 from hotloop.probe.frames import is_own
 from hotloop.probe.gemm import measure_gemm
+from hotloop.probe.tape import NUMBERS
 from hotloop.probe.wall import OWN, Folded, fold
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hotloop.core.observed import Loader, Stack
     from hotloop.host import Host
     from hotloop.launch import Target
+    from hotloop.probe.built import Built
 
 __all__ = ["case_of", "with_products"]
 
@@ -43,7 +45,7 @@ def case_of(host: Host, target: Target) -> Case:
     started = time.perf_counter()
     host.refresh()
     marks = host.tape.read()
-    found = fold(marks)
+    found = fold(marks, [at - host.tape.started for at in host.tape.unset])
     rows, steps, stacks = hot.split(found, host.sampler.stands, since=host.tape.started)
     own = rows.pop(OWN, 0.0)
     first, last = (found.ends[0], found.ends[-1]) if found.ends else (0, -1)
@@ -125,11 +127,21 @@ def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> S
         },
         numbers=tuple(number + 2 for number in numbers),
         backwards=statistics.median(found.backwards) if found.backwards else None,
+        left=_left(host, found),
         optimizers=max(1, found.optimizers),
         how=found.how if found.ends or not host.doors.elsewhere else "another thread",  # type: ignore[arg-type]
         losses=tuple(_thin(losses, MOST_STEPS)),
         nonfinite=broken,
     )
+
+
+def _left(host: Host, found: Folded) -> int:
+    """Return the micro batches that filled no step: after the last one, or added to a later one."""
+    size = round(statistics.median(found.backwards)) if found.backwards else 0
+    if size < 2:
+        return 0
+    last = found.trailing % size if host.stopped is None else 0
+    return last or (max(found.backwards) - size) % size
 
 
 def _number(loss: Any) -> float:
@@ -171,7 +183,7 @@ def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
         replace(
             built.facts,
             steps=found.updates[built.number] if built.number is not None else 0,
-            rates=tuple(_thin(built.rates, 500)),
+            rates=tuple(_thin(_rates(built, found), 500)),
         )
         for built in host.optimizers
         if built.facts is not None
@@ -179,12 +191,32 @@ def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
     return sorted(stepped, key=lambda optimizer: not optimizer.steps)
 
 
+def _rates(built: Built, found: Folded) -> list[tuple[int, float]]:
+    """Return an optimizer's learning rates until its last update: it may outlive its use."""
+    last = max(
+        (at for at, number in enumerate(found.order, 1) if number == built.number), default=0
+    )
+    return [(update, rate) for update, rate in built.rates if update <= last]
+
+
 def _schedulers(host: Host, found: Folded) -> list[Scheduler]:
     return [
-        replace(built.facts, optimizer_steps=found.steps_after(built.at))
+        replace(
+            built.facts,
+            optimizer_steps=_updates_until(built, found),
+            gone=built.thing() is None,
+        )
         for built in host.schedulers
         if built.facts is not None
     ]
+
+
+def _updates_until(built: Built, found: Folded) -> int:
+    """Return the updates of a scheduler's optimizer until its facts were taken."""
+    number = built.facts.optimizer
+    if number is None or number >= NUMBERS - 1:  # the last number is all the rest
+        return found.steps_after(built.at)
+    return found.order[: built.at].count(number)
 
 
 def _loop_of(stacks: Iterable[Stack]) -> Place | None:

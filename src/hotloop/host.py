@@ -18,12 +18,12 @@ from hotloop.core.env import ENV
 from hotloop.core.internal import hide
 from hotloop.launch import Stopped
 from hotloop.probe.arrivals import Arrivals
-from hotloop.probe.built import Built, again, alive, known, unoptimised
+from hotloop.probe.built import Built, again, alive, known, schedules, unoptimised
 from hotloop.probe.calls import plain
 from hotloop.probe.card import Card
 from hotloop.probe.doors import Doors
 from hotloop.probe.frames import framework, here
-from hotloop.probe.planned import Planned
+from hotloop.probe.planned import Planned, in_loop
 from hotloop.probe.readings import Readings
 from hotloop.probe.sampler import Sampler
 from hotloop.probe.saves import Saved, content, path_of
@@ -151,15 +151,20 @@ class Host:
         """Number a loader when it is first used; look for new outermost modules."""
         from hotloop.probe import describe
 
-        if self._first is None:
-            self._first = time.perf_counter()
+        self._begin()
         number, built = known(self.loaders, loader)
         if built.facts is None or built.facts.key != number:
             built.facts = describe.loader(loader, key=number, place=built.place)
             number = again(self.loaders, built)
             self.doors.learning = True  # it may feed other modules
         self._tell("iterating", loader, iterator)
+        self.epoch(loader)
         return number
+
+    def epoch(self, loader: Any) -> None:
+        """Pass on that a loader begins an epoch, be it with the iterator that it had before."""
+        self._schedules()
+        self._tell("epoch", loader)
 
     def took(self, number: int, batch: Any) -> None:
         """Pass a batch on to the probes."""
@@ -167,8 +172,7 @@ class Host:
 
     def root(self, module: Any) -> int:
         """Number an outermost module."""
-        if self._first is None:
-            self._first = time.perf_counter()
+        self._begin()
         number, _ = known(self.roots, module)
         self._tell("root", number, module)
         return number
@@ -221,7 +225,7 @@ class Host:
 
     def built_scheduler(self, scheduler: Any) -> None:
         """Remember a scheduler and where it was built."""
-        self.schedulers.append(Built(weakref.ref(scheduler), here()))
+        self.schedulers.append(Built(weakref.ref(scheduler), here(), in_loop=in_loop()))
 
     def built_scaler(self, scaler: Any) -> None:
         """Remember a scaler and where it was built."""
@@ -252,6 +256,7 @@ class Host:
                 rate = optimizer.param_groups[0].get("lr")
                 if isinstance(rate, float | int):  # a tensor may live on the card
                     built.rates.append((done, float(rate)))
+        self._schedules()
         self._tell("stepped", done)
         if done >= self._refresh:
             self._refresh = 2 * done
@@ -292,11 +297,18 @@ class Host:
             if built.idle:
                 places = (built.called,) if built.called else ()
                 built.facts = replace(built.facts, unoptimised=built.idle, call_places=places)
-        for built, thing in alive(self.schedulers):
-            built.facts = describe.scheduler(thing, place=built.place)
-            built.at = self.doors.updates
+        self._schedules()
         for built, thing in alive(self.scalers):
             built.facts = describe.scaler(thing, place=built.place)
+
+    def _schedules(self, *, begins: bool = False) -> None:
+        schedules(self.schedulers, self.optimizers, self.doors.updates, begins=begins)
+
+    def _begin(self) -> None:
+        """Note when training began, at the first batch or forward pass."""
+        if self._first is None:
+            self._first = time.perf_counter()
+            self._schedules(begins=True)
 
     # How long.
 

@@ -8,30 +8,71 @@ from hotloop.probe import rows
 DRAW = torch.Generator().manual_seed(0)
 
 
+def hashes(batch):
+    return rows.hashes({"x": batch}, ("x",))
+
+
 def random_rows(count, width, low=1):
     return torch.randint(low, 1000, (count, width), generator=DRAW)
 
 
 def test_rows_are_told_apart_by_their_hash():
     batch = random_rows(6, 12)
-    first = rows.hashes(batch)
+    first = hashes(batch)
     assert len(set(first)) == 6
-    assert rows.hashes(batch.clone()) == first
+    assert hashes(batch.clone()) == first
     batch[2, 11] += 1
-    assert [a == b for a, b in zip(first, rows.hashes(batch), strict=True)].count(False) == 1
+    assert [a == b for a, b in zip(first, hashes(batch), strict=True)].count(False) == 1
+
+
+def test_rows_are_equal_only_where_all_their_fields_are():
+    questions = random_rows(6, 24)
+    asked = {"picture": questions[:1].expand(6, 24), "question": questions, "label": torch.ones(6)}
+    found = rows.hashes(asked, ("picture", "question", "label"))
+    assert len(set(found)) == 6
+    assert rows.inputs(found) == [found[0][0]] * 6
+    assert len(set(rows.hashes(asked, ("picture", "label")))) == 1
+    assert len(set(rows.hashes(asked, ("picture", "missing")))) == 1
+
+
+UNKNOWN = torch.cat([torch.full((4, 1), 2), torch.full((4, 20), 1), torch.full((4, 1), 3)], 1)
 
 
 @pytest.mark.parametrize(
-    "batch", [torch.zeros(4, 20), torch.zeros(4, 3, dtype=torch.long), torch.zeros(4)]
+    "batch",
+    [
+        torch.zeros(4, 20),
+        torch.nn.functional.one_hot(torch.arange(4) % 2, 40),
+        UNKNOWN,  # words that the vocabulary does not have
+        random_rows(4, 12, low=998),  # 12 bits: of some thousand such rows many are equal
+    ],
 )
-def test_constant_and_short_rows_are_not_hashed(batch):
-    assert rows.hashes(batch) == []
+def test_rows_that_say_too_little_are_not_compared(batch):
+    assert hashes(batch) == [None] * 4
+    assert rows.duplicated({1: hashes(batch) * 3}) == 0
+    assert rows.inputs(hashes(batch)) == []
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.uint8, torch.bool])
+@pytest.mark.parametrize("batch", [torch.zeros(4, 3, dtype=torch.long), torch.zeros(4)])
+def test_short_rows_are_not_hashed(batch):
+    assert hashes(batch) == []
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.bfloat16,
+        torch.float64,
+        torch.uint8,
+        torch.bool,
+        torch.complex64,
+        torch.float8_e4m3fn,
+        torch.uint16,
+    ],
+)
 def test_rows_of_any_dtype_are_hashed(dtype):
     batch = (torch.rand(5, 3, 8, 8, generator=DRAW) > 0.5).to(dtype)
-    assert len(set(rows.hashes(batch))) == 5
+    assert len(set(hashes(batch))) == 5
 
 
 def test_text_without_padding_has_none():
@@ -147,12 +188,6 @@ def test_came_again_puts_what_was_seen_in_proportion():
     assert rows.came_again({1: list(range(50))}, {}, 100) is None
     assert rows.came_again({1: [1], 2: [2]}, {}, 100) is None  # too few to tell
     assert rows.came_again({1: [1, 2], 2: [1, 2]}, {1: [1, 2], 2: [1, 2]}, None) == 1.0
-
-
-def test_shared_rows_are_put_in_proportion_to_what_was_seen_of_the_training():
-    assert rows.shared({1: [1, 2, 3, 4]}, {1, 2, 3, 9}, 0.75) == 1.0
-    assert rows.shared({1: [5, 6, 7, 8]}, {1, 2}, 0.5) == 0.0
-    assert rows.shared({1: []}, {1}, 0.5) is None
 
 
 def test_labels_are_counted_without_those_that_are_ignored():

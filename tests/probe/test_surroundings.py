@@ -96,3 +96,23 @@ def test_what_the_script_writes_through_stays(monkeypatch):
     observed(train)
     print("at the end")
     assert "at the end" in said
+
+
+def test_lines_are_kept_with_where_they_were_printed_and_bars_leave_room_for_others():
+    def train() -> None:
+        weight = torch.nn.Parameter(torch.ones(1))
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for done in range(400):
+            print(f"Map: {done / 4:.0f}%|{'#' * (done // 40)} | {done}/400 [00:01, 99 rows/s]")
+        for step in range(3):
+            weight.sum().backward()
+            optimizer.step()
+            print(f"step {step}: 12 rows/s")
+
+    process = observed(train).process
+    lines = list(zip(process.output, process.output_at, strict=True))
+    assert len(lines) == 20 + 3
+    assert [updates for _, (updates, _) in lines] == [0] * 20 + [1, 2, 3]
+    times = [at for _, (_, at) in lines]
+    assert times == sorted(times)
+    assert times[0] >= 0

@@ -57,6 +57,8 @@ class Process:
     hosts: tuple[str, ...] = ()  # name of each rank's machine; empty: unknown
     warnings: tuple[str, ...] = ()  # texts of torch's and its libraries' warnings
     output: tuple[str, ...] = ()  # lines of stdout and stderr that speak of settings; at most 200
+    # Where each of them was printed: (updates of all optimizers before it, seconds since the start)
+    output_at: tuple[tuple[int, float], ...] = ()
     opened: tuple[str, ...] = ()  # data files read
     failed: tuple[str, ...] = ()  # paths that were tried and not there
 

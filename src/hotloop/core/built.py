@@ -49,8 +49,13 @@ class Scheduler:
     place: Place | None = None
     steps: int = 0  # calls
     total: int | None = None  # steps it was built for (T_max, total_steps, total_iters, lambda's)
+    begun: int = 0  # calls before the first batch: of a run that was resumed
+    # Optimizer.key of the one whose rate it sets; -1: one that is never stepped; None: unknown.
+    optimizer: int | None = None
     optimizer_steps: int = 0  # of its optimizer in the same time
     step_places: tuple[Place, ...] = ()  # where it is stepped
+    in_loop: bool = False  # it was built in a loop: for each fold, or each stage
+    gone: bool = False  # it went before the end: a call after the last look at it is not counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

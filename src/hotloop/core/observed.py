@@ -74,6 +74,7 @@ class Steps:
     rows: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # row -> seconds, as `wall`
     numbers: tuple[int, ...] = ()  # which step each entry is
     backwards: float | None = None  # backward calls per step, median: the accumulation
+    left: int = 0  # of them: those that filled no step at the end of an epoch or of the run
     optimizers: int = 1  # distinct optimizers stepped in a cycle, the most
     # What ends a step. Only the main thread is watched: optimizers that another steps make none.
     how: Literal["optimizer", "backward", "another thread", "none"] = "optimizer"
@@ -110,6 +111,7 @@ class Loader:
     drop_last: bool = False
     shuffle: bool | None = None
     sampler: str = ""
+    once: bool | None = None  # each sample comes once an epoch; None: the sampler is not torch's
     in_order: bool = True
     iterable: bool = False
     worker_info: bool | None = None  # an iterable data set asks for its worker's number
@@ -151,6 +153,7 @@ class Batches:
     shifted: int | None = None  # rows are windows this many positions apart (stride)
     overlap: float | None = None  # how often each position of the source is read per epoch
     in_evaluation: float | None = None  # share of evaluation rows that are training rows too
+    of_training: bool = False  # an evaluation reads the very data set that training reads
     label: str | None = None  # name of the field or argument taken for the label
     labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
     decoded: str | None = None  # one sample as text, or its numbers
@@ -168,8 +171,17 @@ class Evaluation:
     batches: int
     place: Place | None = None
     with_grad: bool = False  # autograd recorded it
-    training_mode: bool = False  # the model was not in eval()
+    training_mode: bool = False  # no model that was called was in eval()
     loader: int | None = None
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it surely evaluates: in eval mode, or on a loader that training does not read.
+
+        An agent that acts, a step that was left out and a search for hard examples look the same
+        otherwise.
+        """
+        return self.loader is not None or not self.training_mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,8 +181,12 @@ def _names(case: Case) -> set[str]:
                 found.add(node.attr)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 found.add(node.id)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if id(node) not in written and not re.search(r"\s", node.value):
-                    # "--weight-decay" is an option's name
-                    found.update(node.value.lstrip("-").replace("-", "_").split("."))
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in written
+                and not re.search(r"\s", node.value)
+            ):
+                # "--weight-decay" is an option's name
+                found.update(node.value.lstrip("-").replace("-", "_").split("."))
     return found

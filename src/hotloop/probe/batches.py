@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.observed import Batches as Facts
-from hotloop.probe import rows
+from hotloop.probe import leaks, rows
 from hotloop.probe.calls import plain
 from hotloop.probe.decoded import decode
 from hotloop.probe.describe import nbytes
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hotloop.core.case import Case
     from hotloop.core.finding import Place
     from hotloop.core.observed import Loader
+    from hotloop.probe.rows import Row
 
 __all__ = ["Batches", "fields"]
 
@@ -59,9 +60,11 @@ class Kept:
     masks: list[Any] = field(default_factory=list)  # real tokens of each row, by a mask
     labels: list[Any] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  # rows of each batch
-    hashes: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # by epoch
+    names: tuple[str, ...] = ()  # of the fields that are hashed, the main input's first
+    rows: dict[int, list[Row | None]] = field(default_factory=lambda: defaultdict(list))  # by epoch
     hashed: int = 0
     started: dict[int, list[int]] = field(default_factory=dict)  # of each epoch's first batch
+    data: int = 0  # id() of the data set
     decoded: str | None = None
 
 
@@ -71,6 +74,7 @@ class Batches:
     def __init__(self, host: Any) -> None:
         self._host = host
         self._kept: dict[int, Kept] = {}
+        self._order: list[tuple[int, int]] = []  # (loader's number, its epoch) as they were read
         self._made = Kept()  # by hand
         self._fetches = Fetches(host.doors)
 
@@ -78,17 +82,20 @@ class Batches:
         """See what a loader without workers spends its time on."""
         self._fetches.put_up()
 
-    def iterating(self, loader: Any, iterator: Any) -> None:
+    def epoch(self, loader: Any) -> None:
         """Begin an epoch. Its first batches are looked at: they tell whether the order is kept."""
         self._host.look()
         number = next(b.number for b in self._host.loaders if b.thing() is loader)
         kept = self._kept.setdefault(number, Kept())
         kept.epoch, kept.in_epoch = kept.epoch + 1, 0
+        kept.data = id(loader.dataset)
         self._fetches.began(loader, number)
 
     def took(self, number: int, batch: Any) -> None:
         """Keep what the probe needs of a batch."""
         kept = self._kept.setdefault(number, Kept())
+        if self._order[-1:] != [(number, kept.epoch)] and len(self._order) < _HASHED:
+            self._order.append((number, kept.epoch))
         self._keep(kept, dict(fields(batch)), batch)
 
     def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
@@ -121,14 +128,15 @@ class Batches:
         if not kept.shapes:
             kept.shapes = {name: tuple(t.shape) for name, t in tensors.items()}
             kept.main, kept.label = _main(tensors), _label(tensors)
+            kept.names = _beside(tensors, kept.main)
             kept.pinned = any(t.is_pinned() for t in tensors.values()) if _on_card() else None
         main = tensors.get(kept.main or "")
         if main is not None and main.dim() and kept.hashed < _HASHED:
-            hashes = rows.hashes(main)
+            hashes = rows.hashes(tensors, kept.names)
             kept.hashed += len(hashes)
-            kept.hashes[kept.epoch] += hashes
+            kept.rows[kept.epoch] += hashes
             if kept.in_epoch == 1:
-                kept.started[kept.epoch] = hashes
+                kept.started[kept.epoch] = rows.inputs(hashes)
         if kept.count >= _MOST or kept.numbers > _KEPT:
             return
         kept.count += 1
@@ -164,7 +172,11 @@ class Batches:
         if kept.epoch < 2:
             return None
         length = self._length_of(kept)
-        same = rows.came_again(kept.hashes, kept.started, length)
+        total = sum(map(len, kept.rows.values()))
+        known = {epoch: rows.inputs(found) for epoch, found in kept.rows.items()}
+        if length and total:  # rows that say nothing are left out on both sides
+            length = round(length * sum(map(len, known.values())) / total)
+        same = rows.came_again(known, kept.started, length)
         return None if same is None else same * (kept.epoch - 1) / kept.epoch
 
     def _length_of(self, kept: Kept) -> int | None:
@@ -178,20 +190,13 @@ class Batches:
         for number, kept in self._kept.items():
             if (loader := loaders.get(number)) is not None:
                 loaders[number] = self._loader(loader, kept)
-        trained = {
-            hash_
-            for number, kept in self._kept.items()
-            if number in loaders and loaders[number].role == "train"
-            for each in kept.hashes.values()
-            for hash_ in each
-        }
         found = [
-            _facts(kept, loaders[number], trained, self._covers(loaders))
+            self._compared(number, loaders, _facts(kept, loaders[number]))
             for number, kept in self._kept.items()
             if kept.count and number in loaders
         ]
         if self._made.count:
-            found.append(_facts(self._made, None, set(), None))
+            found.append(_facts(self._made, None))
         steps = case.steps
         if steps.samples is None:
             steps = replace(steps, samples=self._samples(loaders), tokens=self._tokens(loaders))
@@ -210,20 +215,16 @@ class Batches:
         counts = [t.numel() for kept in self._training(loaders) for t in kept.tokens]
         return statistics.median(counts) if counts else None
 
-    def _covers(self, loaders: dict[int, Loader]) -> float | None:
-        """Return the share of the training rows that were looked at."""
-        seen = lengths = 0
-        for number, kept in self._kept.items():
-            if number not in loaders or loaders[number].role != "train":
-                continue
-            length = loaders[number].length
-            if not length:
-                return None
-            seen, lengths = (
-                seen + len({h for e in kept.hashes.values() for h in e}),
-                lengths + length,
-            )
-        return min(1.0, seen / lengths) if lengths else None
+    def _compared(self, number: int, loaders: dict[int, Loader], facts: Facts) -> Facts:
+        """Compare the rows of an evaluation with those that were trained on."""
+        if facts.role != "evaluate":
+            return facts
+        trains = {n: loaders[n].length for n in self._kept if n in loaders and _trains(loaders[n])}
+        return replace(
+            facts,
+            in_evaluation=leaks.shared(self._order, self._kept, trains, number),
+            of_training=leaks.reads_training_data(self._order, self._kept, trains, number),
+        )
 
     def _loader(self, loader: Loader, kept: Kept) -> Loader:
         timed = self._fetches.of(loader.key)
@@ -246,13 +247,13 @@ def _keep_label(kept: Kept, label: Any) -> None:
     kept.numbers += some.numel()
 
 
-def _facts(kept: Kept, loader: Loader | None, trained: set[int], covered: float | None) -> Facts:
+def _facts(kept: Kept, loader: Loader | None) -> Facts:
     """Return the facts of one loader's batches."""
     widths, lengths, pad, found = rows.lengths(kept.tokens, kept.masks)
     indexed = loader is not None and _is_indexed(loader)
     shifted = rows.shift(kept.tokens, loader.length if loader else None) if indexed else None
     values, ignored = rows.label_values(kept.labels)
-    evaluates = loader is not None and loader.role != "train"
+    evaluates = loader is not None and not _trains(loader)
     return Facts(
         loader=None if loader is None else loader.key,
         role="evaluate" if evaluates else "train",
@@ -265,17 +266,20 @@ def _facts(kept: Kept, loader: Loader | None, trained: set[int], covered: float 
         padding=found,
         truncated=rows.truncated(widths, lengths) if found else None,
         ignored=ignored,
-        # of batches made by hand it is not known where an epoch ends
-        duplicated=rows.duplicated(kept.hashes) if loader is not None else None,
+        # Where batches are made by hand or streamed, it is not known where an epoch ends.
+        duplicated=rows.duplicated(kept.rows) if indexed else None,
         shifted=shifted,
         overlap=min(widths) / shifted if shifted else None,
-        in_evaluation=rows.shared(kept.hashes, trained, covered) if evaluates else None,
         label=kept.label,
         labels=values,
         decoded=kept.decoded,
         place=kept.place if loader is None else loader.place,
         variety=len(kept.varieties) or None,
     )
+
+
+def _trains(loader: Loader) -> bool:
+    return loader.role == "train"
 
 
 def _is_indexed(loader: Loader) -> bool:
@@ -308,6 +312,14 @@ def _main(tensors: dict[str, Any]) -> str | None:
     usual = next((last[name] for name in _INPUTS if name in last), None)
     tokens = (name for name, tensor in tensors.items() if rows.is_tokens(tensor))
     return usual or next(tokens, None) or next(iter(tensors), None)
+
+
+def _beside(tensors: dict[str, Any], main: str | None) -> tuple[str, ...]:
+    """Return the main input's name and those of the other fields that have as many rows."""
+    if main is None or not tensors[main].dim():
+        return ()
+    rows_ = len(tensors[main])
+    return (main, *(n for n, t in tensors.items() if n != main and t.dim() and len(t) == rows_))
 
 
 def _label(tensors: dict[str, Any]) -> str | None:

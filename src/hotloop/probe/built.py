@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hotloop.core.finding import Place
 
-__all__ = ["Built", "again", "alive", "known", "unoptimised"]
+__all__ = ["Built", "again", "alive", "known", "schedules", "unoptimised"]
 
 
 @dataclass(slots=True)
@@ -24,6 +24,8 @@ class Built:
     rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
     idle: int = 0  # of a module: trainable numbers that nobody updates, when it was called last
     called: Place | None = None  # of a module: where
+    in_loop: bool = False  # of a scheduler: a loop of the project's own stood around its building
+    begun: int = 0  # of a scheduler: its calls before the first batch
 
 
 def alive(entries: list[Built]) -> list[tuple[Built, Any]]:
@@ -47,6 +49,34 @@ def unoptimised(module: Any, optimizers: list[Built]) -> int:
     }
     trainable = [p for p in module.parameters() if p.requires_grad]
     return 0 if any(id(p) in held for p in trainable) else sum(p.numel() for p in trainable)
+
+
+def schedules(entries: list[Built], optimizers: list[Built], done: int, *, begins: bool) -> None:
+    """Take the facts of the schedulers that are alive after `done` updates.
+
+    `begins`: training is about to begin, and what they count already is from an earlier run.
+    """
+    from hotloop.probe import describe
+
+    for built, thing in alive(entries):
+        facts = describe.scheduler(thing, place=built.place)
+        built.begun = facts.steps if begins else built.begun
+        number = _number_of(getattr(thing, "optimizer", None), optimizers)
+        built.facts = replace(facts, begun=built.begun, optimizer=number, in_loop=built.in_loop)
+        built.at = done
+
+
+def _number_of(optimizer: Any, optimizers: list[Built]) -> int | None:
+    """Return the number of an optimizer, or of the one that it stands for, as Accelerate's do.
+
+    -1 of one that was never stepped; None: nobody saw it being built.
+    """
+    while optimizer is not None:
+        for entry in optimizers:
+            if entry.thing() is optimizer:
+                return -1 if entry.number is None else entry.number
+        optimizer = getattr(optimizer, "__dict__", {}).get("optimizer")
+    return None
 
 
 def known(entries: list[Built], thing: Any) -> tuple[int, Built]:

@@ -82,7 +82,7 @@ class Configs:
         """
         openers = self._openers[path]
         place = next(iter(openers), None)
-        if len(openers) > 1 and None in openers or place is None or path in self._written:
+        if (len(openers) > 1 and None in openers) or place is None or path in self._written:
             return None
         if sum(place in others for others in self._openers.values()) > MOST_OF_A_LINE:
             return None
@@ -110,8 +110,8 @@ def _others(case: Case, configs: Iterable[Config]) -> Iterator[Path] | None:
         found += [Path(folder, name) for name in names if name.endswith(_PROGRAMS)]
         if number >= MOST_FOLDERS or len(found) > MOST_PROGRAMS:
             return None
-    for folder in beside:
-        found += [path for path in folder.iterdir() if path.suffix in _PROGRAMS]
+    for near in beside:
+        found += [path for path in near.iterdir() if path.suffix in _PROGRAMS]
     part = {os.path.realpath(file) for file in case.sources}
     return iter([path for path in found if os.path.realpath(path) not in part])
 

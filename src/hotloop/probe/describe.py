@@ -84,6 +84,7 @@ def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
         drop_last=bool(loader.drop_last),
         shuffle=_shuffles(sampler),
         sampler=type(sampler).__name__,
+        once=_once(loader, sampler),
         in_order=getattr(loader, "in_order", True),
         iterable=iterable,
         worker_info=_divides(loader, data) if iterable else None,
@@ -121,6 +122,32 @@ def _shuffles(sampler: Any) -> bool | None:
         return False
     told = getattr(sampler, "shuffle", None)  # DistributedSampler
     return told if isinstance(told, bool) else None
+
+
+def _once(loader: Any, sampler: Any) -> bool | None:
+    """Whether the order names each sample once an epoch; None: it is the script's own, or none."""
+    from torch.utils.data import (
+        BatchSampler,
+        DistributedSampler,
+        RandomSampler,
+        SequentialSampler,
+        SubsetRandomSampler,
+        WeightedRandomSampler,
+    )
+
+    batches = loader.batch_sampler
+    if sampler is batches and type(batches) is not BatchSampler:
+        return None  # it makes batches itself
+    if not type(sampler).__iter__.__module__.startswith(("torch.utils.data", "accelerate.")):
+        return None
+    if isinstance(sampler, WeightedRandomSampler):
+        return not sampler.replacement
+    if isinstance(sampler, RandomSampler):
+        data = _length(sampler.data_source)
+        return not sampler.replacement and data is not None and sampler.num_samples <= data
+    if isinstance(sampler, SubsetRandomSampler):
+        return len(set(sampler.indices)) == len(sampler.indices)
+    return True if isinstance(sampler, SequentialSampler | DistributedSampler) else None
 
 
 def _length(thing: Any) -> int | None:
@@ -210,10 +237,12 @@ def scheduler(scheduler: Any, *, place: Place | None) -> Scheduler:
     """Return a scheduler's length and how often it was stepped."""
     totals = (getattr(scheduler, name, None) for name in _TOTALS)
     total = next((value for value in totals if isinstance(value, int)), None)
+    made = getattr(scheduler, "_step_count", 1) - 1  # building it is the first
+    at = getattr(scheduler, "last_epoch", 0)  # one with a step() of its own may count this alone
     return Scheduler(
         name=type(scheduler).__name__,
         place=place,
-        steps=max(0, getattr(scheduler, "_step_count", 1) - 1),  # building it is the first
+        steps=max(0, made, at if isinstance(at, int) else 0),
         total=_closed_over(scheduler) if total is None else total,
     )
 

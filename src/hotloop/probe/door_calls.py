@@ -131,7 +131,10 @@ def _outermost(doors: Doors) -> Callable[..., Any]:
                 doors.arrive(module)
             call = doors.around.get(id(module)) if doors.around else None
             opening = number << 5 | kind
-            mark(_clock() << BITS | opening)
+            now = _clock()
+            if kind == 4 and module.training:
+                doors.tape.unset.append(now)
+            mark(now << BITS | opening)
             if doors.timed is not None:
                 doors.timed(kind)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report

@@ -43,7 +43,9 @@ def loaders(doors: Doors) -> None:
         started = _clock()
         old_reset(self, loader, first_iter)
         if not first_iter:  # a persistent iterator starts its next epoch
-            doors.quietly(epoch, self, started, _clock())
+            ended = _clock()
+            doors.guarded(doors.listener.epoch, loader)
+            doors.quietly(epoch, self, started, ended)
 
     def epoch(iterator: Any, started: int, ended: int) -> None:
         number = numbers.get(id(iterator), LAST)

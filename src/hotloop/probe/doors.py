@@ -35,7 +35,10 @@ class Listener(Protocol):
         """An iterator of the loader is asked for; none is built yet."""
 
     def iterating(self, loader: Any, iterator: Any) -> int:
-        """Return the loader's number; an iterator for it was built."""
+        """Return the loader's number; an iterator for it was built, and begins an epoch."""
+
+    def epoch(self, loader: Any) -> None:
+        """The loader's iterator, which is persistent, begins its next epoch."""
 
     def took(self, number: int, batch: Any) -> None:
         """A loader gave a batch (while looking)."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case import Case
 
-__all__ = ["Planned", "evaluated"]
+__all__ = ["Planned", "evaluated", "in_loop"]
 
 _OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -109,6 +109,11 @@ class Planned:
             return abs(last - first)
         # A look may miss turns as short as a step, not epochs.
         return 0 if self._inner == 1 else len(self._turns) - 1
+
+
+def in_loop() -> bool:
+    """Whether a loop of the project's own code is running, here or in a caller."""
+    return bool(_enclosing(sys._getframe(1)))
 
 
 def _told(frame: FrameType | None) -> int | None:

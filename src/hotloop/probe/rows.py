@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    Row = tuple[int, ...]  # the hashes of a row's fields, the main input's first
+
 __all__ = [
     "came_again",
     "duplicated",
     "hashes",
+    "inputs",
     "is_tokens",
     "label_values",
     "lengths",
-    "shared",
     "shift",
     "truncated",
     "unpadded",
@@ -25,6 +27,11 @@ __all__ = [
 
 NARROWEST = 8  # numbers of a row: shorter ones are equal by chance
 _HASHED = 512  # numbers of a float row that stand for all of it
+_SOME = 1 << 14  # numbers of a batch whose distinct values are counted
+# Of 2^15 rows, which is about what is kept, two are equal by chance once in 2^10 such sets where a
+# row holds so many bits: 2 * 15 + 10.
+_BITS = 40
+_MANTISSA = 23  # bits of a float32
 _PADDED = 0.2  # of the rows end in the padding
 _RUN = 2.0  # numbers it is long on average there; text ends in two equal letters seldom
 _LENGTHS = 3  # of such runs that differ
@@ -68,26 +75,58 @@ def unpadded(tensors: Mapping[str, Any], tokens: Any) -> Any | None:
     return None
 
 
-def hashes(tensor: Any) -> list[int]:
-    """Return a hash of each row of [B, ...]; none of rows that are too short or constant.
+def hashes(tensors: Mapping[str, Any], names: Sequence[str]) -> list[Row | None]:
+    """Return a hash of each field of each row, the main input's first; none where rows are short.
 
-    Rows of floating-point numbers are hashed by 512 of their numbers, evenly spaced.
+    `names` are the fields, [B, ...] each, the main input's first; one that is not there hashes as
+    0. None stands for a row whose main input says so little that rows are equal by chance: a
+    constant one, a one-hot, a text of unknown words.
     """
+    main = tensors[names[0]]
+    if main.dim() < 2 or main[0].numel() < NARROWEST:
+        return []
+    flat = _flat(main)
+    known = _bits(flat) >= _BITS
+    fields = [_each(flat)]
+    for name in names[1:]:
+        there = name in tensors and tensors[name].dim() and len(tensors[name]) >= len(flat)
+        fields.append(_each(_flat(tensors[name])[: len(flat)]) if there else [0] * len(flat))
+    rows = zip(*fields, strict=False)
+    return [row if known_ else None for row, known_ in zip(rows, known.tolist(), strict=False)]
+
+
+def _flat(tensor: Any) -> Any:
+    """Return some rows as [B, N]; of floating-point numbers 512 each, evenly spaced."""
     import torch
 
-    if tensor.dim() < 2 or tensor[0].numel() < NARROWEST:
-        return []
-    flat = tensor.detach().flatten(1)
+    plain = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    flat = plain.detach().reshape(len(tensor), -1)
     if flat.is_floating_point():
         flat = flat[:, :: max(1, flat.shape[1] // _HASHED)]
-    flat = flat[: max(1, (1 << 20) // flat.shape[1])].contiguous()
-    constant = (flat == flat[:, :1]).all(1).tolist()
+    return flat[: max(1, (1 << 20) // max(1, flat.shape[1]))].contiguous()
+
+
+def _bits(flat: Any) -> Any:
+    """Return about how many bits each row holds: its changes of value, times those of a value."""
+    import torch
+
+    # Not every dtype can be compared: float8 and the wide unsigned ones cannot.
+    numbers = flat.float() if flat.is_floating_point() else flat.long()
+    some = numbers.reshape(-1)[:_SOME]
+    values = float(len(torch.unique(some)))
+    if 2 * values > len(some):  # few numbers, and most of them differ: of how many, they do not say
+        values = 2.0**_MANTISSA if flat.is_floating_point() else float(some.max() - some.min()) + 1
+    return (numbers[:, 1:] != numbers[:, :-1]).sum(1) * math.log2(max(2.0, values))
+
+
+def _each(flat: Any) -> list[int]:
+    import torch
+
     bytes_ = flat.view(torch.uint8) if flat.dtype is not torch.uint8 else flat
     try:
-        each = [row.tobytes() for row in bytes_.numpy()]
+        return [hash(row.tobytes()) for row in bytes_.numpy()]
     except RuntimeError:  # torch was built without NumPy
-        each = [bytes(row) for row in bytes_.tolist()]
-    return [hash(row) for row, same in zip(each, constant, strict=True) if not same]
+        return [hash(bytes(row)) for row in bytes_.tolist()]
 
 
 def lengths(
@@ -142,12 +181,18 @@ def truncated(widths: Sequence[int], real: Sequence[int]) -> float | None:
     return sum(length >= widths[0] for length in real) / len(real)
 
 
-def duplicated(by_epoch: Mapping[int, Sequence[int]]) -> float | None:
+def inputs(rows: Sequence[Row | None]) -> list[int]:
+    """Return the main inputs' hashes of the rows that say enough to be compared."""
+    return [row[0] for row in rows if row is not None]
+
+
+def duplicated(by_epoch: Mapping[int, Sequence[Row | None]]) -> float | None:
     """Return the share of sampled rows that equal an earlier row of their epoch."""
     total = sum(map(len, by_epoch.values()))
     if total < NARROWEST:
         return None
-    return 1 - sum(len(set(rows)) for rows in by_epoch.values()) / total
+    known = [[row for row in rows if row is not None] for rows in by_epoch.values()]
+    return sum(len(rows) - len(set(rows)) for rows in known) / total
 
 
 def came_again(
@@ -176,19 +221,6 @@ def came_again(
         expected += len(rows) * min(1.0, len(before) / length)
         before |= rows
     return min(1.0, found / expected) if expected >= _ENOUGH else None
-
-
-def shared(
-    by_epoch: Mapping[int, Sequence[int]], trained: set[int], covered: float | None
-) -> float | None:
-    """Return the share of evaluation rows among the training rows, of which `covered` were seen."""
-    rows = {number for each in by_epoch.values() for number in each}
-    if not rows or not trained:
-        return None
-    found = len(rows & trained)
-    if found < 3 or not covered:  # one or two equal rows say nothing of all the others
-        return found / len(rows)
-    return min(1.0, found / len(rows) / covered)
 
 
 def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:

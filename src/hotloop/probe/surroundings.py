@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,8 @@ _SPEAKS = re.compile(
     re.IGNORECASE,
 )
 MOST_LINES, MOST_FILES = 200, 500
+_ALIKE = 20  # lines that differ in their figures alone: a progress bar has thousands
+_WORDS = re.compile(r"[^A-Za-z]+")
 
 
 class Surroundings:
@@ -61,7 +64,9 @@ class Surroundings:
     def __init__(self) -> None:
         self._gc_began = 0
         self._pauses: list[tuple[int, int, float]] = []  # (ns, generation, seconds)
-        self._lines: list[str] = []
+        self._lines: list[tuple[str, int, float]] = []  # text, updates before, seconds
+        self._alike: Counter[str] = Counter()
+        self._doors: Doors | None = None
         self._teed: list[tuple[Any, Any]] = []  # streams, and what stands in them
         self._opened: dict[str, Place | None] = {}
         self._failed: list[str] = []
@@ -78,6 +83,7 @@ class Surroundings:
 
     def start(self, doors: Doors, *, output: bool, files: bool) -> None:
         """Count the collector's pauses; look at lines of output and at opened files if asked to."""
+        self._doors = doors
         gc.callbacks.append(self._collected)
         if output:
             for stream in (sys.stdout, sys.stderr):
@@ -146,10 +152,19 @@ class Surroundings:
         @functools.wraps(write)
         def writing(text: str) -> int:
             if self._looking and len(self._lines) < MOST_LINES and _SPEAKS.search(text):
-                self._lines += [line[:400] for line in text.splitlines() if _SPEAKS.search(line)]
+                self._keep(text)
             return write(text)
 
         return StandIn(write, writing)
+
+    def _keep(self, text: str) -> None:
+        assert self._doors is not None
+        at = (time.perf_counter_ns() - self._doors.tape.started) / 1e9
+        for line in text.splitlines():
+            words = _WORDS.sub(" ", line)[:80]
+            if _SPEAKS.search(line) and self._alike[words] < _ALIKE:
+                self._alike[words] += 1
+                self._lines.append((line[:400], self._doors.updates, at))
 
     def _opening(self, doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
         """Return `open` with a look at what it is given.
@@ -214,8 +229,9 @@ class Surroundings:
             children=len(psutil.Process().children(recursive=True)),
             rank=ENV.rank,
             world=ENV.world,
-            warnings=tuple(line for line in self._lines if "Warning" in line),
-            output=tuple(self._lines[:MOST_LINES]),
+            warnings=tuple(line for line, *_ in self._lines if "Warning" in line),
+            output=tuple(line for line, *_ in self._lines[:MOST_LINES]),
+            output_at=tuple((updates, at) for _, updates, at in self._lines[:MOST_LINES]),
             opened=tuple(opened)[:MOST_FILES],
             failed=tuple(path for path in self._failed if not os.path.exists(path)),
         )

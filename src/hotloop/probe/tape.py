@@ -62,6 +62,7 @@ class Tape:
         self.limit = LIMIT
         self.closed = False  # what is marked from now on is dropped
         self._packed = array("q")
+        self.unset = array("q")  # times (ns) of calls without gradients in training mode
         self._base = self.started
 
     def note(self, code: Code, number: int = 0, *, at: int | None = None) -> None:

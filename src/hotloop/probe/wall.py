@@ -17,7 +17,7 @@ from hotloop.probe.cadence import endings
 from hotloop.probe.tape import NUMBERS, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 __all__ = ["OWN", "Folded", "Mark", "Stretch", "fold", "steps_in"]
 
@@ -70,7 +70,9 @@ class Folded:
     how: str = "none"
     optimizers: int = 0  # of the step that has most
     updates: Counter[int] = field(default_factory=Counter)  # of each optimizer
+    order: list[int] = field(default_factory=list)  # optimizer of each update
     backwards: list[int] = field(default_factory=list)  # per step
+    trailing: int = 0  # backward calls after the last step
     stretches: list[Stretch] = field(default_factory=list)
     trains: set[int] = field(default_factory=set)  # numbers of loaders that feed training
     evaluates: set[int] = field(default_factory=set)
@@ -85,13 +87,16 @@ class Folded:
         return bisect_right(self.made, updates)
 
 
-def fold(marks: Sequence[Mark]) -> Folded:
-    """Return rows, steps and evaluations of a tape whose marks are in the order of time."""
+def fold(marks: Sequence[Mark], unset: Collection[int] = ()) -> Folded:
+    """Return rows, steps and evaluations of a tape whose marks are in the order of time.
+
+    `unset`: the times of calls without gradients whose module was not in evaluation mode.
+    """
     found = Folded()
     kinds = _kinds(marks)
     _of_loaders(marks, kinds, found)
     ends = _step_ends(marks, found)
-    _evaluations(marks, kinds, ends, found)
+    _evaluations(marks, kinds, ends, found, frozenset(unset))
     _walk(marks, kinds, set(ends), found)
     _loaders(marks, found)
     return found
@@ -179,7 +184,7 @@ def _step_ends(marks: Sequence[Mark], found: Folded) -> list[int]:
     """Return the marks that end a step: optimizers' updates, or backward passes without any."""
     updates = [at for at, (_, code, _) in enumerate(marks) if code == Code.UPDATE_END]
     numbers = [marks[at][2] for at in updates]
-    found.updates, found.how = Counter(numbers), "optimizer"
+    found.updates, found.order, found.how = Counter(numbers), numbers, "optimizer"
     if not updates:
         updates = [at for at, (_, code, _) in enumerate(marks) if code == Code.BACKWARD_END]
         numbers = [0] * len(updates)
@@ -191,7 +196,11 @@ def _step_ends(marks: Sequence[Mark], found: Folded) -> list[int]:
 
 
 def _evaluations(
-    marks: Sequence[Mark], kinds: list[str], ends: Sequence[int], found: Folded
+    marks: Sequence[Mark],
+    kinds: list[str],
+    ends: Sequence[int],
+    found: Folded,
+    unset: frozenset[int],
 ) -> None:
     """Find the evaluations; what the steps themselves do without gradients is training after all.
 
@@ -205,7 +214,8 @@ def _evaluations(
         elif kind == "train" and inside:
             until = marks[min(at, len(marks) - 1)][0]
             step = bisect_right(ends, inside[0])
-            stretches.append((inside, _stretch([marks[each] for each in inside], until, step)))
+            held = [marks[each] for each in inside]
+            stretches.append((inside, _stretch(held, until, step, unset)))
             inside = []
     part = set(_in_steps([stretch for _, stretch in stretches], len(ends)))
     for inside, stretch in stretches:
@@ -281,6 +291,7 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
         state.backwards += code == Code.BACKWARD
         if at in ends:
             _end_step(found, state, time)
+    found.trailing = state.backwards
 
 
 def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
@@ -345,8 +356,10 @@ def _end_step(found: Folded, state: _Walk, time: int) -> None:
     state.backwards = 0
 
 
-def _stretch(inside: Sequence[Mark], until: int, step: int) -> Stretch:
+def _stretch(inside: Sequence[Mark], until: int, step: int, unset: frozenset[int]) -> Stretch:
     calls = [code for _, code, _ in inside if code in _CALLS]
+    # A single step that was left out among them is no evaluation with gradients.
+    graded = all(code != Code.EVAL for code in calls) or Code.SILENT in calls
     loaders = [number for _, code, number in inside if code in _DATA and number < NUMBERS - 1]
     start = inside[0][0]
     return Stretch(
@@ -356,8 +369,10 @@ def _stretch(inside: Sequence[Mark], until: int, step: int) -> Stretch:
         step=step,
         batches=len(calls),
         loader=loaders[0] if loaders else None,
-        with_grad=any(code != Code.EVAL for code in calls),
-        training_mode=any(code == Code.FORWARD for code in calls),
+        with_grad=graded,
+        training_mode=all(
+            code == Code.FORWARD or time in unset for time, code, _ in inside if code in _CALLS
+        ),
     )
 
 

@@ -85,7 +85,11 @@ def _figures(case: Case) -> Iterator[Figure]:
     words = "of the wall time in forward, backward and update"
     yield Figure(name="compute", number=compute, unit="", shown=f"{compute:.0%}", rests_on=words)
     steps = case.steps.count
-    planned = "" if case.planned_steps is None else f"of {case.planned_steps:,} planned; "
+    planned = (
+        ""
+        if case.planned_steps is None or case.stopped is None
+        else f"of {case.planned_steps:,} planned; "
+    )
     each = f"{planned}{case.epochs:,} epoch{'s' * (case.epochs != 1)} begun"
     yield Figure(name="observed", number=steps, unit="", shown=f"{steps:,} steps", rests_on=each)
     seconds, own = case.seconds, duration(case.own_time)

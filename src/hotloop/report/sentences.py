@@ -161,7 +161,8 @@ def once(case: Case) -> dict[str, float]:
 
 def observed(case: Case) -> str:
     """Return what was watched: how many steps, why no more, and how long."""
-    steps, planned = case.steps.count, case.planned_steps
+    # Of a run that came to its end its steps are known, whatever was read off its loops.
+    steps, planned = case.steps.count, case.planned_steps if case.stopped else None
     many = f"{steps:,}" if planned is None else f"{steps:,} of {planned:,}"
     unit = "step" if steps == 1 and planned is None else "steps"
     ending = f"stopped after {many} {unit}: {case.stopped}"

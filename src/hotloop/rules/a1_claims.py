@@ -1,10 +1,13 @@
 """A speed that the script prints is above what the device can do, or above what was measured here.
 
-Looks at: MFU, TFLOP/s and tokens or samples per second in the script's output; the device's peak;
-    the step times measured beside it.
+Looks at: MFU, TFLOP/s and tokens or samples per second in what the script prints between its
+    steps; the device's peak; the step times measured beside it.
 Says so when: MFU is above 100 %, TFLOP/s are above the device's dense peak, or tokens or samples
     per second are twice those measured or more. Of several lines the median counts.
-Stays silent when: the peak is unknown and nothing was timed.
+Stays silent when: the peak is unknown and nothing was timed, several loaders feed a step, or the
+    figure is not the training's: printed before the first step, after the last one or during an
+    evaluation, or by a progress bar that stands still while steps are made or counts something
+    else than the training's batches, samples or steps.
 Remedy: time whole steps, with torch.cuda.synchronize() before each reading of the clock.
 Numbers: nothing.
 Seen: examples/planted/boasted_speed.py.
@@ -16,6 +19,7 @@ from __future__ import annotations
 import ast
 import re
 import statistics
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
@@ -37,6 +41,9 @@ _UNITS = {  # as they are printed
     "tokens/s": r"(?:tok|tokens)\s*(?:/|per )\s*s",
     "samples/s": r"(?:samples|examples|images)\s*(?:/|per )\s*s",
 }
+# "40%|####   | 400/1000 [00:05<00:07, 99.1 samples/s]", with its total or without one
+_BAR = re.compile(r"\[\d+:\d+|%\|")
+_TOTAL = re.compile(r"\d+/(\d+)\s*\[")
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "tf32"}
 
 
@@ -67,8 +74,10 @@ def _claims(case: Case) -> list[tuple[str, float | None, float | None, str]]:
     peak = _peak(case)
     wall = statistics.median(case.steps.wall) if case.steps.wall else None
     per_second = (case.steps.backwards or 1.0) * case.process.world / wall if wall else 0.0
-    tokens = per_second * (case.steps.tokens or 0.0) or None
-    samples = per_second * (case.steps.samples or 0.0) or None
+    if len(case.training_loaders) > 1:  # which of them feed a step is not known
+        per_second = 0.0
+    tokens = per_second * _tokens(case) or None
+    samples = per_second * _samples(case) or None
     return [
         ("% MFU", _printed(case, "% MFU"), 100.0, "above what any device can do"),
         ("TFLOP/s", _printed(case, "TFLOP/s"), peak, f"above the peak of {case.hardware.name}"),
@@ -99,6 +108,25 @@ def _printing(case: Case, what: str) -> list[Place]:
     ][:1]
 
 
+def _samples(case: Case) -> float:
+    """Return the samples of a micro batch: by its first dimension, or what its loader says."""
+    sizes = [loader.batch_size or 0 for loader in case.training_loaders]
+    return max(case.steps.samples or 0.0, *sizes, 0.0)
+
+
+def _tokens(case: Case) -> float:
+    """Return the most tokens that a micro batch may count: of all fields that may be a sequence."""
+    if not case.steps.tokens:
+        return 0.0
+    fields = [
+        {n: shape for n, shape in batch.shapes.items() if n != batch.label and len(shape) == 2}
+        for batch in case.batches
+        if batch.role == "train"
+    ]
+    sums = [sum(rows * width for rows, width in found.values()) for found in fields]
+    return max(case.steps.tokens, *sums, 0.0)
+
+
 def _printed(case: Case, what: str) -> float | None:
     unit = _UNITS[what]
     order = unit + r"[^\d\n]{0,6}" + _NUMBER if what == "% MFU" else _NUMBER + r"\s*" + unit
@@ -106,10 +134,53 @@ def _printed(case: Case, what: str) -> float | None:
     scale = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6}
     found = [
         float(hit["number"].replace(",", "")) * scale[hit["unit"]]
-        for line in case.process.output
+        for line in _of_training(case)
         for hit in pattern.finditer(line)
     ]
     return statistics.median(found) if found else None
+
+
+def _of_training(case: Case) -> list[str]:
+    """Return the lines that were printed between steps, of bars those that count what is trained.
+
+    Where nothing tells when lines were printed there are none.
+    """
+    last = sum(optimizer.steps for optimizer in case.optimizers) or case.steps.count
+    evaluated = [(each.at, each.at + each.seconds) for each in case.evaluations]
+    lines = [
+        (line, updates)
+        for line, (updates, at) in zip(case.process.output, case.process.output_at, strict=False)
+        if 0 < updates < last and not any(begin <= at <= end for begin, end in evaluated)
+    ]
+    bars: dict[tuple[str, int], set[int]] = defaultdict(set)  # updates made while it was drawn
+    for line, updates in lines:
+        if (bar := _bar(line)) is not None:
+            bars[bar].add(updates)
+    moving = {bar for bar, seen in bars.items() if len(seen) > 1 and bar[1] in _totals(case)}
+    return [line for line, _ in lines if not _BAR.search(line) or _bar(line) in moving]
+
+
+def _bar(line: str) -> tuple[str, int] | None:
+    """Return the words before a progress bar and its total; None: there is none, or no total."""
+    found = _TOTAL.search(line)
+    if found is None:
+        return None
+    return "".join(filter(str.isalpha, line[: found.start()])), int(found[1])
+
+
+def _totals(case: Case) -> set[int]:
+    """Return what a bar of the training may count up to: batches, samples or steps."""
+    steps = case.total_steps or 0
+    batches = steps * (case.steps.backwards or 1.0)
+    of_run = {steps, round(batches), round(batches * (case.steps.samples or 0.0))}
+    of_epoch = {
+        number
+        for loader in case.training_loaders
+        for number in (loader.batches, loader.length)
+        if number
+    }
+    whole = {number * case.epochs for number in of_epoch}
+    return {number for number in of_run | of_epoch | whole if number}
 
 
 def _peak(case: Case) -> float | None:

@@ -1,7 +1,8 @@
 """More worker processes than cores fight for them.
 
 Looks at: num_workers of the training loaders against affinity and cgroup quota.
-Says so when: there are more workers than cores. A note where the loop does not wait for data.
+Says so when: there are more workers than cores. A note: nothing tells how much of the wait for data
+    fewer workers would save.
 Stays silent when: the quota is unknown.
 Remedy: num_workers below the number of cores; one core is the loop's own.
 Numbers: bitwise the same where reading draws no random numbers; else the random stream changes.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Finding, by_share
+from hotloop.core.finding import Finding
 from hotloop.core.units import many
 from hotloop.judging.waiting import place_of, with_workers
 from hotloop.rules.base import Needs, Rule
@@ -32,15 +33,16 @@ def judge(case: Case) -> Finding | None:
     loader = max(case.training_loaders, key=lambda found: found.workers, default=None)
     if loader is None or cores is None or loader.workers <= cores:
         return None
-    wait = case.share("data wait")
     few = max(1, math.floor(cores) - 1)
     return Finding(
         rule=RULE.label,
         claim=f"num_workers={loader.workers} on {many(cores, 'core')}: more processes than can run",
-        severity=by_share(wait) if wait >= ABSTAIN else "note",
-        share=wait,
+        severity="note",
         places=place_of(loader),
-        remedies=[with_workers(case, loader, f"num_workers={few}", count=few)],
+        evidence={
+            "wait for data": f"{case.share('data wait'):.0%} of the time, whatever the cause"
+        },
+        remedies=[with_workers(case, loader, f"measure num_workers={few}", count=few)],
     )
 
 

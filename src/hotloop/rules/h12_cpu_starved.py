@@ -3,7 +3,8 @@
 Looks at: cores that other processes keep busy, and how often the cgroup's quota stopped this one.
 Says so when: others keep half a core busy, or 5 % of the quota's periods were throttled.
 Stays silent when: neither is so. More threads than cores are another cause, and D9's.
-Remedy: stop what else runs, ask for more cores, or set fewer threads.
+Remedy: stop what else runs, ask for more cores, or, where torch computes with more threads than
+    there are cores, set fewer of them.
 Numbers: none; but times measured meanwhile hold only while it lasts.
 Seen: examples/slow/accelerate/evaluation_bound.py, examples/slow/accelerate/pad_to_max.py.
 Source: hotloop; https://docs.kernel.org/admin-guide/cgroup-v2.html (cpu.stat, nr_throttled)
@@ -48,13 +49,18 @@ def judge(case: Case) -> Finding | None:
         evidence=evidence,
         remedies=[
             Remedy(text="look at top, and measure again when they are done", effort="option"),
-            Remedy(
-                text="hotloop run --with threads starts no more threads than there are cores",
-                effort="option",
-                technique="threads",
-            ),
+            *_fewer_threads(case),
         ],
     )
+
+
+def _fewer_threads(case: Case) -> list[Remedy]:
+    """Return the technique where it has something to set: there are more threads than cores."""
+    threads, cores = case.process.threads, case.hardware.cores
+    if threads is None or cores is None or threads <= max(1, int(cores)):
+        return []
+    text = "hotloop run --with threads starts no more threads than there are cores"
+    return [Remedy(text=text, effort="option", technique="threads")]
 
 
 RULE = Rule(

@@ -1,8 +1,10 @@
 """Evaluation takes a large part of the wall time.
 
-Looks at: the stretches of forward passes without backward, with their loaders.
-Says so when: they take 20 % of the wall time or more.
-Stays silent when: they take less.
+Looks at: the stretches of forward passes without backward, in eval mode or on a loader of their
+    own.
+Says so when: they take 20 % of the wall time or more; in a run that was stopped early, of the time
+    from one evaluation to another. A note, with a range, where only one was seen.
+Stays silent when: they take less, or may be a part of training, as an agent's rollouts are.
 Remedy: evaluate less often, on fewer samples or in larger batches; under inference_mode.
 Numbers: training: each iterator over a validation loader draws a seed from the global generator, so
     another interval is another random stream, unless it stands inside torch.random.fork_rng().
@@ -18,15 +20,17 @@ from collections import defaultdict
 from math import ceil
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN, Place, Remedy
+from hotloop.core.finding import WARN, Finding, Place, Remedy
 from hotloop.core.units import moment
 from hotloop.judging.costing import costing
 from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from hotloop.core.case import Case
-    from hotloop.core.finding import Finding
+    from hotloop.core.observed import Evaluation
 
 __all__ = ["RULE"]
 
@@ -39,18 +43,19 @@ BATCHES = Remedy(
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the row, and the place where most of it went."""
-    seconds, share = case.row("evaluate"), case.share("evaluate")
-    places: dict[Place, float] = defaultdict(float)
-    for stretch in case.evaluations:
-        if stretch.place:
-            places[stretch.place] += stretch.seconds
-    count = len(case.evaluations)
-    each = sum(stretch.seconds for stretch in case.evaluations) / count
-    times = case.steps.count / count
+    """Take the time of what surely evaluates, and the place where most of it went."""
+    found = [stretch for stretch in case.evaluations if stretch.is_sure]
+    moments = sorted({stretch.step for stretch in found})
+    if not found:
+        return None
+    if case.stopped is not None and len(moments) < 2:
+        return _once(case, found)
+    seconds, whole, steps = _seen(case, found)
+    share, count = seconds / whole if whole else 0.0, len(found)
+    each = sum(stretch.seconds for stretch in found) / count
     often = [
         Remedy(
-            text=f"evaluate every {rounded(times * less(share)):,} steps: that makes it "
+            text=f"evaluate every {rounded(steps / count * less(share)):,} steps: that makes it "
             f"{WARN:.0%} of the time"
         ),
         Remedy(
@@ -62,13 +67,65 @@ def judge(case: Case) -> Finding | None:
         case,
         seconds,
         least=LEAST,
+        of=whole,
+        saves=seconds / steps if steps else None,
         rule=RULE.label,
-        claim=f"{count} evaluation{'s' * (count > 1)} of {moment(each)}, one per {times:,.0f} "
-        f"steps, take {share:.0%} of the time",
-        places=[*_settings(case), *sorted(places, key=lambda place: -places[place])],
-        evidence={"batches": f"{sum(stretch.batches for stretch in case.evaluations):,}"},
+        claim=f"{count} evaluation{'s' * (count > 1)} of {moment(each)}, one per "
+        f"{steps / count:,.0f} steps, take {share:.0%} of the time",
+        places=_places(case, found),
+        evidence={"batches": f"{sum(stretch.batches for stretch in found):,}"},
         remedies=[*often, BATCHES] if count > 1 else [BATCHES],
     )
+
+
+def _seen(case: Case, found: Sequence[Evaluation]) -> tuple[float, float, float]:
+    """Return the seconds of evaluation, the seconds they are a part of, and the steps in these.
+
+    Of a stopped run the time between the first evaluation's end and the last one's: it may have
+    been stopped right after an evaluation.
+    """
+    whole, steps = case.judged, float(case.steps.count)
+    if case.stopped is None:
+        every = len(found) == len(case.evaluations)
+        return case.row("evaluate") if every else _seconds(found), whole, steps
+    first, last = min(stretch.step for stretch in found), max(stretch.step for stretch in found)
+    begin = max(stretch.at + stretch.seconds for stretch in found if stretch.step == first)
+    end = max(stretch.at + stretch.seconds for stretch in found if stretch.step == last)
+    later = [stretch for stretch in found if stretch.step > first]
+    # One per so many steps: of those that were seen, the first one included.
+    return _seconds(later), end - begin, (last - first) * len(found) / len(later)
+
+
+def _once(case: Case, found: Sequence[Evaluation]) -> Finding | None:
+    """Say of one evaluation in a stopped run between what bounds its share is: how often it comes
+    is not known.
+    """
+    seconds = _seconds(found)
+    most = case.part(seconds)
+    if most < LEAST:
+        return None
+    step, planned = case.step_time, case.planned_steps
+    least = seconds / (seconds + planned * step.median) if step and planned else 0.0
+    return Finding(
+        rule=RULE.label,
+        claim=f"an evaluation takes {moment(seconds)}; how often one comes was not seen: between "
+        f"{min(least, most):.0%} and {most:.0%} of the time",
+        severity="note",
+        places=_places(case, found),
+        remedies=[BATCHES],
+    )
+
+
+def _seconds(found: Iterable[Evaluation]) -> float:
+    return sum(stretch.seconds for stretch in found)
+
+
+def _places(case: Case, found: Iterable[Evaluation]) -> list[Place]:
+    places: dict[Place, float] = defaultdict(float)
+    for stretch in found:
+        if stretch.place:
+            places[stretch.place] += stretch.seconds
+    return [*_settings(case), *sorted(places, key=lambda place: -places[place])]
 
 
 def _settings(case: Case) -> list[Place]:

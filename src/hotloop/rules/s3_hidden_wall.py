@@ -4,7 +4,7 @@ Looks at: the wall time by row, and where the script's own timer stops.
 Says so when: evaluating, saving, sleeping and, where it lasts a minute or more, starting, loading,
     compiling and ending take 20 % of the wall time or more. It says so where the script's own timer
     ends before the costly line, so that its printed times hide it.
-Stays silent when: they take less, or a stopped run has only seen the evaluation at step 0.
+Stays silent when: they take less, or a stopped run has only seen one evaluation.
 Remedy: evaluate and save less often, or time all of the epoch; finer rules say which.
 Numbers: nothing changes in what is trained by saving less often; evaluating less often draws from
     the random stream less often.
@@ -71,8 +71,11 @@ def _parts(case: Case) -> dict[str, float]:
         "compiling": case.row("compile"),
         "ending": case.row("after training"),
     }
-    # A stopped run that evaluated before its first step says nothing about how often it will.
-    untrained = sum(e.seconds for e in case.evaluations if e.step == 0) if case.stopped else 0.0
+    # A stopped run that evaluated before its first step, or once, says nothing about how often it
+    # will.
+    moments = {e.step for e in case.evaluations} - {0}
+    apart = [e.seconds for e in case.evaluations if e.step == 0 or len(moments) < 2]
+    untrained = sum(apart) if case.stopped else 0.0
     often = {
         "evaluating": case.row("evaluate") - untrained,
         "saving": case.row("save"),

@@ -181,16 +181,15 @@ def _clipped(window: Window) -> Iterator[Fault]:
 def _dropped(case: Case, window: Window) -> Iterator[Fault]:
     batches = next((loader.batches for loader in case.training_loaders), None)
     size = round(case.steps.backwards or 0)
-    if window.guard is None or not batches or size < 2 or not batches % size:
+    left = batches % size if batches and size else case.steps.left
+    if window.guard is None or size < 2 or not left:
         return
     rest = idioms.unnested(idioms.following(window.loop.module.tree, window.loop.node))
     if idioms.optimizer_steps(rest) or isinstance(window.guard.test, ast.BoolOp):
         return
-    yield (
-        "note",
-        f"the last {batches % size} of {batches} batches of an epoch make no step of their own",
-        window.guard,
-    )
+    whole = f"the last {left} of {batches} batches of an epoch"
+    seen = f"{left} micro batches at the end of an epoch or of the run"
+    yield "note", f"{whole if batches else seen} make no step of their own", window.guard
 
 
 RULE = Rule(

@@ -1,12 +1,14 @@
 """The learning-rate schedule is counted in one unit and stepped in another.
 
-Looks at: each scheduler's length, its calls against its optimizer's steps and against the steps of
-    the whole run, and the learning rate as it was.
+Looks at: each scheduler's length, its calls against the steps of its own optimizer, observed and
+    planned, and the learning rate as it was while that optimizer was in use.
 Says so when: the schedule is 1.5 times longer or shorter than the run will step it, with the reason
     where the figures give it (micro batches, batches or epochs counted); it is never stepped, or
     steps an optimizer that is not in use; the rate is 0 for the last quarter of the observed steps;
     the schedule is stepped before the optimizer.
-Stays silent when: lengths agree, the run's length is not known, or the schedule repeats by design.
+Stays silent when: lengths agree, the schedule repeats by design, or the run was stopped and it is
+    not known how many of its steps are this schedule's: the length is unknown, the schedule is one
+    of several stages or folds, or is stepped in a part of the run alone.
 Remedy: count the schedule in optimizer steps and step it where the optimizer steps.
 Numbers: the run changes: this is a fault in the training itself.
 Seen: examples/slow/scheduler_accumulation.
@@ -25,7 +27,7 @@ from hotloop.judging.syntax import calls, dotted, parse
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
-    from hotloop.core.built import Scheduler
+    from hotloop.core.built import Optimizer, Scheduler
     from hotloop.core.case import Case
 
 __all__ = ["RULE"]
@@ -64,7 +66,7 @@ def judge(case: Case) -> Finding | None:
 
 def _finding(case: Case, fault: Fault, schedule: Scheduler | None = None) -> Finding:
     rates = [rate for optimizer in case.optimizers for _, rate in optimizer.rates]
-    whole = f" of {case.planned_steps}" if case.planned_steps else ""
+    whole = f" of {case.planned_steps}" if case.planned_steps and case.stopped else ""
     seen = {"optimizer steps": f"{case.steps.count}{whole}"}
     if rates:
         seen["learning rate"] = f"{rates[0]:.3g} at first, {rates[-1]:.3g} at last"
@@ -82,11 +84,15 @@ def _finding(case: Case, fault: Fault, schedule: Scheduler | None = None) -> Fin
 
 def _unused(case: Case, schedule: Scheduler) -> Fault | None:
     """A schedule that is never stepped, or moves an optimizer nobody steps."""
-    ended = case.stopped is None or case.epochs > 2
-    if not schedule.steps and schedule.optimizer_steps and ended:
+    # A call may yet come in a stopped run, and was not counted where the schedule is gone.
+    surely = case.stopped is None and not schedule.gone
+    surely = surely or (_has_turned(case) and not _stepped(case, schedule))
+    if not schedule.steps and schedule.optimizer_steps and surely:
+        beside = any(other.steps for other in _of_same(case, schedule))
+        still = "" if beside else ": the learning rate does not move"
         return Fault(
-            claim=f"{schedule.name} is built and never stepped: the learning rate does not move",
-            severity="warn",
+            claim=f"{schedule.name} is built and never stepped{still}",
+            severity="note" if beside else "warn",
             places=(schedule.place,),
             remedy="scheduler.step() after each optimizer step, or each epoch if it counts epochs",
         )
@@ -101,21 +107,57 @@ def _unused(case: Case, schedule: Scheduler) -> Fault | None:
     return None
 
 
+def _has_turned(case: Case) -> bool:
+    """Whether the loop went round often enough for a call at the end of an epoch."""
+    return case.stopped is None or case.epochs > 2
+
+
+def _of_same(case: Case, schedule: Scheduler) -> list[Scheduler]:
+    """Return the other schedules of the same optimizer."""
+    return [
+        other
+        for other in case.schedulers
+        if other is not schedule and other.optimizer == schedule.optimizer
+    ]
+
+
+def _own(case: Case, schedule: Scheduler) -> Optimizer | None:
+    """Return the optimizer whose rate it sets, where that is known."""
+    return next((o for o in case.optimizers if o.key == schedule.optimizer), None)
+
+
+def _planned(case: Case, schedule: Scheduler) -> float | None:
+    """Return the steps of its optimizer in the whole run; None: unknown."""
+    own = _own(case, schedule)
+    steps = own.steps if own else case.steps.count
+    if case.stopped is None:
+        return steps
+    used = sum(optimizer.steps > 0 for optimizer in case.optimizers)
+    in_turn = used > max(1, case.steps.optimizers)  # one after another: stages, folds
+    apart = any(not _same(other.steps, schedule.steps) for other in _of_same(case, schedule))
+    if not case.planned_steps or not case.steps.count or in_turn or apart or schedule.in_loop:
+        return None
+    return case.planned_steps * steps / case.steps.count
+
+
 def _length(case: Case, schedule: Scheduler) -> Fault | None:
     """A schedule that ends long before the run does, or long after."""
-    planned = case.planned_steps or (case.steps.count if case.stopped is None else None)
-    total, made = schedule.total, schedule.optimizer_steps
-    if not (planned and total and made and schedule.steps) or schedule.name not in ENDING:
+    total, made, stepped = schedule.total, schedule.optimizer_steps, schedule.steps - schedule.begun
+    planned = _planned(case, schedule)
+    if not (planned and total and made and stepped > 0) or schedule.name not in ENDING:
         return None
-    calls = schedule.steps * planned / made  # of the whole run
-    if total / OFF < calls < total * OFF:
+    # Of the whole run, at least and at most: of epochs one may be over that was not counted.
+    exact = case.stopped is None and not schedule.gone
+    least, most = (schedule.begun + n * planned / made for n in (stepped, stepped + (not exact)))
+    calls = least if total < least else most
+    if total / OFF < calls < total * OFF or least <= total <= most:
         return None
     unit, severity = _unit(case, schedule, calls, planned)
     if calls > total:
         then = "rises again" if schedule.name == "CosineAnnealingLR" else "stays at its end"
         said = f"ends after {total / calls:.0%} of the run, then the learning rate {then}"
         places = (*_stepped(case, schedule), schedule.place)
-        if unit is None and _stays_up(case):
+        if unit is None and _stays_up(case, schedule):
             return None
     else:
         said = f"is at {calls / total:.0%} of its length when the run ends"
@@ -141,14 +183,15 @@ def _handed(case: Case) -> list[Place]:
 
 
 def _unit(
-    case: Case, schedule: Scheduler, calls: float, planned: int
+    case: Case, schedule: Scheduler, calls: float, planned: float
 ) -> tuple[str | None, Severity]:
     """Return in which wrong unit the schedule is counted, if the figures say so."""
     total, micro = schedule.total or 0, case.steps.backwards or 1.0
-    each_step = _same(schedule.steps, schedule.optimizer_steps)
+    stepped = schedule.steps - schedule.begun
+    each_step = _same(stepped, schedule.optimizer_steps)
     if micro >= OFF and each_step and _same(total, calls * micro):
         return f"it counts micro batches, but {micro:g} of them make one step", "critical"
-    each_micro = _same(schedule.steps, schedule.optimizer_steps * micro)
+    each_micro = _same(stepped, schedule.optimizer_steps * micro)
     if micro >= OFF and each_micro and _same(total, planned):
         return f"it is stepped at every micro batch, {micro:g} times a step", "critical"
     if calls < total / FAR and any(_same(total, planned * n) for n in (1.0, micro)):
@@ -177,9 +220,10 @@ def _same(one: float, other: float) -> bool:
     return abs(one - other) <= SAME * other
 
 
-def _stays_up(case: Case) -> bool:
+def _stays_up(case: Case, schedule: Scheduler) -> bool:
     """Whether the rate was seen at the end of a schedule and is not 0: a tail by design."""
-    rates = max((o.rates for o in case.optimizers), key=len, default=())
+    own = _own(case, schedule)
+    rates = own.rates if own else max((o.rates for o in case.optimizers), key=len, default=())
     return bool(rates) and case.stopped is None and rates[-1][1] > 0.01 * max(r for _, r in rates)
 
 

@@ -159,11 +159,10 @@ class _Epochs:
         """Return how often the loader was started that was started most."""
         return max(self._starts.values(), default=0)
 
-    def iterating(self, loader: Any, iterator: Any) -> None:
+    def epoch(self, loader: Any) -> None:
         """Note that a loader is read from its beginning."""
         from torch import is_grad_enabled
 
-        del iterator
         self._starts[id(loader)] += is_grad_enabled()
 
 

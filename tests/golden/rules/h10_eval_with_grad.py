@@ -19,4 +19,6 @@ POSITIVE = [healthy(evaluations=(recorded,), wall=wall(evaluate=2.0))]
 NEGATIVE = [
     healthy(evaluations=(replace(recorded, with_grad=False),), wall=wall(evaluate=2.0)),
     healthy(evaluations=(replace(recorded, seconds=0.1),)),
+    # a step that was left out, in training
+    healthy(evaluations=(replace(recorded, training_mode=True),), wall=wall(evaluate=2.0)),
 ]

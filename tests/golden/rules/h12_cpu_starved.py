@@ -1,5 +1,7 @@
 """Golden cases of H12 cpu_starved."""
 
+from dataclasses import replace
+
 from tests.golden.cases import healthy, on_card
 
 from hotloop.core.around import Process
@@ -10,3 +12,11 @@ POSITIVE = [
     on_card(process=Process(other_cores=1.4)),
 ]
 NEGATIVE = [healthy(process=Process(other_cores=0.2, throttled=0.01))]
+
+STARVED, THREADS = Process(other_cores=1.4), Process(other_cores=1.4, threads=8)
+NAMED = [
+    (healthy(process=STARVED), []),
+    (healthy(process=replace(STARVED, threads=1)), []),
+    (healthy(process=replace(STARVED, threads=2)), []),
+    (healthy(process=THREADS), ["threads"]),
+]

@@ -1,5 +1,7 @@
 """Golden cases of H9 eval_share."""
 
+from dataclasses import replace
+
 from tests.golden.cases import SCRIPT, healthy, wall
 
 from hotloop.core.finding import Place
@@ -23,4 +25,20 @@ POSITIVE = [
     healthy(evaluations=evaluations(200, 0.2), wall=wall(evaluate=40.0)),
     healthy(evaluations=evaluations(1, 4.0), wall=wall(evaluate=4.0)),
 ]
-NEGATIVE = [healthy(evaluations=evaluations(10, 0.1), wall=wall(evaluate=1.0))]
+ROLLOUTS = tuple(replace(each, training_mode=True) for each in evaluations(117, 0.2))
+STOPPED = {"stopped": "enough steps were seen", "planned_steps": 4000}
+POSITIVE += [
+    healthy(evaluations=evaluations(3, 0.5), wall=wall(evaluate=1.5), **STOPPED),
+    healthy(evaluations=evaluations(1, 9.0), wall=wall(evaluate=9.0), **STOPPED),  # a note
+    healthy(evaluations=(*ROLLOUTS, *evaluations(1, 14.0)), wall=wall(evaluate=37.4)),
+]
+NEGATIVE = [
+    healthy(evaluations=ROLLOUTS, wall=wall(evaluate=23.4)),
+    # stopped right after the second of two that are far apart
+    healthy(
+        evaluations=(*evaluations(1, 0.1), replace(evaluations(1, 5.0)[0], at=90.0, step=900)),
+        wall=wall(evaluate=5.1),
+        **STOPPED,
+    ),
+    healthy(evaluations=evaluations(10, 0.1), wall=wall(evaluate=1.0)),
+]

@@ -12,8 +12,9 @@ SGD = Optimizer(key=1, name="SGD", groups=(Group(parameters=100, tensors=2),), s
 
 
 def accumulating(text: str, **changes):
+    left = changes.pop("left", 0)
     case = healthy(**{"sources": {SCRIPT: text}, "optimizers": (SGD,), **changes})
-    return replace(case, steps=replace(case.steps, backwards=4.0))
+    return replace(case, steps=replace(case.steps, backwards=4.0, left=left))
 
 
 WIPED = """
@@ -85,10 +86,12 @@ POSITIVE = [
         ACCUMULATION.replace(" or i + 1 == len(loader)", "").replace("/ accumulation\n", "\n")
     ),
     accumulating(ACCUMULATION.replace(" or i + 1 == len(loader)", ""), loaders=(ODD,)),
+    accumulating(ACCUMULATION.replace(" or i + 1 == len(loader)", ""), loaders=(), left=3),
 ]
 NEGATIVE = [
     *(accumulating(text) for text in (CRITIC, SUMMED, MULTIPLIED)),
     *(accumulating(text, loaders=(ODD,)) for text in (ACCUMULATION, FLUSHED, MICRO_STEPS)),
+    *(accumulating(text, loaders=(), left=3) for text in (ACCUMULATION, FLUSHED, MICRO_STEPS)),
     healthy(sources={SCRIPT: IN_FUNCTIONS}, optimizers=(SGD,)),  # every=1: nothing accumulates
     *(replace(case, steps=replace(case.steps, backwards=4.0)) for case in correct()),
 ]

@@ -1,0 +1,24 @@
+"""An evaluation every 10 steps, that takes far longer than they; the doctor stops early."""
+
+# doctor --steps 35
+# says: one per
+
+import time
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Linear(16, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for step in range(1, 2001):
+    optimizer.zero_grad()
+    model(torch.randn(8, 16)).square().mean().backward()
+    optimizer.step()
+    if step % 10 == 0:
+        model.eval()
+        with torch.no_grad():
+            for _ in range(10):
+                model(torch.randn(8, 16))
+                time.sleep(0.05)
+        model.train()
