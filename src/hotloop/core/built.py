@@ -9,7 +9,7 @@ from typing import Literal
 
 from hotloop.core.finding import Place
 
-__all__ = ["Attention", "Group", "Model", "Optimizer", "Repeat", "Scaler", "Scheduler"]
+__all__ = ["Attention", "Group", "Lost", "Model", "Optimizer", "Repeat", "Scaler", "Scheduler"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,17 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """What rounding took of the sampled updates of an optimizer's weights of one dtype."""
+
+    dtype: str
+    numbers: int  # of these weights, in all
+    share: float  # of the updates that were rounded away, 0..1, as sampled by elements
+    never: float  # share of them that no update moved, from the first look to the last
+    tensors: int = 0  # distinct ones that were sampled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Optimizer:
     """An optimizer that was stepped, or built and never stepped (`steps` 0)."""
 
@@ -37,6 +48,7 @@ class Optimizer:
     steps: int = 0
     rates: tuple[tuple[int, float], ...] = ()  # (step, learning rate of the first group), sampled
     updates: tuple[float, ...] = ()  # median |update| over the weight's spacing, sampled tensors
+    lost: tuple[Lost, ...] = ()  # of 16-bit weights
     zeroed_to_none: bool | None = None  # zero_grad(set_to_none=...) as it was called
     zero_grad: int = 0  # calls, of optimizers and modules
 
