@@ -2,6 +2,8 @@
 
 import pytest
 
+from hotloop.rules import p6_no_op_change
+
 START = """
 import torch
 from torch import nn
@@ -184,6 +186,39 @@ def test_a_later_token_is_changed_when_a_stopped_run_is_over(observed, causal):
         "Attention()", "x = torch.randint(20, (3, 12))", extra=ATTENTION.format(attend=attend)
     )
     assert observed(text, steps=8).models[0].attention[0].causal is causal
+
+
+POOLED = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        return x + F.scaled_dot_product_attention(q, k, v, is_causal={causal})
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.block = nn.Embedding(20, 16), Block()
+        self.bidirectional = True
+        self.head = nn.Linear(16, 5)
+    def forward(self, x):
+        return {output}
+"""
+CLASSES = "self.head(self.block(self.embed(x)).mean(1))"
+LOSS = "F.cross_entropy(self.head(self.block(self.embed(x)).mean(1)), x[:, 0] % 5)"
+
+
+@pytest.mark.parametrize("output", [CLASSES, LOSS])
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_model_that_pools_and_is_gone_is_probed_as_well(observed, causal, output):
+    extra = POOLED.format(causal=causal, output=output)
+    case = observed(loop("Net()", "x = torch.randint(20, (3, 12))", extra=extra))
+    [attention] = case.models[0].attention
+    assert attention.causal is causal
+    assert case.models[0].output == (3, 5)
+    finding = p6_no_op_change.RULE.judge(case)
+    assert (finding is not None) is causal  # it asks for bidirectional attention
 
 
 def test_nothing_is_run_again_where_the_whole_run_is_observed(observed):

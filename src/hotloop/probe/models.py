@@ -123,6 +123,8 @@ class Models:
         if not seen.layers or not {call.module for call in calls} <= seen.layers.keys():
             seen.layers = layers.layers(module)  # the model was changed meanwhile
         seen.facts = seen.facts or layers.facts(module)
+        if math.prod(seen.output) == 1 and (made := passes.last_product(calls, seen.layers)):
+            seen.output = made  # the model returns its loss
         seen.compute = seen.compute or _computes(module, calls, outputs)
         if seen.graphs < _GRAPHS and outputs:
             self._read_graph(seen, outputs, calls, (args, kwargs))
@@ -132,7 +134,10 @@ class Models:
             seen.rows = None if first is None else len(first)
             seen.sequence_first = sequence_first(module)
             kept = sum(other.kept is not None for other in self._seen.values())
-            seen.kept = module if seen.sequence_first and kept < _KEPT else None
+            # Memory of a card may be needed by what comes after the model.
+            attends = seen.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
+            probed = seen.sequence_first or attends
+            seen.kept = module if probed and kept < _KEPT else None
         if len(seen.passes) in _COMPARED:
             self._watch_frozen(seen, module, calls)
         for call in calls:
@@ -279,7 +284,7 @@ def _attention(seen: Seen) -> list[Attention]:
 def _mixes_rows(seen: Seen) -> bool | None:
     """Return whether rows of a batch meet in the model, and let it go."""
     root, seen.kept = seen.kept, None
-    if root is not None and seen.given is not None:
+    if root is not None and seen.sequence_first and seen.given is not None:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
             return mixes_rows(root, *seen.given)
     return None

@@ -23,6 +23,7 @@ __all__ = [
     "flops",
     "frozen_seconds",
     "is_still",
+    "last_product",
     "never_called",
     "numbers_of",
     "read",
@@ -167,6 +168,20 @@ def flops(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> float | None:
         )
         for calls in seen
     )
+
+
+def last_product(calls: Sequence[Call], layers: Mapping[int, Layer]) -> tuple[int, ...]:
+    """Return the shape that the last linear layer or convolution of a pass made; (): there is none.
+
+    What a model that returns its loss alone computes that from.
+    """
+    made = (call.shape for call in reversed(calls) if _is_product(call, layers))
+    return next(made, ())
+
+
+def _is_product(call: Call, layers: Mapping[int, Layer]) -> bool:
+    layer = layers.get(call.module)
+    return layer is not None and layer.product
 
 
 def never_called(layers: Mapping[int, Layer], called: set[int], trained: set[int]) -> list[int]:
