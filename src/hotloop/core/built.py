@@ -9,7 +9,17 @@ from typing import Literal
 
 from hotloop.core.finding import Place
 
-__all__ = ["Attention", "Group", "Lost", "Model", "Optimizer", "Repeat", "Scaler", "Scheduler"]
+__all__ = [
+    "Attention",
+    "Discarded",
+    "Group",
+    "Lost",
+    "Model",
+    "Optimizer",
+    "Repeat",
+    "Scaler",
+    "Scheduler",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +106,19 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Discarded:
+    """A module that runs in training and whose output no gradient ever comes back through."""
+
+    module: str  # its name in the model
+    kind: str  # its class
+    parameters: int = 0  # trainable numbers in it
+    seconds: float | None = None  # per forward pass, measured on sampled passes
+    share: float | None = None  # of the forward pass, 0..1
+    returned: bool = False  # the model returns the output; False: no operator reads it (probed)
+    call_places: tuple[Place, ...] = ()  # where it is called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
     """How attention is computed."""
 
@@ -122,6 +145,7 @@ class Model:
     compute: str | None = None  # dtype of matrix products: the autocast dtype or the weights'
     dead: tuple[str, ...] = ()  # trainable parameters that never got a gradient
     dead_parameters: int = 0  # numbers in them
+    uncalled_parameters: int = 0  # of those, in modules that no forward pass called
     unused: tuple[str, ...] = ()  # modules with parameters that no forward pass called
     unused_parameters: int = 0
     unused_place: Place | None = None  # class or construction of the first unused module
@@ -139,7 +163,7 @@ class Model:
     checkpointed: bool = False  # activation checkpointing is on
     compiled: bool = False
     output: tuple[int, ...] = ()  # shape of the largest output
-    outputs_unused: tuple[str, ...] = ()  # fields of the output nobody read
+    discarded: tuple[Discarded, ...] = ()
     forward_modes: Mapping[str, int] = field(default_factory=dict)  # "train grad", "eval grad", …
     wrapped: str | None = None  # DataParallel, DistributedDataParallel, FSDP
     adapters: tuple[str, ...] = ()  # kinds of adapters: lora, dora, peft

@@ -45,7 +45,7 @@ def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("step", "train", "fit"):
         return False
     try:
-        kind = type(value_of(call.func.value, names))
+        kind = _kind(call.func.value, names)
     except Unknown:
         return call.func.attr != "train"  # most often a model's
     homes = tuple(base.__module__ for base in kind.__mro__)
@@ -56,6 +56,16 @@ def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
             home.startswith(("torch.optim", "torch.amp")) for home in homes
         )
     return any(home.startswith("transformers.trainer") for home in homes)
+
+
+def _kind(node: ast.expr, names: Mapping[str, Any]) -> type:
+    """Return the class of what an expression stands for; `Trainer(...)` makes a Trainer."""
+    if isinstance(node, ast.Call):
+        made = value_of(node.func, names)
+        if not isinstance(made, type):
+            raise Unknown("what a function returns")
+        return made
+    return type(value_of(node, names))
 
 
 def may_train_elsewhere(

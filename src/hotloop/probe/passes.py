@@ -26,6 +26,7 @@ __all__ = [
     "last_product",
     "never_called",
     "numbers_of",
+    "places_of",
     "read",
     "repeats",
     "seconds_of",
@@ -102,6 +103,11 @@ def _time(call: Call) -> float | None:
 
 def _places(calls: Sequence[Call]) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(call.place for call in calls if call.place is not None))
+
+
+def places_of(module: int, seen: Sequence[Pass]) -> tuple[Place, ...]:
+    """Return where a module (an id()) is called."""
+    return _places([call for calls in seen for call in calls if call.module == module])
 
 
 def _frozen(seen: Sequence[Pass], layers: Mapping[int, Layer], moved: set[int]) -> set[int]:
