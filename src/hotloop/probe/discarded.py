@@ -117,13 +117,13 @@ def _reading(read: Callable[[Any], None]) -> Any:
     """Return a mode in which `read` is called with each tensor that an operator takes."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Reading(TorchDispatchMode):
+    class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
             for tensor in tensors((args, kwargs or {})):
                 read(tensor)
             return func(*args, **(kwargs or {}))
 
-    return Reading()
+    return Reading()  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager

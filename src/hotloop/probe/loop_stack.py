@@ -90,7 +90,7 @@ def levels(frame: FrameType | None, *, told: bool = False) -> tuple[list[Level],
             if code.co_flags & _GENERATORS:
                 raise Unknown("a generator")
             _, line, _, column = next(_after(code.co_positions(), at), (None,) * 4)
-            called = _called(file, code.co_name, code.co_firstlineno, line, column)
+            called = _called(_tree(file), code.co_name, code.co_firstlineno, line, column)
             found.insert(0, Level(file=file, at=called, names=names(frame)))
             between = []
             if code.co_name == "<module>":  # a script, or what it imports: that runs once
@@ -120,27 +120,32 @@ def _goes_round(frame: FrameType) -> bool:
     first, line = frame.f_code.co_firstlineno, frame.f_lineno
     return any(
         first <= node.lineno <= line <= (node.end_lineno or 0)
-        for node in _loops(frame.f_code.co_filename)
+        for node in _loops(_tree(frame.f_code.co_filename))
     )
 
 
 @functools.lru_cache(maxsize=64)
-def _loops(file: str) -> tuple[ast.stmt, ...]:
-    return tuple(node for node in ast.walk(_tree(file)) if isinstance(node, LOOPS))
+def _loops(tree: ast.Module) -> tuple[ast.stmt, ...]:
+    return tuple(node for node in ast.walk(tree) if isinstance(node, LOOPS))
+
+
+def _tree(file: str) -> ast.Module:
+    return _parsed("".join(linecache.getlines(file)))
 
 
 @functools.lru_cache(maxsize=64)
-def _tree(file: str) -> ast.Module:
+def _parsed(text: str) -> ast.Module:
     try:
-        return ast.parse("".join(linecache.getlines(file)))
+        return ast.parse(text)
     except (SyntaxError, ValueError):
         raise Unknown("the source is not readable") from None
 
 
 @functools.lru_cache(maxsize=256)
-def _called(file: str, name: str, first: int, line: int | None, column: int | None) -> Called:
+def _called(
+    tree: ast.Module, name: str, first: int, line: int | None, column: int | None
+) -> Called:
     """Return the call that ends there, in the function that begins at a line."""
-    tree = _tree(file)
     function: Any = tree
     is_method = False
     if name != "<module>":

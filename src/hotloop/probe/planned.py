@@ -9,6 +9,7 @@ end are counted, and there is no plan beside that.
 from __future__ import annotations
 
 import ast
+import linecache
 import os
 import sys
 from collections import deque
@@ -56,6 +57,7 @@ class Planned:
     """A watcher of the host: looks at the loops around the update some times a second."""
 
     def __init__(self) -> None:
+        linecache.checkcache()  # a script may have been edited between two runs of one process
         self._begin()
 
     def _begin(self) -> None:

@@ -3,8 +3,9 @@
 Looks at: the trainable parameters without a gradient after ten steps, and the modules that no
     forward pass called.
 Says so when: adapters are among them, or 1 % of the trainable parameters; fewer are a note.
-Stays silent when: all got a gradient, or the module runs and nobody reads its output (P3). A module that is not called and whose weights are used (tied
-    weights, the output projection of nn.MultiheadAttention) is no such case.
+Stays silent when: all got a gradient, or what runs has an output that nobody reads (P3). A module
+    that is not called and whose weights are used (tied weights, the output projection of
+    nn.MultiheadAttention) is no such case.
 Remedy: call them in forward, let the loss depend on them, or do not build them.
 Numbers: the run changes when they are called; leaving them out is bitwise the same for what is
     trained, but for weight decay and the initial random numbers.

@@ -47,6 +47,7 @@ class Waste:
     remedy: str
     seconds: float | None  # of the whole run; None: not measured
     places: tuple[Place, ...] = ()
+    is_sure: bool = True  # False: the script may need it
     is_open: bool = False  # the remedy may save more: the seconds are no bound
 
 
@@ -57,15 +58,16 @@ def judge(case: Case) -> Finding | None:
     ]
     if not found:
         return None
-    found.sort(key=lambda waste: -(waste.seconds or 0.0))
-    known = [waste.seconds for waste in found if waste.seconds is not None]
+    found.sort(key=lambda waste: (not waste.is_sure, -(waste.seconds or 0.0)))
+    sure = [waste for waste in found if waste.is_sure]
+    known = [waste.seconds for waste in sure or found if waste.seconds is not None]
     seconds = sum(known) if known else None
     bounded = None if any(waste.is_open for waste in found) else seconds
     share = None if seconds is None else case.part(seconds)
     return Finding(
         rule=RULE.label,
         claim=found[0].claim,
-        severity="note" if share is None else by_share(share),
+        severity="note" if share is None or not sure else by_share(share),
         share=share,
         saves=None if bounded is None else case.per_step(bounded),
         ceiling=None if bounded is None else case.ceiling_without(bounded),
@@ -96,20 +98,17 @@ def _discarded(model: Model, passes: float) -> Iterator[Waste]:
             "" if part.share is None else f", for {part.share:.0%} of the time in the model's parts"
         )
         named = f"{part.module} ({part.kind}, {part.parameters:,} parameters)"
+        what = "and nothing reads its output"
+        remedy = f"do not call {part.module}, or use its output"
         if part.returned:  # the script may read it without a gradient, in a metric say
-            yield Waste(
-                claim=f"{named} runs in each forward pass{cost}: its output is returned, and no "
-                "gradient comes back",
-                remedy=f"leave {part.module} out of the training pass if nothing reads its output",
-                seconds=None,
-                places=part.call_places,
-            )
-            continue
+            what = "and its output is returned, and no gradient comes back"
+            remedy = f"leave {part.module} out of the training pass if nothing reads its output"
         yield Waste(
-            claim=f"{named} runs in each forward pass{cost}, and nothing reads its output",
-            remedy=f"do not call {part.module}, or use its output",
+            claim=f"{named} runs in each forward pass{cost}, {what}",
+            remedy=remedy,
             seconds=None if part.seconds is None else part.seconds * passes,
             places=part.call_places,
+            is_sure=not part.returned,
         )
 
 
