@@ -56,7 +56,7 @@ def judge(case: Case) -> Finding | None:
             claim=(
                 f"{', '.join(named[:NAMED])}{more} "
                 + ("are never called: " if uncalled else "never get a gradient: ")
-                + f"{model.dead_parameters:,} of {model.trainable:,} trainable parameters "
+                + f"{numbers:,} of {model.trainable:,} trainable parameters "
                 f"({share:.1%}) are not trained"
             ),
             severity=_severity(dead, share),
