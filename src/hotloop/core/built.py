@@ -164,6 +164,7 @@ class Model:
     compiled: bool = False
     output: tuple[int, ...] = ()  # shape of the largest output
     discarded: tuple[Discarded, ...] = ()
+    outputs_unused: tuple[str, ...] = ()  # not filled any more; older cases have it
     forward_modes: Mapping[str, int] = field(default_factory=dict)  # "train grad", "eval grad", …
     wrapped: str | None = None  # DataParallel, DistributedDataParallel, FSDP
     adapters: tuple[str, ...] = ()  # kinds of adapters: lora, dora, peft
