@@ -89,7 +89,9 @@ def test_its_remedies_name_the_techniques_that_would_do_something(rule: Rule):
 @every_rule
 def test_it_stays_silent_otherwise(rule: Rule):
     assert golden(rule).NEGATIVE
-    for case in [*golden(rule).NEGATIVE, healthy(), on_card()]:
+    # The healthy run takes ten seconds: that it is too short to compile for is true.
+    others = [] if rule.id == "G31" else [healthy(), on_card()]
+    for case in [*golden(rule).NEGATIVE, *others]:
         if unmet(case, rule.needs) is None:
             assert rule.judge(case) is None
     if unmet(EMPTY, rule.needs) is None:
@@ -113,3 +115,13 @@ def test_what_runs_twice_and_again_is_wasted_once():
     )
     assert once.share == pytest.approx(twice.share)
     assert "also 1" in twice.evidence
+
+
+def test_no_ceiling_is_given_where_a_frozen_trunk_can_be_computed_once():
+    cases = golden(next(rule for rule in rules.ALL if rule.id == "P3"))
+    judge = rules.p3_wasted_compute.judge
+    assert judge(cases.model(cases.ATTENTION)).ceiling is not None
+    for each in (cases.TRUNK, replace(cases.TRUNK, calls=2.0, same_input=True)):
+        finding = judge(cases.model(each, cases.ATTENTION))  # its inputs need not be read either
+        assert finding.ceiling is None
+        assert finding.saves is None

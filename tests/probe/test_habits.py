@@ -2,6 +2,8 @@
 
 import pytest
 
+from hotloop.rules import p4_low_precision_update
+
 START = """
 import random
 import torch
@@ -86,6 +88,92 @@ for step in range(8):
     updates = observed(START + text).optimizers[0].updates
     assert len(updates) >= 5
     assert all((update < 0.5) is lost for update in updates)
+
+
+NORMED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.LayerNorm(64), nn.LayerNorm(64)
+        self.linear = nn.Linear(64, 64, bias=False)
+        for norm in (self.first, self.last):
+            nn.init.constant_(norm.weight, 1e-3)
+            nn.init.constant_(norm.bias, 1e-3)
+
+    def forward(self, x):
+        return self.last(self.linear(self.first(x)))
+
+model = Net().to(torch.bfloat16)
+optimizer = torch.optim.{optimizer}
+for step in range(40):
+    x = torch.randn(16, 64, dtype=torch.bfloat16)
+    optimizer.zero_grad()
+    (model(x) - x).float().square().mean().backward()
+    optimizer.step()
+"""
+ADAMW = "AdamW(model.parameters(), lr=3e-5, weight_decay=0)"
+
+
+def test_norms_whose_updates_fit_do_not_outvote_a_matrix_whose_updates_are_lost(observed):
+    case = observed(START + NORMED.format(optimizer=ADAMW))
+    [optimizer] = case.optimizers
+    [lost] = optimizer.lost
+    assert (lost.dtype, lost.numbers) == ("bfloat16", 64 * 64 + 4 * 64)
+    assert lost.share > 0.8
+    assert lost.never > 0.8
+    finding = p4_low_precision_update.RULE.judge(case)
+    assert finding is not None
+    assert finding.severity == "critical"
+
+
+def test_each_dtype_is_weighed_by_itself(observed):
+    text = NORMED.replace(
+        "model = Net().to(torch.bfloat16)",
+        "model = Net().to(torch.bfloat16)\n"
+        "half = nn.Parameter(torch.full((64,), 1e-3, dtype=torch.float16))",
+    ).replace("(model(x) - x)", "(model(x) - x + half)")
+    both = "AdamW([*model.parameters(), half], lr=3e-5, eps=1e-4, weight_decay=0)"
+    case = observed(START + text.format(optimizer=both))
+    lost = {each.dtype: each for each in case.optimizers[0].lost}
+    assert lost["bfloat16"].share > 0.8
+    assert lost["float16"].share < 0.2
+    finding = p4_low_precision_update.RULE.judge(case)
+    assert finding is not None
+    assert "bfloat16 weights" in finding.claim
+
+
+KEEPS_THE_REST = """
+class Compensated(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, dict(lr=3e-5))
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            rest = self.state[p].setdefault("rest", torch.zeros_like(p, dtype=torch.float32))
+            exact = p.float() + rest - 3e-5 * p.grad.float().sign()
+            p.copy_(exact)
+            rest.copy_(exact - p.float())
+"""
+
+
+def test_an_optimizer_that_keeps_the_rest_loses_nothing_whatever_its_name(observed):
+    text = NORMED.replace("torch.optim.{optimizer}", "Compensated(model.parameters())")
+    case = observed(START + KEEPS_THE_REST + text.replace("range(40)", "range(400)"))
+    [lost] = case.optimizers[0].lost
+    assert lost.share > 0.5
+    assert lost.never < 0.5
+    assert p4_low_precision_update.RULE.judge(case) is None
+
+
+def test_updates_during_a_warm_up_are_a_note(observed):
+    text = NORMED.format(optimizer=ADAMW).replace(
+        "    optimizer.step()",
+        "    optimizer.param_groups[0]['lr'] = 1e-6 * (step + 1)\n    optimizer.step()",
+    )
+    finding = p4_low_precision_update.RULE.judge(observed(START + text))
+    assert finding is not None
+    assert finding.severity == "note"
 
 
 def test_updates_of_float32_weights_are_not_looked_at(observed):

@@ -55,3 +55,39 @@ def test_layers_that_want_the_sequence_first_are_named():
         {"a": nn.LSTM(2, 2), "b": nn.GRU(2, 2, batch_first=True), "c": Net(False)}
     )
     assert sequence_first(model) == ("a", "c.encoder.self_attn")
+
+
+class Summed(Net):
+    """The same, and it returns its loss alone."""
+
+    def forward(self, x, target):
+        return nn.functional.mse_loss(super().forward(x)["logits"], target)
+
+
+class Recurrent(nn.Module):
+    """Its layer gets the sequence first, as it wants it, or the rows; it returns its loss alone."""
+
+    def __init__(self, turned):
+        super().__init__()
+        self.turned, self.layer = turned, nn.GRU(8, 4, bidirectional=True)
+
+    def forward(self, x):
+        return self.layer(x.transpose(0, 1) if self.turned else x)[0].square().mean()
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_a_model_that_returns_its_loss_is_looked_into(batch_first):
+    torch.manual_seed(0)
+    model, given = Summed(batch_first), (X.clone(), torch.zeros(2, 3))
+    assert mixes_rows(model, given, {}) is (None if batch_first else True)  # None: no such layer
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_layer_that_gets_the_sequence_first_mixes_no_rows(turned):
+    torch.manual_seed(0)
+    assert mixes_rows(Recurrent(turned), (X.clone(),), {}) is (None if turned else True)
+
+
+def test_two_positions_are_not_taken_for_two_rows():
+    torch.manual_seed(0)
+    assert mixes_rows(Recurrent(True), (X[:, :2].clone(),), {}) is None

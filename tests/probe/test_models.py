@@ -2,6 +2,10 @@
 
 import pytest
 
+from hotloop.probe.discarded import discarded
+from hotloop.probe.layers import layers
+from hotloop.rules import p2_dead_parameters, p3_wasted_compute, p6_no_op_change
+
 START = """
 import torch
 from torch import nn
@@ -186,6 +190,39 @@ def test_a_later_token_is_changed_when_a_stopped_run_is_over(observed, causal):
     assert observed(text, steps=8).models[0].attention[0].causal is causal
 
 
+POOLED = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        return x + F.scaled_dot_product_attention(q, k, v, is_causal={causal})
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.block = nn.Embedding(20, 16), Block()
+        self.bidirectional = True
+        self.head = nn.Linear(16, 5)
+    def forward(self, x):
+        return {output}
+"""
+CLASSES = "self.head(self.block(self.embed(x)).mean(1))"
+LOSS = "F.cross_entropy(self.head(self.block(self.embed(x)).mean(1)), x[:, 0] % 5)"
+
+
+@pytest.mark.parametrize("output", [CLASSES, LOSS])
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_model_that_pools_and_is_gone_is_probed_as_well(observed, causal, output):
+    extra = POOLED.format(causal=causal, output=output)
+    case = observed(loop("Net()", "x = torch.randint(20, (3, 12))", extra=extra))
+    [attention] = case.models[0].attention
+    assert attention.causal is causal
+    assert case.models[0].output == (3, 5)
+    finding = p6_no_op_change.RULE.judge(case)
+    assert (finding is not None) is causal  # it asks for bidirectional attention
+
+
 def test_nothing_is_run_again_where_the_whole_run_is_observed(observed):
     attend = SDPA.format(True) + ".transpose(1, 2)"
     text = loop(
@@ -260,3 +297,73 @@ class Net(nn.Module):
 """
     found = observed(loop("Net()", "x = torch.randint(40, (4,))", extra=extra)).models[0]
     assert (found.tables, found.table_rows) == (400, 50)
+
+
+HEAD = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        self.out = nn.Linear(8, 1)
+        self.head = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 8))
+        self.spare = nn.Linear(8, 8)
+    def forward(self, x):
+        h = self.body(x)
+        aux = self.head(h)
+        USE
+        return self.out(h)
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        ("pass", [("head", False)]),
+        ("return self.out(h), aux", [("head", True)]),
+        ("h = h * (1 + aux.argmax(-1, keepdim=True))", []),
+        ("h = h + aux", []),
+        ("self.aux = aux", []),  # the script may read it
+        ("print(aux.mean().item())", []),
+    ],
+)
+def test_a_module_whose_output_nothing_reads_is_told_from_one_that_chooses(observed, use, said):
+    text = loop("Net()", "x = torch.randn(4, 8)", extra=HEAD.replace("USE", use), steps=20)
+    case = observed(text)
+    model = case.models[0]
+    assert [(part.module, part.returned) for part in model.discarded] == said
+    for part in model.discarded:
+        assert part.parameters == 8 * 64 + 64 + 64 * 8 + 8
+        assert 0 < part.share <= 1
+    finding = p3_wasted_compute.judge(case)
+    assert (finding is None) == (not said)
+    if said:
+        assert finding.claim.startswith("head (Sequential, 1,096 parameters) runs in each")
+        assert finding.severity == "note" or not said[0][1]
+        assert finding.places
+    dead = p2_dead_parameters.judge(case)
+    assert "spare are never called: 72 of 1,249 trainable" in dead.claim  # not the head's too
+
+
+def test_a_model_that_is_asked_for_readers_stays_as_it_was():
+    torch = pytest.importorskip("torch")
+    head, norm = torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(4)
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.norm, self.drop = head, norm, torch.nn.Dropout()
+
+        def forward(self, x):
+            self.head(x)
+            return self.drop(self.norm(x))
+
+    model = Net().eval()
+    rows = torch.randn(2, 4)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    found = discarded(model, ((rows,), {}), [], layers(model), [id(head), id(norm)])
+    assert [part.module for part in found] == ["head"]
+    assert torch.equal(state, torch.get_rng_state())
+    assert not any(module.training for module in model.modules())
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert head.weight.grad is None

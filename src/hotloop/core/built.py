@@ -9,7 +9,17 @@ from typing import Literal
 
 from hotloop.core.finding import Place
 
-__all__ = ["Attention", "Group", "Model", "Optimizer", "Repeat", "Scaler", "Scheduler"]
+__all__ = [
+    "Attention",
+    "Discarded",
+    "Group",
+    "Lost",
+    "Model",
+    "Optimizer",
+    "Repeat",
+    "Scaler",
+    "Scheduler",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +37,17 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """What rounding took of the sampled updates of an optimizer's weights of one dtype."""
+
+    dtype: str
+    numbers: int  # of these weights, in all
+    share: float  # of the updates that were rounded away, 0..1, as sampled by elements
+    never: float  # share of them that no update moved, from the first look to the last
+    tensors: int = 0  # distinct ones that were sampled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Optimizer:
     """An optimizer that was stepped, or built and never stepped (`steps` 0)."""
 
@@ -37,6 +58,7 @@ class Optimizer:
     steps: int = 0
     rates: tuple[tuple[int, float], ...] = ()  # (step, learning rate of the first group), sampled
     updates: tuple[float, ...] = ()  # median |update| over the weight's spacing, sampled tensors
+    lost: tuple[Lost, ...] = ()  # of 16-bit weights
     zeroed_to_none: bool | None = None  # zero_grad(set_to_none=...) as it was called
     zero_grad: int = 0  # calls, of optimizers and modules
 
@@ -89,6 +111,19 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Discarded:
+    """A module that runs in training and whose output no gradient ever comes back through."""
+
+    module: str  # its name in the model
+    kind: str  # its class
+    parameters: int = 0  # trainable numbers in it
+    seconds: float | None = None  # per forward pass, measured on sampled passes
+    share: float | None = None  # of the forward pass, 0..1
+    returned: bool = False  # the model returns the output; False: no operator reads it (probed)
+    call_places: tuple[Place, ...] = ()  # where it is called
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
     """How attention is computed."""
 
@@ -115,6 +150,7 @@ class Model:
     compute: str | None = None  # dtype of matrix products: the autocast dtype or the weights'
     dead: tuple[str, ...] = ()  # trainable parameters that never got a gradient
     dead_parameters: int = 0  # numbers in them
+    uncalled_parameters: int = 0  # of those, in modules that no forward pass called
     unused: tuple[str, ...] = ()  # modules with parameters that no forward pass called
     unused_parameters: int = 0
     unused_place: Place | None = None  # class or construction of the first unused module
@@ -132,7 +168,8 @@ class Model:
     checkpointed: bool = False  # activation checkpointing is on
     compiled: bool = False
     output: tuple[int, ...] = ()  # shape of the largest output
-    outputs_unused: tuple[str, ...] = ()  # fields of the output nobody read
+    discarded: tuple[Discarded, ...] = ()
+    outputs_unused: tuple[str, ...] = ()  # not filled any more; older cases have it
     forward_modes: Mapping[str, int] = field(default_factory=dict)  # "train grad", "eval grad", …
     wrapped: str | None = None  # DataParallel, DistributedDataParallel, FSDP
     adapters: tuple[str, ...] = ()  # kinds of adapters: lora, dora, peft

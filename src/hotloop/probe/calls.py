@@ -41,6 +41,7 @@ class Call:
     output: Any = None  # autograd's node of the first output; dropped when the pass is folded
     requires: bool = False  # the first output requires a gradient
     made: int = 0  # numbers in it
+    shape: tuple[int, ...] = ()  # of it
     autocast: str | None = None
     checkpointed: bool = False
 
@@ -95,7 +96,7 @@ class Calls:
         first = next(tensors(output), None)
         if first is not None:
             call.output, call.requires = first.grad_fn, first.requires_grad
-            call.made = first.numel()
+            call.made, call.shape = first.numel(), tuple(first.shape)
         self._own += _clock() - ended
 
     def take(self) -> list[Call]:

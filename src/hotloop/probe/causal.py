@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.internal import hide
 from hotloop.probe.calls import tensors
-from hotloop.probe.perturb import NOISE, moved
+from hotloop.probe.perturb import NOISE, inner_outputs, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,13 +15,15 @@ if TYPE_CHECKING:
 __all__ = ["is_causal"]
 
 _SHORTEST = 4  # tokens
+_LARGEST = 1 << 24  # numbers in a module's output that is compared
 
 
 def is_causal(model: Any, args: Any, kwargs: Any) -> bool | None:
     """Return whether no later token changes an earlier output; None where it cannot be told.
 
     The first integer [B, T] argument holds the tokens; an output of shape [B, T, ...] is compared.
-    The model runs three times (probe/perturb.py).
+    Where the model has none, because it pools, the outputs of its modules are. The model runs three
+    times (probe/perturb.py).
     """
     found = [tensor for tensor in tensors((args, kwargs)) if _is_tokens(tensor)]
     if not found or found[0].shape[1] < _SHORTEST:
@@ -31,12 +34,14 @@ def is_causal(model: Any, args: Any, kwargs: Any) -> bool | None:
     if other is None:
         return None
     here = tokens[:, at]
-    far = moved(model, lambda: _run(model, args, kwargs, tokens), [(here, here.new_tensor(other))])
+    run = _Run(model, args, kwargs, tokens)
+    far = moved(model, run, [(here, here.new_tensor(other))])
     if far is None:
         return None
     if float(far[:, :at].max()) > NOISE:
         return False
-    return True if float(far[:, at:].max()) > NOISE else None
+    # Inside a model, what only follows the token itself (an embedding) says nothing.
+    return True if float(far[:, at + run.is_inside :].max()) > NOISE else None
 
 
 def _is_tokens(tensor: Any) -> bool:
@@ -45,15 +50,59 @@ def _is_tokens(tensor: Any) -> bool:
     return tensor.dtype in (torch.int64, torch.int32) and tensor.dim() == 2
 
 
-def _run(model: Any, args: Any, kwargs: Any, tokens: Any) -> Any:
-    """Return the first output of shape [B, T, ...] with B and T of the tokens."""
-    return next(_alike(model(*args, **kwargs), tokens), None)
+class _Run:
+    """Calls a model and returns an output for each token."""
+
+    def __init__(self, model: Any, args: Any, kwargs: Any, tokens: Any) -> None:
+        self._model, self._args, self._kwargs, self._tokens = model, args, kwargs, tokens
+        self.is_inside = 0  # 1: the model itself has no such output, and its modules' are returned
+        self._sizes: Any = None  # of each module's, in the first pass
+
+    def __call__(self) -> Any:
+        """Return the first output of shape [B, T, ...], else [B, T, C]: a number for each module's.
+
+        B and T are those of the tokens.
+        """
+        import torch
+
+        inside: list[Any] = []
+        with inner_outputs(self._model, lambda _, output: inside.extend(self._numbers(output))):
+            outermost = self._model(*self._args, **self._kwargs)
+        direct = next(self._alike(outermost), None)
+        if direct is not None:
+            return direct
+        if not inside:
+            return None
+        self.is_inside = 1
+        numbers = torch.stack(inside, dim=-1)
+        if self._sizes is None:
+            self._sizes = numbers.abs().amax(dim=(0, 1))
+        if self._sizes.shape != numbers.shape[-1:]:  # it takes another way each time
+            return None
+        return numbers / torch.where(self._sizes > 0, self._sizes, 1.0)
+
+    def _alike(self, output: Any) -> Iterator[Any]:
+        for tensor in tensors(output):
+            shape = tensor.shape[:2]
+            if tensor.dim() >= 3 and shape == self._tokens.shape and tensor.is_floating_point():
+                yield tensor
+
+    def _numbers(self, output: Any) -> Iterator[Any]:
+        """Yield [B, T]: each position's numbers as one, a sum with uneven weights.
+
+        A plain sum would be 0 behind a layer norm, whatever changes.
+        """
+        for tensor in self._alike(output):
+            if tensor.numel() <= _LARGEST:
+                flat = tensor.flatten(2).float()
+                yield flat @ _uneven(flat.shape[2], like=flat)
 
 
-def _alike(output: Any, tokens: Any) -> Iterator[Any]:
-    for tensor in tensors(output):
-        if tensor.dim() >= 3 and tensor.shape[:2] == tokens.shape and tensor.is_floating_point():
-            yield tensor
+def _uneven(length: int, *, like: Any) -> Any:
+    import torch
+
+    at = torch.arange(length, dtype=like.dtype, device=like.device)
+    return torch.cos(at * math.sqrt(2) + 1)
 
 
 def _other(tokens: Any, at: int) -> Any:

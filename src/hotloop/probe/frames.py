@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from types import CodeType, FrameType
 
-__all__ = ["directly", "framework", "here", "is_own", "names", "shown", "spot", "walk"]
+__all__ = [
+    "directly",
+    "framework",
+    "here",
+    "is_hotloop",
+    "is_own",
+    "names",
+    "shown",
+    "spot",
+    "walk",
+]
 
 DEEPEST = 120  # frames of a stack that are walked
 INNERMOST = 12  # of them that are shown; further out, what is the project's own or called by it
@@ -50,6 +60,11 @@ def is_own(file: str) -> bool:
     if any(part in file for part in _PACKAGES):
         return False
     return not file.startswith((_HOTLOOP, *_LIBRARIES))
+
+
+def is_hotloop(file: str) -> bool:
+    """Whether a file is one of hotloop's own."""
+    return file.startswith(_HOTLOOP)
 
 
 def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:

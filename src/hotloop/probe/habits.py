@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
+import itertools
 import random
 import sys
 import weakref
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from hotloop.core.built import Lost
 from hotloop.core.internal import hide
 from hotloop.probe.calls import plain
 from hotloop.probe.frames import here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from hotloop.core.built import Optimizer, Scaler
     from hotloop.core.case import Case
@@ -23,8 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Habits"]
 
 _PLACES = 8
-_TENSORS, _NUMBERS = 6, 128  # of low-precision weights whose updates are compared
-_UPDATES = 64  # that are kept
+_POINTS, _NUMBERS = 6, 128  # of low-precision weights whose updates are compared
+_UPDATES = 64  # that are kept, the latest ones: a rate warms up
+_STILL = 0.5  # of the spacing: less is rounded away
 
 
 @dataclass(slots=True)
@@ -53,14 +58,16 @@ class Weights:
     tensor: Any
     before: Any
     optimizer: int  # its number
+    points: int  # of those spread evenly over all elements of its dtype: its weight
+    numbers: int  # of its dtype that the optimizer holds
+    key: int = 0  # id() of the tensor
 
 
 @dataclass(slots=True)
 class Update:
     """The same weight's numbers after it, and their gradients; judged when the run is over."""
 
-    optimizer: int
-    before: Any
+    weights: Weights  # without the tensor itself: the script may let it go
     after: Any
     gradient: Any
 
@@ -77,7 +84,8 @@ class Habits:
         self._autocast: dict[str, None] = {}
         self._in_autocast = self._in_step = False
         self._waiting: list[Weights] = []
-        self._updates: list[Update] = []
+        self._updates: deque[Update] = deque(maxlen=_UPDATES)
+        self._first: dict[tuple[int, int], Any] = {}  # numbers of each sampled weight at first
 
     def torch_came(self) -> None:
         """Put doors before what is called seldom or costs much more than a door."""
@@ -197,7 +205,7 @@ class Habits:
         """See whether backward runs under autocast; take low-precision weights as they are."""
         if self._see_autocast():
             self._in_autocast = True
-        if not self._waiting and len(self._updates) < _UPDATES:
+        if not self._waiting:
             self._waiting = list(self._low_precision())
 
     def _low_precision(self) -> list[Weights]:
@@ -209,14 +217,17 @@ class Habits:
             groups = optimizer.param_groups if optimizer is not None else []
             if built.number is None or not any(group.get("lr") for group in groups[:1]):
                 continue  # a rate of 0, as in a warm-up, updates nothing
-            low = [
-                tensor
-                for group in groups
-                for tensor in group["params"]
-                if tensor.dtype in (torch.bfloat16, torch.float16) and plain(tensor)
-            ]
-            for tensor in low[:: max(1, -(-len(low) // _TENSORS))]:
-                found.append(Weights(tensor, _some(tensor), built.number))
+            for dtype in (torch.bfloat16, torch.float16):
+                low = [
+                    tensor
+                    for group in groups
+                    for tensor in group["params"]
+                    if tensor.dtype == dtype and plain(tensor)
+                ]
+                numbers = sum(tensor.numel() for tensor in low)
+                for tensor, points in _by_elements(low, numbers):
+                    some, key = _some(tensor), id(tensor)
+                    found.append(Weights(tensor, some, built.number, points, numbers, key))
         return found
 
     def stepped(self, done: int) -> None:
@@ -225,7 +236,9 @@ class Habits:
             gradient = weights.tensor.grad
             if gradient is not None and plain(gradient):
                 after, given = _some(weights.tensor), _some(gradient)
-                self._updates.append(Update(weights.optimizer, weights.before, after, given))
+                weights.tensor = None
+                self._first.setdefault((weights.optimizer, weights.key), weights.before)
+                self._updates.append(Update(weights, after, given))
         self._waiting = []
 
     # When the run is over.
@@ -257,12 +270,14 @@ class Habits:
         own, module = self._zeroed.get(at), self._zeroed.get(None)
         zeroed = own or module
         number = self._host.optimizers[at].number
-        updates = [_spacings(update) for update in self._updates if update.optimizer == number]
+        updates = [update for update in self._updates if update.weights.optimizer == number]
+        moved = [(update, spacings) for update in updates if len(spacings := _spacings(update))]
         return replace(
             optimizer,
             zero_grad=sum(each.calls for each in (own, module) if each is not None),
             zeroed_to_none=None if zeroed is None else zeroed.to_none,
-            updates=tuple(update for update in updates if update is not None),
+            updates=tuple(float(spacings.median()) for _, spacings in moved),
+            lost=tuple(_lost(moved, self._first)),
         )
 
     def _scaler(self, at: int, scaler: Scaler) -> Scaler:
@@ -294,22 +309,67 @@ def _some(tensor: Any) -> Any:
     return flat[:: max(1, flat.numel() // _NUMBERS)][:_NUMBERS].clone()
 
 
-def _spacings(update: Update) -> float | None:
-    """Return the median |update| in units of the spacing of numbers at the weight.
+def _by_elements(tensors: list[Any], numbers: int) -> list[tuple[Any, int]]:
+    """Return the tensors that hold points spread evenly over all elements, and how many each."""
+    points = [numbers * (2 * at + 1) // (2 * _POINTS) for at in range(_POINTS)]
+    ends = list(itertools.accumulate(tensor.numel() for tensor in tensors))
+    held = Counter(bisect.bisect_right(ends, point) for point in points if point < numbers)
+    return [(tensors[at], count) for at, count in held.items()]
+
+
+def _spacings(update: Update) -> Any:
+    """Return |update| in units of the spacing of numbers at the weight, of each sampled number.
 
     Only numbers with a gradient count: the rows of an embedding that were not used stay. The
-    spacing is 2^(exponent) of the weight times the dtype's eps; None where none had a gradient.
+    spacing is 2^(exponent) of the weight times the dtype's eps.
     """
     import torch
 
-    moved = (update.after.double() - update.before.double()).abs()
-    wanted = (update.gradient != 0) & (update.before != 0)
-    if not bool(wanted.any()):
-        return None
-    info = torch.finfo(update.before.dtype)
-    exponent = update.before.double().abs().clamp_min(info.tiny).log2().floor()
+    before = update.weights.before
+    moved = (update.after.double() - before.double()).abs()
+    wanted = (update.gradient != 0) & (before != 0)
+    info = torch.finfo(before.dtype)
+    exponent = before.double().abs().clamp_min(info.tiny).log2().floor()
     spacing = torch.exp2(exponent) * info.eps
-    return float((moved / spacing)[wanted].median())
+    return (moved / spacing)[wanted]
+
+
+def _lost(moved: list[tuple[Update, Any]], first: dict[tuple[int, int], Any]) -> list[Lost]:
+    """Return for each dtype the share of the updates that left the weight as it was."""
+    by_dtype: dict[str, list[tuple[Update, Any]]] = defaultdict(list)
+    for update, spacings in moved:
+        by_dtype[str(update.after.dtype).removeprefix("torch.")].append((update, spacings))
+    found = []
+    for dtype, some in by_dtype.items():
+        last = {update.weights.key: update for update, _ in some}
+        never = [
+            (update.weights.points, _unmoved(first[update.weights.optimizer, key], update))
+            for key, update in last.items()
+        ]
+        found.append(
+            Lost(
+                dtype=dtype,
+                numbers=max(update.weights.numbers for update, _ in some),
+                share=_mean((u.weights.points, (s < _STILL).double().mean()) for u, s in some),
+                never=_mean(never),
+                tensors=len(last),
+            )
+        )
+    return found
+
+
+def _unmoved(first: Any, last: Update) -> float:
+    """Return the share of a weight's numbers with a gradient that are what they were at first."""
+    wanted = (last.gradient != 0) & (last.weights.before != 0)
+    if first.shape != last.after.shape:  # another tensor has its id() now
+        return 0.0
+    return float((last.after == first)[wanted].double().mean())
+
+
+def _mean(weighed: Iterable[tuple[int, Any]]) -> float:
+    """Return the mean of values by their weights."""
+    pairs = [(weight, float(value)) for weight, value in weighed]
+    return sum(weight * value for weight, value in pairs) / sum(weight for weight, _ in pairs)
 
 
 hide(globals())

@@ -17,7 +17,7 @@ from hotloop.probe.frames import is_own
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Layer", "built_at", "facts", "layers"]
+__all__ = ["Layer", "built_at", "facts", "is_compiled", "layers"]
 
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDP")
 
@@ -93,7 +93,7 @@ def _layer(name: str, module: Any, place: Place | None, within_attention: bool) 
         ),
         own=frozenset(id(t) for t in module._parameters.values() if t is not None),
         container=type(module).forward is nn.Module.forward,
-        opaque=isinstance(module, jit.ScriptModule) or _is_compiled(module),
+        opaque=isinstance(module, jit.ScriptModule) or is_compiled(module),
         steady=not any(_draws(inner) for inner in module.modules()),
         features=module.out_channels if convolution else module.num_features if norm else None,
         norm=norm,
@@ -128,7 +128,8 @@ def _place(kind: type) -> Place | None:
     return own_code(kind) if file is None or is_own(os.path.abspath(file)) else None
 
 
-def _is_compiled(module: Any) -> bool:
+def is_compiled(module: Any) -> bool:
+    """Whether torch.compile took the module: what runs inside is not seen."""
     compiled = getattr(module, "_compiled_call_impl", None) is not None
     return compiled or type(module).__name__ == "OptimizedModule"
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core.internal import hide
 from hotloop.probe.calls import tensors
-from hotloop.probe.perturb import NOISE, moved
+from hotloop.probe.perturb import NOISE, inner_outputs, moved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["mixes_rows", "sequence_first"]
 
@@ -14,26 +17,42 @@ __all__ = ["mixes_rows", "sequence_first"]
 def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
     """Return whether the first of two rows changes the output for the second; None: cannot be told.
 
-    All tensors of two rows get the second row in place of the first. The model runs three times
-    (probe/perturb.py).
+    All tensors of two rows get the second row in place of the first. Where the model has no output
+    for each row (a loss), those of the modules that take the first dimension for the sequence are
+    looked at: rows in it meet in no other place. The model runs three times (probe/perturb.py).
     """
     import torch
 
     rows = [tensor for tensor in tensors((args, kwargs)) if tensor.dim() and len(tensor) == 2]
     if all(torch.equal(*tensor) for tensor in rows):
         return None
-    far = moved(model, lambda: _run(model, args, kwargs), [(t[0], t[1]) for t in rows])
+    short = any(tensor.dim() > 1 and tensor.shape[1] == 2 for tensor in rows)  # rows or positions?
+    looked = [] if short else [model.get_submodule(name) for name in sequence_first(model)]
+    far = moved(model, lambda: _run(model, args, kwargs, looked), [(t[0], t[1]) for t in rows])
     return None if far is None else float(far[1].max()) > NOISE
 
 
-def _run(model: Any, args: Any, kwargs: Any) -> Any:
-    """Return the first floating output of two rows."""
-    found = (
-        tensor
-        for tensor in tensors(model(*args, **kwargs))
-        if tensor.dim() and len(tensor) == 2 and tensor.is_floating_point()
-    )
-    return next(found, None)
+def _run(model: Any, args: Any, kwargs: Any, looked: list[Any]) -> Any:
+    """Return the first floating output of two rows, or all those of the modules looked at."""
+    import torch
+
+    inside: list[Any] = []
+
+    def see(module: Any, output: Any) -> None:
+        first = next(tensors(output), None)  # the others have layers or directions first
+        if any(module is each for each in looked) and first is not None and first.dim() > 1:
+            inside.extend(found.flatten(1) for found in _of_two_rows(first))
+
+    with inner_outputs(model, see):
+        outermost = model(*args, **kwargs)
+    direct = next(_of_two_rows(outermost), None)
+    return torch.cat(inside, dim=1) if direct is None and inside else direct
+
+
+def _of_two_rows(output: Any) -> Iterator[Any]:
+    for tensor in tensors(output):
+        if tensor.dim() and len(tensor) == 2 and tensor.is_floating_point():
+            yield tensor
 
 
 def sequence_first(model: Any) -> tuple[str, ...]:

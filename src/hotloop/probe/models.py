@@ -13,10 +13,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.built import Attention, Model
+from hotloop.core.built import Attention, Discarded, Model
 from hotloop.probe import layers, passes
 from hotloop.probe.calls import Calls, autocast, plain, sample, tensors
 from hotloop.probe.causal import is_causal
+from hotloop.probe.discarded import discarded, without_gradient
 from hotloop.probe.graph import Graph, reaches
 from hotloop.probe.mixing import mixes_rows, sequence_first
 
@@ -123,6 +124,8 @@ class Models:
         if not seen.layers or not {call.module for call in calls} <= seen.layers.keys():
             seen.layers = layers.layers(module)  # the model was changed meanwhile
         seen.facts = seen.facts or layers.facts(module)
+        if math.prod(seen.output) == 1 and (made := passes.last_product(calls, seen.layers)):
+            seen.output = made  # the model returns its loss
         seen.compute = seen.compute or _computes(module, calls, outputs)
         if seen.graphs < _GRAPHS and outputs:
             self._read_graph(seen, outputs, calls, (args, kwargs))
@@ -131,8 +134,10 @@ class Models:
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
             seen.rows = None if first is None else len(first)
             seen.sequence_first = sequence_first(module)
-            kept = sum(other.kept is not None for other in self._seen.values())
-            seen.kept = module if seen.sequence_first and kept < _KEPT else None
+            # Memory of a card may be needed by what comes after the model.
+            attends = seen.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
+            if seen.sequence_first or attends:
+                self._keep(seen, module)
         if len(seen.passes) in _COMPARED:
             self._watch_frozen(seen, module, calls)
         for call in calls:
@@ -155,6 +160,13 @@ class Models:
                 never = passes.never_called(seen.layers, seen.called, seen.trained)
                 built = {n: layers.built_at(module, seen.layers[n].name) for n in never[:1]}
                 seen.unused = {n: built.get(n) for n in never}
+                if _idle(seen) and not any(t.is_cuda for t in tensors(seen.given)):
+                    self._keep(seen, module)
+
+    def _keep(self, seen: Seen, module: Any) -> None:
+        """Keep a model alive to the end, to run it once more."""
+        others = sum(other.kept is not None for other in self._seen.values() if other is not seen)
+        seen.kept = module if others < _KEPT else None
 
     def _read_graph(self, seen: Seen, outputs: list[Any], calls: list[Call], given: Any) -> None:
         graph = Graph(outputs)
@@ -244,6 +256,8 @@ class Models:
             dead=dead,
             dead_parameters=sum(seen.numbers[name] for name in dead),
             unused=tuple(seen.layers[number].name for number in never if number in seen.layers),
+            uncalled_parameters=_uncalled(seen, dead, never),
+            discarded=tuple(_discarded(seen)) if seen.trained else (),
             unused_parameters=passes.numbers_of(seen.layers, never, seen.called),
             unused_place=seen.unused[never[0]] if never else None,
             repeats=repeats,
@@ -276,10 +290,31 @@ def _attention(seen: Seen) -> list[Attention]:
     return [replace(attention, configured=asked, causal=causal) for attention in found]
 
 
+def _idle(seen: Seen) -> list[int]:
+    """Return the modules that ran and got no gradient."""
+    dead = {id(tensor) for kept, _ in seen.waiting.values() if (tensor := kept()) is not None}
+    return without_gradient(seen.passes, seen.layers, dead)
+
+
+def _discarded(seen: Seen) -> list[Discarded]:
+    """Return the modules among them whose output nothing in the model reads."""
+    root = seen.root()
+    if root is not None and seen.given is not None and (idle := _idle(seen)):
+        with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
+            return discarded(root, seen.given, seen.passes, seen.layers, idle)
+    return []
+
+
+def _uncalled(seen: Seen, dead: tuple[str, ...], never: list[int]) -> int:
+    """Return how many of the dead numbers are in modules that never ran."""
+    above = tuple(f"{seen.layers[number].name}." for number in never if number in seen.layers)
+    return sum(seen.numbers[name] for name in dead if name.startswith(above))
+
+
 def _mixes_rows(seen: Seen) -> bool | None:
     """Return whether rows of a batch meet in the model, and let it go."""
     root, seen.kept = seen.kept, None
-    if root is not None and seen.given is not None:
+    if root is not None and seen.sequence_first and seen.given is not None:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
             return mixes_rows(root, *seen.given)
     return None

@@ -23,8 +23,10 @@ __all__ = [
     "flops",
     "frozen_seconds",
     "is_still",
+    "last_product",
     "never_called",
     "numbers_of",
+    "places_of",
     "read",
     "repeats",
     "seconds_of",
@@ -103,6 +105,11 @@ def _places(calls: Sequence[Call]) -> tuple[Place, ...]:
     return tuple(dict.fromkeys(call.place for call in calls if call.place is not None))
 
 
+def places_of(module: int, seen: Sequence[Pass]) -> tuple[Place, ...]:
+    """Return where a module (an id()) is called."""
+    return _places([call for calls in seen for call in calls if call.module == module])
+
+
 def _frozen(seen: Sequence[Pass], layers: Mapping[int, Layer], moved: set[int]) -> set[int]:
     """Return the outermost modules with nothing trainable in them or before them."""
     found: Counter[int] = Counter()
@@ -167,6 +174,20 @@ def flops(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> float | None:
         )
         for calls in seen
     )
+
+
+def last_product(calls: Sequence[Call], layers: Mapping[int, Layer]) -> tuple[int, ...]:
+    """Return the shape that the last linear layer or convolution of a pass made; (): there is none.
+
+    What a model that returns its loss alone computes that from.
+    """
+    made = (call.shape for call in reversed(calls) if _is_product(call, layers))
+    return next(made, ())
+
+
+def _is_product(call: Call, layers: Mapping[int, Layer]) -> bool:
+    layer = layers.get(call.module)
+    return layer is not None and layer.product
 
 
 def never_called(layers: Mapping[int, Layer], called: set[int], trained: set[int]) -> list[int]:

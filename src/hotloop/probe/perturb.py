@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from hotloop.probe.layers import is_compiled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["NOISE", "moved"]
+__all__ = ["NOISE", "inner_outputs", "moved"]
 
 NOISE = 1e-4  # of the largest output: below it is rounding
 
@@ -37,6 +39,24 @@ def moved(model: Any, run: Callable[[], Any], changes: Sequence[tuple[Any, Any]]
         return None
     first = first.float()
     return (third.float() - first).abs() / (float(first.abs().max()) or 1.0)
+
+
+@contextlib.contextmanager
+def inner_outputs(model: Any, see: Callable[[Any, Any], None]) -> Iterator[None]:
+    """Call `see` with each module that ends a call, and its output; not in a compiled model.
+
+    A hook would have it compiled again.
+    """
+    from torch.nn.modules.module import register_module_forward_hook
+
+    if any(map(is_compiled, model.modules())):
+        yield
+        return
+    handle = register_module_forward_hook(lambda module, _, output: see(module, output))
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 @contextlib.contextmanager

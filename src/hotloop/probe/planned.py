@@ -1,119 +1,163 @@
-"""How many optimizer steps the script means to make, read off the loops it stands in.
+"""How many optimizer steps the script means to make, where its code or a library proves it.
 
-`for epoch in range(cfg.epochs)` is known by its expression and the names in its frame; how many
-steps an epoch has is counted when the loop's variable has moved on, or is the length of the inner
-loop, or 1 where there is none. Only names, attributes, numbers, arithmetic, `range` and `len` are
-evaluated: nothing of the script's is called but a `__len__`, and so this is only for scripts that
-may be stopped early. Of others the steps are known in the end.
+At some updates the loops on the stack are read (probe/loop_code.py); when the run is over they are
+run again without their work, and what they count is held against what was seen. Nothing of the
+script's is called. This is for scripts that are stopped early: the steps of one that came to its
+end are counted, and there is no plan beside that.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
 import linecache
-import operator
 import os
 import sys
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hotloop.probe.frames import is_own, names
+from hotloop.probe.frames import names
+from hotloop.probe.loop_code import skeleton
+from hotloop.probe.loop_others import may_train_elsewhere, updating
+from hotloop.probe.loop_stack import levels
+from hotloop.probe.loop_terms import mangled
+from hotloop.probe.loop_values import SIMPLE, Unknown, length, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
     from hotloop.core.case import Case
+    from hotloop.probe.loop_code import Skeleton
+    from hotloop.probe.loop_stack import Called, Level
 
-__all__ = ["Planned", "evaluated", "in_loop"]
+__all__ = ["Planned", "in_loop"]
 
-_OPERATIONS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_THROUGH = {"enumerate", "tqdm", "trange", "track", "iter", "reversed"}  # their first argument
-_COUNTERS = ("step", "iter", "update", "epoch", "batch")  # in names of what counts turns
 _TRAINER = "/transformers/trainer.py"
 _MOST = 10_000_000  # numbers above this are no count of steps
+_TURNS = 5_000_000  # of the loops: half a second
+_LOOKS = 200  # that are held against the plan
+_CODE = {"range": range, "len": len, "min": min, "max": max, "abs": abs, "int": int, "bool": bool}
 
 
-class Unknown(Exception):  # noqa: N818 - no fault: the answer is that it cannot be told
-    """The expression needs more than is looked at."""
+@dataclass(slots=True)
+class Nest:
+    """The loops around the updates, as they were seen."""
+
+    functions: tuple[tuple[str, int], ...]  # file and id() of the functions on the stack
+    calls: list[list[Called]]  # of each function
+    skeleton: Skeleton
+    looks: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # updates, what changes
+    is_plain: bool = True  # no library stands between the script and PyTorch's update
+    told: int | None = None  # steps, by a library's own loop in them
+    updating: set[int] = field(default_factory=set)  # id() of calls that may make others
 
 
 class Planned:
     """A watcher of the host: looks at the loops around the update some times a second."""
 
     def __init__(self) -> None:
-        self._told: int | None = None  # by a framework's own loop, whose length it has worked out
-        self._epochs: int | None = None
-        self._inner: float | None = None  # updates of one turn of the outermost loop, by lengths
-        self._turns: list[tuple[int | str, int]] = []  # (which turn of it, updates at first sight)
-        self._numbered = False  # turns are numbers in order, so that those between two looks count
-        self._loop: tuple[str, int] | None = None  # file and line of the outermost
-        self._before = 0  # updates that were made before it: in another one, or in it the last time
+        linecache.checkcache()  # a script may have been edited between two runs of one process
+        self._begin()
+
+    def _begin(self) -> None:
+        self._nest: Nest | None = None
+        self.why: str | None = None  # it cannot be told
+        self._left: set[tuple[tuple[str, int], ...]] = set()  # functions of nests that are over
+        self._last = 0
 
     def stepped(self, done: int) -> None:
         """Read the loops that enclose the line now running, the outermost first."""
-        self._told = self._told or _told(sys._getframe(1))
-        loops = _enclosing(sys._getframe(1))
-        if not loops:
+        if done <= self._last:  # counted anew
+            self._begin()
+        self._last = done
+        if self.why is not None:
             return
-        (frame, outer), *inner = loops
-        turn, self._numbered = _turn(outer, frame)
-        loop = frame.f_code.co_filename, outer.lineno
-        if loop != self._loop or self._begins_again(turn):
-            self._loop, self._turns, self._before = loop, [], done - 1
-        if turn is not None and (not self._turns or self._turns[-1][0] != turn):
-            self._turns.append((turn, done))
-        self._epochs = _length(outer, frame)
-        lengths = [_length(loop, at) for at, loop in inner]
-        known = [length for length in lengths if length]
-        self._inner = functools.reduce(operator.mul, known, 1) if all(lengths) else None
+        try:
+            told = _told(sys._getframe(1))
+            stack, is_plain = levels(sys._getframe(1), told=told is not None)
+            self._see(done, stack, is_plain, told)
+        except Unknown as why:
+            self.why = str(why)
+
+    def _see(self, done: int, stack: Sequence[Level], is_plain: bool, told: int | None) -> None:
+        functions = tuple((level.file, id(level.function)) for level in stack)
+        nest = self._nest
+        if nest is None or nest.functions != functions:
+            if nest is not None:
+                self._left.add(nest.functions)
+            if functions in self._left:
+                raise Unknown("updates take turns")
+            calls = [[level.at] for level in stack]
+            nest = self._nest = Nest(functions, calls, skeleton(stack, calls), told=told)
+            repeated = False
+            for level in stack:
+                nest.updating |= {id(call) for call in updating(level, is_repeated=repeated)}
+                repeated = repeated or level.at.is_in_a_loop
+        new = [(known, level.at) for known, level in zip(nest.calls, stack, strict=True)]
+        if any(at not in known for known, at in new):
+            for known, at in new:
+                known += [at] if at not in known else []
+            nest.skeleton = skeleton(stack, nest.calls)
+        for depth, node, value in nest.skeleton.constants:
+            if _value(node, stack[depth]) != value:
+                raise Unknown("what was taken for a constant changes")
+        nest.is_plain = nest.is_plain and is_plain
+        seen = {mangled(*name): stack[name[0]].names.get(name[1]) for name in nest.skeleton.names}
+        if len(nest.looks) < _LOOKS:
+            plain = {name: value for name, value in seen.items() if type(value) in SIMPLE}
+            nest.looks.append((done, plain))
 
     def add_to(self, case: Case) -> Case:
-        """Add the planned steps, where they are known."""
-        if case.planned_steps is None and self._told is not None:
-            return replace(case, planned_steps=max(self._told, case.steps.count))
-        if case.planned_steps is not None or not self._epochs or not case.steps.count:
+        """Add the planned steps of a run that was stopped, where they are known."""
+        if case.stopped is None or case.planned_steps is not None or not case.steps.count:
             return case
-        made = sum(optimizer.steps for optimizer in case.optimizers)  # those still known
-        updates = max(1.0, made / case.steps.count)
-        if (turns := self._passed()) > 0:
-            each = (self._turns[-1][1] - self._turns[0][1]) / turns / updates
-        elif self._inner is not None:
-            each = self._inner / max(1.0, case.steps.backwards or 1.0)
-        else:
+        try:
+            planned = self._counted(case)
+        except Unknown as why:
+            self.why = str(why)
             return case
-        first = self._turns[0][0] if self._numbered and self._turns else 0
-        missed = first * each if isinstance(first, int) else 0.0
-        planned = round(max(0.0, self._before / updates - missed) + self._epochs * each)
-        return replace(case, planned_steps=max(planned, case.steps.count))
+        return case if planned < case.steps.count else replace(case, planned_steps=planned)
 
-    def _begins_again(self, turn: int | str | None) -> bool:
-        """Whether the same loop runs anew: its turns are numbers, and this one was before."""
-        last = self._turns[-1][0] if self._turns else None
-        return self._numbered and isinstance(turn, int) and isinstance(last, int) and turn < last
+    def _counted(self, case: Case) -> int:
+        """Return the steps that the loops make; raises Unknown."""
+        nest = self._nest
+        if nest is None or self.why is not None:
+            raise Unknown(self.why or "no loop was seen")
+        files = [file for file, _ in nest.functions]
+        unseen = nest.updating - {id(called.call) for of in nest.calls for called in of}
+        if unseen or may_train_elsewhere(case.sources, files, nest.calls):
+            raise Unknown("other updates may come")
+        if nest.told is not None:
+            if _run(nest.skeleton, lambda _, __: None) != 1:
+                raise Unknown("it trains again and again")
+            return nest.told
+        if not nest.is_plain and (case.steps.backwards or 1.0) != 1.0:
+            raise Unknown("a library decides whether it updates")
+        updates = _all_updates(nest, is_first=not self._left)
+        made = sum(optimizer.steps for optimizer in case.optimizers) or case.steps.count
+        each = made // case.steps.count  # updates of a step; the last one may be cut short
+        if made - each * case.steps.count >= each or updates % each:
+            raise Unknown("updates a step differ")
+        return updates // each
 
-    def _passed(self) -> int:
-        """Return how many turns lie between the first that was seen and the last; 0: unknown."""
-        if len(self._turns) < 2:
-            return 0
-        first, last = self._turns[0][0], self._turns[-1][0]
-        if self._numbered and isinstance(first, int) and isinstance(last, int):
-            return abs(last - first)
-        # A look may miss turns as short as a step, not epochs.
-        return 0 if self._inner == 1 else len(self._turns) - 1
+
+def _value(node: ast.expr, level: Level) -> Any:
+    if isinstance(node, ast.Call):  # len(...)
+        return length(value_of(node.args[0], level.names))
+    return value_of(node, level.names)
 
 
 def in_loop() -> bool:
-    """Whether a loop of the project's own code is running, here or in a caller."""
-    return bool(_enclosing(sys._getframe(1)))
+    """Whether a loop of the project's own code goes round the line that is running.
+
+    Where that cannot be told, it is taken for one.
+    """
+    try:
+        stack, _ = levels(sys._getframe(1), told=True)
+    except Unknown:
+        return True
+    return any(level.at.is_in_a_loop for level in stack)
 
 
 def _told(frame: FrameType | None) -> int | None:
@@ -128,132 +172,61 @@ def _told(frame: FrameType | None) -> int | None:
     return None
 
 
-def _enclosing(frame: FrameType | None) -> list[tuple[FrameType, ast.For | ast.While]]:
-    """Return the loops of the project's own code around the running line, outermost first."""
-    found: list[tuple[FrameType, ast.For | ast.While]] = []
-    while frame is not None:
-        if is_own(frame.f_code.co_filename):
-            around = _loops(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_firstlineno)
-            found += [(frame, loop) for loop in reversed(around)]
-        frame = frame.f_back
-    return found[::-1]
+def _all_updates(nest: Nest, *, is_first: bool) -> int:
+    """Return the updates that are made when the loops end.
 
-
-@functools.lru_cache(maxsize=512)
-def _loops(file: str, line: int, first: int) -> tuple[ast.For | ast.While, ...]:
-    """Return the loops around a line, in the function that begins at `first`, outermost first."""
-    return tuple(
-        node
-        for node in _all_loops(file)
-        if node.lineno <= line <= (node.end_lineno or 0) and node.lineno >= first
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _all_loops(file: str) -> tuple[ast.For | ast.While, ...]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return ()
-    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
-    return tuple(sorted(loops, key=lambda node: node.lineno))
-
-
-def _turn(loop: ast.For | ast.While, frame: FrameType) -> tuple[int | str | None, bool]:
-    """Return which turn of a loop runs, by its variable, and whether that is its number."""
-    if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
-        return None, False
-    values = names(frame)
-    value = values.get(loop.target.id)
-    if type(value) not in (int, str):  # a batch, say: neither kept nor compared
-        return None, False
-    try:
-        whole = evaluated(_through(loop.iter), values)
-    except (Unknown, TypeError, ValueError, ZeroDivisionError, NotImplementedError):
-        return value, False
-    numbered = isinstance(whole, range) and value in whole
-    return (whole.index(value) if numbered else value), numbered
-
-
-def _length(loop: ast.For | ast.While, frame: FrameType) -> int | None:
-    """Return how often a loop goes round; None where that cannot be told."""
-    values = names(frame)
-    try:
-        if isinstance(loop, ast.While):
-            return _bound(loop.test, values)
-        length = min(len(evaluated(_through(loop.iter), values)), _broken_off(loop, values))
-    except (Unknown, TypeError, ValueError, ZeroDivisionError, NotImplementedError):
-        return None
-    return length if 0 < length <= _MOST else None
-
-
-def _broken_off(loop: ast.For, values: Mapping[str, Any]) -> int:
-    """Return the number in `if step == max_steps: break`, or more than any loop has.
-
-    A break for another reason (early stopping) is none that the author counts on.
+    What changes must be at each look what it was there.
     """
-    for node in ast.walk(loop):
-        if isinstance(node, ast.If) and isinstance(node.body[-1], ast.Break):
-            test = node.test
-            counts = (ast.Eq, ast.GtE, ast.Gt)
-            if isinstance(test, ast.Compare) and isinstance(test.ops[0], counts):
-                counter = "".join(
-                    part.id for part in ast.walk(test.left) if isinstance(part, ast.Name)
-                )
-                if any(word in counter.lower() for word in _COUNTERS):
-                    bound = evaluated(test.comparators[0], values)
-                    return bound if isinstance(bound, int) and bound > 0 else _MOST
-    return _MOST
+    (done, seen), *_ = nest.looks
+    before = 0 if is_first and done == 1 else done - _place(nest, seen)
+    waiting = deque((done - before, seen) for done, seen in nest.looks)
+
+    def check(last: int, values: Mapping[str, Any]) -> None:
+        while waiting and waiting[0][0] <= last:
+            if not _agree(waiting.popleft()[1], values):
+                raise Unknown("it goes otherwise")
+
+    return before + _run(nest.skeleton, check)
 
 
-def _bound(test: ast.expr, values: Mapping[str, Any]) -> int | None:
-    """Return the number in `while step < max_steps`."""
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Lt | ast.LtE):
-        return None
-    bound = evaluated(test.comparators[0], values)
-    return bound if isinstance(bound, int) and 0 < bound <= _MOST else None
+def _place(nest: Nest, seen: Mapping[str, Any]) -> int:
+    """Return the update of the loops at which the first look was."""
+    found: list[int] = []
+
+    def compare(last: int, values: Mapping[str, Any]) -> None:
+        if _agree(seen, values):
+            found.append(last)
+        if len(found) > 1:
+            raise Unknown("the first look may be at several updates")
+
+    _run(nest.skeleton, compare)
+    if not seen or not found:
+        raise Unknown("the first look is at none of the updates")
+    return found[0]
 
 
-def _through(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Call) and node.args:
-        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        if name not in _THROUGH:
-            break
-        node = node.args[0]
-    return node
+def _agree(seen: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    return all(values.get(name) == value for name, value in seen.items())
 
 
-def evaluated(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    """Return the value of a simple expression; raises Unknown for any other."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        if node.id not in values:
-            raise Unknown(node.id)
-        return values[node.id]
-    if isinstance(node, ast.Attribute):
-        holder = evaluated(node.value, values)
-        if node.attr not in getattr(holder, "__dict__", {}):  # a property would run code
-            raise Unknown(node.attr)
-        return holder.__dict__[node.attr]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        one, other = evaluated(node.left, values), evaluated(node.right, values)
-        if isinstance(one, int | float) and isinstance(other, int | float):
-            return _OPERATIONS[type(node.op)](one, other)
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        holder = evaluated(node.value, values)
-        if type(holder) is dict and node.slice.value in holder:
-            return holder[node.slice.value]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        arguments = [evaluated(each, values) for each in node.args]
-        if node.func.id == "range" and all(isinstance(each, int) for each in arguments):
-            return range(*arguments)
-        if node.func.id == "len" and len(arguments) == 1:
-            return len(arguments[0])
-        if (
-            node.func.id == "int"
-            and len(arguments) == 1
-            and type(arguments[0]) in (int, float, str)
-        ):
-            return int(arguments[0])
-    raise Unknown(ast.dump(node)[:40])
+def _run(loops: Skeleton, see: Callable[[int, Mapping[str, Any]], None]) -> int:
+    """Return how many updates the loops make; `see` is told how many there are, and the values."""
+    turns = updates = 0
+
+    def tick() -> None:
+        nonlocal turns
+        turns += 1
+        if turns > _TURNS:
+            raise Unknown("the loops go on for too long")
+
+    def update(number: int) -> None:
+        nonlocal updates
+        updates += number
+        see(updates, values)
+
+    values: dict[str, Any] = {"__builtins__": _CODE, "tick": tick, "update": update}
+    try:
+        exec(loops.code, values)
+    except (TypeError, ValueError, ArithmeticError, NameError) as why:
+        raise Unknown(str(why)) from None
+    return updates

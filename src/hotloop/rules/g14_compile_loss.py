@@ -34,7 +34,7 @@ def judge(case: Case) -> Finding | None:
     whole, step = whole_run(case), case.step_time
     if not case.process.graphs or whole is None or step is None:
         return None
-    steps = max(case.planned_steps or 0, case.steps.count)
+    steps = case.total_steps or case.steps.count
     needed, now = seconds / steps, step.median
     pays = f"pays back only if it makes a step, now {moment(now)}, faster by {moment(needed)}"
     if needed >= now:

@@ -1,13 +1,17 @@
 """The model computes what it had already, or what nobody reads.
 
 Looks at: how often each module runs in a forward pass and on which inputs, which of them are
-    frozen, and which outputs are read.
+    frozen, and whether an operator reads the output of a module that never gets a gradient: the
+    model runs once more on two rows, when the script is over.
 Says so when: a module runs twice on the same input in one forward pass; a frozen trunk runs on
-    inputs it had in an earlier epoch; outputs are made that nobody reads. From 2 % of the wall time
-    on, or as a note where the seconds are not known.
+    inputs it had in an earlier epoch; no operator reads a module's output. From 2 % of the wall
+    time on. A note where the seconds are not known, and where the output is returned and gets no
+    gradient: the script may read it. No ceiling is given where a frozen trunk's outputs can be
+    kept: then its inputs need not be read either, which saves more than the time in the trunk.
 Stays silent when: modules share weights on other inputs, or nothing trainable and nothing else
     repeats.
-Remedy: call it once and keep the result; compute a frozen trunk's outputs once, before training.
+Remedy: call it once and keep the result; compute a frozen trunk's outputs once, before training;
+    do not call what nobody reads.
 Numbers: only rounding, if the module draws no random numbers; with dropout the random stream moves.
 Seen: examples/slow/double_attention, examples/slow/adapters_never_called.
 Source: hotloop, from the five projects (attention called a second time for its weights, a frozen
@@ -43,6 +47,8 @@ class Waste:
     remedy: str
     seconds: float | None  # of the whole run; None: not measured
     places: tuple[Place, ...] = ()
+    is_sure: bool = True  # False: the script may need it
+    is_open: bool = False  # the remedy may save more: the seconds are no bound
 
 
 def judge(case: Case) -> Finding | None:
@@ -52,17 +58,19 @@ def judge(case: Case) -> Finding | None:
     ]
     if not found:
         return None
-    found.sort(key=lambda waste: -(waste.seconds or 0.0))
-    known = [waste.seconds for waste in found if waste.seconds is not None]
+    found.sort(key=lambda waste: (not waste.is_sure, -(waste.seconds or 0.0)))
+    sure = [waste for waste in found if waste.is_sure]
+    known = [waste.seconds for waste in sure or found if waste.seconds is not None]
     seconds = sum(known) if known else None
+    bounded = None if any(waste.is_open for waste in found) else seconds
     share = None if seconds is None else case.part(seconds)
     return Finding(
         rule=RULE.label,
         claim=found[0].claim,
-        severity="note" if share is None else by_share(share),
+        severity="note" if share is None or not sure else by_share(share),
         share=share,
-        saves=None if seconds is None else case.per_step(seconds),
-        ceiling=None if seconds is None else case.ceiling_without(seconds),
+        saves=None if bounded is None else case.per_step(bounded),
+        ceiling=None if bounded is None else case.ceiling_without(bounded),
         places=list(dict.fromkeys(place for waste in found for place in waste.places)),
         evidence={
             "wasted": "not measured" if seconds is None else f"{seconds:.1f} s",
@@ -80,12 +88,27 @@ def _wastes(case: Case, model: Model) -> Iterator[Waste]:
     passes = case.steps.count * (case.steps.backwards or 1.0)
     yield from _doubled(model, passes)
     yield from _recomputed(case, model, passes)
-    if model.outputs_unused and model.role == "train":
+    yield from _discarded(model, passes)
+
+
+def _discarded(model: Model, passes: float) -> Iterator[Waste]:
+    """Yield the modules whose output no operator reads, or which is returned and not trained."""
+    for part in model.discarded:
+        cost = (
+            "" if part.share is None else f", for {part.share:.0%} of the time in the model's parts"
+        )
+        named = f"{part.module} ({part.kind}, {part.parameters:,} parameters)"
+        what = "and nothing reads its output"
+        remedy = f"do not call {part.module}, or use its output"
+        if part.returned:  # the script may read it without a gradient, in a metric say
+            what = "and its output is returned, and no gradient comes back"
+            remedy = f"leave {part.module} out of the training pass if nothing reads its output"
         yield Waste(
-            claim=f"{model.name} computes outputs nobody reads: {', '.join(model.outputs_unused)}",
-            remedy="leave these outputs out: a switch of the model, or its head",
-            seconds=None,
-            places=(model.place,) if model.place else (),
+            claim=f"{named} runs in each forward pass{cost}, {what}",
+            remedy=remedy,
+            seconds=None if part.seconds is None else part.seconds * passes,
+            places=part.call_places,
+            is_sure=not part.returned,
         )
 
 
@@ -121,6 +144,7 @@ def _recomputed(case: Case, model: Model, passes: float) -> Iterator[Waste]:
             remedy=f"compute the outputs of {repeat.module} once and train on them",
             seconds=None if each is None else each * passes * again,
             places=repeat.call_places[:1] or ((repeat.place,) if repeat.place else ()),
+            is_open=True,  # with its outputs kept, its inputs need not be read or moved either
         )
 
 

@@ -1,9 +1,10 @@
 """Updates are lost in rounding: the weights are kept in half precision.
 
-Looks at: the dtype of the parameters that an optimizer holds, and the size of sampled updates
-    against the spacing of the numbers at the weights.
-Says so when: parameters are bfloat16 or float16 and the median update is below half of the spacing,
-    where rounding to nearest leaves the weight as it was.
+Looks at: the parameters of each 16-bit dtype that an optimizer holds: numbers with a gradient, from
+    tensors sampled by their elements, before and after an update.
+Says so when: more than half of the updates of a dtype leave the weight as it was, because they are
+    below half of the spacing of the numbers there, and more than half of the weights are at the
+    last look what they were at the first. A note while the learning rate still rises.
 Stays silent when: weights are float32, updates are large enough, or the optimizer rounds at random
     or keeps the rest.
 Remedy: float32 weights with autocast, or an optimizer with stochastic rounding.
@@ -15,41 +16,42 @@ Source: Zamirai et al. 2020, "Revisiting BFloat16 Training", https://arxiv.org/a
 from __future__ import annotations
 
 import re
-import statistics
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
+    from hotloop.core.built import Optimizer
     from hotloop.core.case import Case
 
 __all__ = ["RULE"]
 
-HALF = {"bfloat16", "float16"}
-LOST = 0.5  # of the spacing: less is rounded away
+MOST = 0.5  # of the numbers of a dtype
 KEEPS = re.compile(r"stochastic|kahan|master|mixed", re.IGNORECASE)
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the sampled updates with what half precision can hold."""
+    """Look at each dtype by itself: a few large vectors must not hide what the matrices lose."""
     for optimizer in case.optimizers:
-        dtypes = sorted(HALF & {dtype for group in optimizer.groups for dtype in group.dtypes})
-        if not dtypes or not optimizer.updates or KEEPS.search(optimizer.name):
+        bad = [lost for lost in optimizer.lost if lost.share > MOST and lost.never > MOST]
+        if not bad or KEEPS.search(optimizer.name):
             continue
-        middle = statistics.median(optimizer.updates)
-        if middle >= LOST:
-            continue
-        lost = sum(update < LOST for update in optimizer.updates) / len(optimizer.updates)
+        lost = max(bad, key=lambda each: each.numbers)
+        rising = _rises(optimizer)
         return Finding(
             rule=RULE.label,
             claim=(
-                f"{optimizer.name} updates {dtypes[0]} weights by {middle:.2g} of their spacing: "
-                f"{lost:.0%} of the sampled updates are rounded away"
+                f"{lost.share:.0%} of the updates that {optimizer.name} makes to "
+                f"{lost.numbers:,} {lost.dtype} weights are rounded away"
+                + (" so far, while the learning rate rises" if rising else "")
             ),
-            severity="critical",
+            severity="note" if rising else "critical",
             places=[optimizer.place] if optimizer.place else [],
-            evidence={"sampled tensors": f"{len(optimizer.updates)}"},
+            evidence={
+                "weights that never moved": f"{lost.never:.0%}",
+                "sampled tensors": f"{lost.tensors}, by their elements",
+            },
             remedies=[
                 Remedy(
                     text="keep the weights in float32 and run the forward pass under "
@@ -59,6 +61,12 @@ def judge(case: Case) -> Finding | None:
             ],
         )
     return None
+
+
+def _rises(optimizer: Optimizer) -> bool:
+    """Whether the learning rate was highest at the last look: a warm-up was not over."""
+    rates = [rate for _, rate in optimizer.rates]
+    return bool(rates) and rates[-1] == max(rates) > rates[0]
 
 
 RULE = Rule(

@@ -61,7 +61,7 @@ def judge(case: Case) -> Finding | None:
 def _planned_seconds(case: Case) -> float:
     """Return how long the training takes in seconds: as observed, or as planned."""
     time = case.step_time
-    planned = (case.planned_steps or 0) * (time.median if time else 0.0)
+    planned = (case.total_steps or 0) * (time.median if time else 0.0)
     return max(planned, sum(case.steps.wall), case.seconds)
 
 

@@ -4,8 +4,8 @@ from tests.golden.cases import healthy
 
 from hotloop.core.around import Process
 
-POSITIVE = [healthy(planned_steps=1000)]
+POSITIVE = [healthy(planned_steps=1000, stopped="enough was seen")]
 NEGATIVE = [
-    healthy(planned_steps=100_000),
-    healthy(planned_steps=1000, process=Process(graphs=1)),
+    healthy(planned_steps=100_000, stopped="enough was seen"),
+    healthy(planned_steps=1000, stopped="enough was seen", process=Process(graphs=1)),
 ]

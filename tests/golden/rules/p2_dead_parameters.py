@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.built import Model
+from hotloop.core.built import Discarded, Model
 from hotloop.core.finding import Place
 from hotloop.core.observed import Steps
 
@@ -19,11 +19,13 @@ ADAPTERS = replace(
 )
 POOLER = replace(NET, dead=("bert.pooler.weight",), dead_parameters=50)
 HEAD = replace(NET, dead=("aux.weight", "aux.bias"), dead_parameters=900)
+THROWN = replace(HEAD, discarded=(Discarded(module="aux", kind="Linear", parameters=900),))
 # Its weights are used without a call, as in nn.MultiheadAttention.
 TIED = replace(NET, unused=("attention.out_proj",), unused_parameters=600)
 
 POSITIVE = [healthy(models=(model,)) for model in (ADAPTERS, POOLER, HEAD)]
 NEGATIVE = [
+    healthy(models=(THROWN,)),
     healthy(models=(TIED,)),
     healthy(models=(ADAPTERS,), steps=Steps(count=5)),
     healthy(models=(replace(ADAPTERS, role="evaluate only"),)),

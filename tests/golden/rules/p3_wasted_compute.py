@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.built import Model, Repeat
+from hotloop.core.built import Discarded, Model, Repeat
 from hotloop.core.finding import Place
 
 NET = Model(name="Net", parameters=100_000, trainable=100_000)
@@ -27,6 +27,7 @@ TRUNK = Repeat(
     seconds=0.002,
     call_places=(Place(file=SCRIPT, line=61),),
 )
+HEAD = Discarded(module="head", kind="Sequential", parameters=90_000, seconds=0.002, share=0.9)
 
 
 def model(*repeats: Repeat, **facts):
@@ -37,7 +38,9 @@ POSITIVE = [
     model(ATTENTION, INSIDE, replace(ATTENTION, module="layers.1.attention")),
     model(TRUNK),
     model(replace(TRUNK, seconds=None), frozen_prefix_seconds=0.0025),
-    model(TRUNK, ATTENTION, outputs_unused=("hidden_states",)),
+    model(TRUNK, ATTENTION, discarded=(HEAD,)),
+    model(discarded=(HEAD,)),
+    model(discarded=(replace(HEAD, returned=True),)),
 ]
 NEGATIVE = [
     model(replace(ATTENTION, same_input=False)),  # one layer used in several places
@@ -46,4 +49,5 @@ NEGATIVE = [
     model(replace(TRUNK, frozen=False)),
     model(replace(TRUNK, again=0.0)),
     model(replace(TRUNK, again=None)),
+    model(discarded=(replace(HEAD, seconds=0.00001),)),
 ]

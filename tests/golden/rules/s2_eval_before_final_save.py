@@ -23,14 +23,15 @@ torch.save(model.state_dict(), "model.pt")
 accuracy = evaluate(model, test_loader)
 """
 LONG = 1_000_000  # steps of 10 ms
-POSITIVE = [healthy(sources={SCRIPT: RISKY}, planned_steps=LONG)]
+POSITIVE = [healthy(sources={SCRIPT: RISKY}, planned_steps=LONG, stopped="enough was seen")]
 NEGATIVE = [
     healthy(sources={SCRIPT: RISKY}),  # ten seconds can be trained again
-    healthy(sources={SCRIPT: SAVED_FIRST}, planned_steps=LONG),
+    healthy(sources={SCRIPT: SAVED_FIRST}, planned_steps=LONG, stopped="enough was seen"),
     healthy(
         sources={SCRIPT: RISKY},
         planned_steps=LONG,
+        stopped="enough was seen",
         saves=(Save(at=5.0, seconds=0.1, step=400, bytes=400_000, path="step-400.pt"),),
     ),
-    *correct(planned_steps=LONG),
+    *correct(planned_steps=LONG, stopped="enough was seen"),
 ]

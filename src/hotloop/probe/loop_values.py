@@ -1,0 +1,91 @@
+"""What the names in a script stand for, and how long a loop over them is, without calling it.
+
+Nothing of the script's is called, but the `__len__` of what PyTorch, NumPy or Python itself made.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["SIMPLE", "Unknown", "is_from", "length", "value_of"]
+
+SIMPLE = (int, float, str, bool, type(None))
+_SIZED = (list, tuple, dict, set, frozenset, str, range)
+_LIBRARIES = {"torch", "accelerate"}  # whose loaders, samplers and tensors are as long as they say
+
+
+class Unknown(Exception):  # noqa: N818 - no fault: the answer is that it cannot be told
+    """It needs more than is looked at."""
+
+
+def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """Return what a name, an attribute or an entry under a fixed key stands for."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        if node.id in names:
+            return names[node.id]
+        if hasattr(builtins, node.id):
+            return getattr(builtins, node.id)
+    if isinstance(node, ast.Attribute):
+        holder = value_of(node.value, names)
+        try:
+            found = inspect.getattr_static(holder, node.attr)
+        except AttributeError:
+            raise Unknown(node.attr) from None
+        if (
+            not hasattr(type(found), "__get__")
+            or inspect.isroutine(found)
+            or isinstance(found, type)
+        ):
+            return found  # a property would run code
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        holder, key = value_of(node.value, names), node.slice.value
+        if type(holder) is dict and key in holder:
+            return holder[key]
+        if (
+            type(holder) in (list, tuple)
+            and isinstance(key, int)
+            and -len(holder) <= key < len(holder)
+        ):
+            return holder[key]
+    raise Unknown(ast.dump(node)[:60])
+
+
+def length(thing: Any) -> int:
+    """Return how many turns a loop over it has."""
+    if type(thing) in _SIZED:
+        return len(thing)
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and type(thing) is torch.Tensor and thing.dim():
+        return len(thing)
+    if numpy is not None and type(thing) is numpy.ndarray and thing.ndim:
+        return len(thing)
+    if is_from(type(thing), "tqdm"):
+        return length(getattr(thing, "iterable", None))
+    if torch is not None and isinstance(thing, torch.utils.data.DataLoader):
+        return _batches(thing)
+    raise Unknown(type(thing).__name__)
+
+
+def _batches(loader: Any) -> int:
+    from torch.utils.data import IterableDataset
+
+    parts = (loader, *(part for part in (loader.batch_sampler, loader.sampler) if part is not None))
+    if isinstance(loader.dataset, IterableDataset):
+        raise Unknown("an iterable data set")
+    if not all(is_from(type(part), *_LIBRARIES) for part in parts):
+        raise Unknown("a loader or a sampler of the script's own")
+    return len(loader)
+
+
+def is_from(thing: Any, *packages: str) -> bool:
+    """Whether a class or a function is of one of these packages."""
+    return str(getattr(thing, "__module__", "")).partition(".")[0] in packages
