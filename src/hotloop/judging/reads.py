@@ -40,7 +40,6 @@ _SHOWING = {  # what shows or writes it, and decides nothing by it
     *("dump", "dumps", "safe_dump", "pprint", "print", "repr", "str", "save", "to_yaml"),
     *("bool", "id", "isinstance", "len", "type", "debug", "info", "warning"),
 }
-_WHOLE = {"__iter__", "items", "keys", "values"}
 
 Paths = frozenset[str]
 _NONE: Paths = frozenset()
@@ -279,10 +278,8 @@ class _Flow:
         assert module is not None
         name = module.name(node)
         last = name.rpartition(".")[2]
-        place = self._place
-        here = module.path == place.file and node.lineno <= (place.line or 0) <= (
-            node.end_lineno or 0
-        )
+        at, last_line = self._place.line or 0, node.end_lineno or 0
+        here = module.path == self._place.file and node.lineno <= at <= last_line
         if name in _LOADING:
             given = self._given(node)
             if FILE not in _NONE.union(*given) and not (here and "OmegaConf" in name):

@@ -1,45 +1,37 @@
 """Golden cases of C1 unread_key."""
 
-from tests.golden.cases import SCRIPT, healthy
+from dataclasses import replace
+
+from tests.golden.cases import healthy
+from tests.golden.configs import loaded
 
 from hotloop.core.around import Config
-from hotloop.core.finding import Place
 
-HERE = Place(file=SCRIPT, line=3)
 YAML = "lr: 0.001\nwarmup: 100\noptimizer:\n  name: adamw\n  decay: 0.1\n"
-CODE = "cfg = yaml.safe_load(open(path))\nlr = cfg['lr']\ndecay = cfg['optimizer']['decay']\n"
+CODE = "lr = cfg['lr']\ndecay = cfg['optimizer']['decay']\n"
+LABELS = "".join(f"label{n}: {n}\n" for n in range(20))
+OWN = loaded(YAML, CODE)
 POSITIVE = [
-    healthy(configs=(Config(path="c.yaml", text=YAML, place=HERE),), sources={SCRIPT: CODE}),
-    healthy(
-        configs=(Config(path="c.yaml", text=YAML, read=("lr", "optimizer.decay")),),
-        sources={SCRIPT: "pass"},
-    ),
-    healthy(
-        configs=(
-            Config(path="c.toml", text="lr = 1\n[run]\nwarmup = 3\nlr = 2\n", place=HERE),
-            Config(path="c.json", text='{\n\t"lr": 1,\n\t"decay": 2\n}', place=HERE),
-        ),
-        sources={SCRIPT: CODE},
+    OWN,
+    loaded("lr = 1\n[run]\nwarmup = 3\nlr = 2\n", "f(cfg['lr'], cfg['run']['lr'])", name="c.toml"),
+    loaded('{\n\t"lr": 1,\n\t"decay": 2\n}', "f(cfg['lr'])", name="c.json"),
+    loaded(
+        YAML,
+        "def train(settings):\n    f(settings['lr'], settings['optimizer'].get('decay'))\n"
+        "train(cfg)\n",
     ),
 ]
-ALL = ("lr", "warmup", "optimizer.name", "optimizer.decay")
 NEGATIVE = [
-    healthy(configs=(Config(path="c.yaml", text=YAML, read=ALL),), sources={SCRIPT: CODE}),
-    healthy(  # the section is handed on whole
-        configs=(Config(path="c.yaml", text=YAML, read=("lr", "warmup", "optimizer")),),
-        sources={SCRIPT: CODE},
-    ),
-    healthy(  # a library reads it
-        configs=(Config(path="c.yaml", text=YAML, place=HERE),),
-        sources={SCRIPT: "args = TrainingArguments(**cfg)\nlr = cfg['lr']"},
-    ),
-    healthy(  # labels, not settings
-        configs=(Config(path="labels.json", text='{"cat": 0, "dog": 1}', place=HERE),),
-        sources={SCRIPT: CODE},
-    ),
-    healthy(  # C3's
-        configs=(Config(path="c.yaml", text="lr: 1\nwarmup_step: 3\n", place=HERE),),
-        sources={SCRIPT: "lr, w = cfg['lr'], cfg.get('warmup_steps', 0)"},
-    ),
-    healthy(configs=(Config(path="c.yaml", text="lr: [1", place=HERE),), sources={SCRIPT: CODE}),
+    loaded(YAML, CODE + "f(cfg['warmup'])"),
+    loaded(YAML, "f(cfg['lr'], cfg['warmup'])\nAdamW(**cfg['optimizer'])"),  # handed on whole
+    loaded(YAML, "args = TrainingArguments(**cfg)\nlr = cfg['lr']"),  # a library reads it
+    loaded(YAML, CODE + "for key in ('lr', 'war' + 'mup'):\n    f(cfg[key])"),  # by a variable
+    loaded(YAML, CODE, elsewhere=("warmup",)),  # generate.py reads it
+    loaded(YAML, CODE, elsewhere=None),  # the other programs are not known
+    loaded(LABELS, "f(cfg['label0'])"),  # labels, not settings
+    loaded("lr: 1\nwarmup_step: 3\n", "f(cfg['lr'], cfg.get('warmup_steps', 0))"),  # C3's
+    loaded("lr: [1", CODE),
+    # A library opened it: the configuration of a model, of Hydra's, its own.
+    replace(OWN, configs=tuple(replace(config, place=None) for config in OWN.configs)),
+    healthy(configs=(Config(path="site-packages/x/defaults.json", text='{"a": 1, "b": 2}'),)),
 ]

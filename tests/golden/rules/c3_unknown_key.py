@@ -1,35 +1,23 @@
 """Golden cases of C3 unknown_key."""
 
-from tests.golden.cases import SCRIPT, healthy
+from tests.golden.configs import loaded
 
-from hotloop.core.around import Config
-from hotloop.core.finding import Place
-
-HERE = Place(file=SCRIPT, line=3)
 YAML = "lr: 1\nwarmup_step: 3\n"
-CODE = "lr, w = cfg['lr'], cfg.get('warmup_steps', 0)"
+CODE = "f(cfg['lr'], cfg.get('warmup_steps', 0))"
 POSITIVE = [
-    healthy(configs=(Config(path="c.yaml", text=YAML, place=HERE),), sources={SCRIPT: CODE}),
-    healthy(
-        configs=(Config(path="c.yaml", text=YAML, read=("lr", "warmup_steps")),),
-        sources={SCRIPT: "pass"},
-    ),
-    healthy(
-        configs=(Config(path="c.yaml", text="lr: 1\nweigth_decay: 3\n", place=HERE),),
-        sources={SCRIPT: "AdamW(lr=config.lr, weight_decay=config.weight_decay)"},
-    ),
+    loaded(YAML, CODE),
+    loaded("lr: 1\nweigth_decay: 3\n", "f(cfg['lr'], cfg.get('weight_decay', 0.0))"),
+    loaded("a:\n  lr: 1\n  warmup_step: 3\n", "a = cfg['a']\nf(a['lr'], a.get('warmup_steps'))"),
 ]
 NEGATIVE = [
-    healthy(
-        configs=(Config(path="c.yaml", text=YAML + "warmup_steps: 5\n", place=HERE),),
-        sources={SCRIPT: CODE},
-    ),
-    healthy(
-        configs=(Config(path="c.yaml", text="lr: 1\nwarmup_steps: 3\n", place=HERE),),
-        sources={SCRIPT: CODE},
-    ),
-    healthy(
-        configs=(Config(path="c.yaml", text="lr: 1\ncolour: 3\n", place=HERE),),
-        sources={SCRIPT: CODE},
+    loaded(YAML + "warmup_steps: 5\n", CODE),
+    loaded("lr: 1\nwarmup_steps: 3\n", CODE),
+    loaded("lr: 1\ncolour: 3\n", CODE),
+    loaded(YAML, CODE, elsewhere=("warmup_step",)),
+    # Two keys of a tokenizer that a library reads, of which the script asks one.
+    loaded(
+        '{"add_bos_token": true, "bos_token": "<s>"}',
+        "tokenizer = AutoTokenizer.from_pretrained('.')\nf(cfg.get('add_bos_token'), *cfg)",
+        name="tokenizer_config.json",
     ),
 ]
