@@ -22,12 +22,14 @@ from hotloop.judging.costing import compute_dtype, flop_rate
 from hotloop.probe import hot
 from hotloop.probe.frames import is_own
 from hotloop.probe.gemm import measure_gemm
+from hotloop.probe.raised import raised
 from hotloop.probe.tape import NUMBERS
 from hotloop.probe.wall import OWN, Folded, fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from hotloop.core.around import Raised
     from hotloop.core.built import Optimizer, Scheduler
     from hotloop.core.observed import Loader, Stack
     from hotloop.host import Host
@@ -40,8 +42,11 @@ MOST_STEPS, MOST_WAITS = 2000, 2000
 MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
 
 
-def case_of(host: Host, target: Target) -> Case:
-    """Return what `host` saw; it has finished."""
+def case_of(host: Host, target: Target, error: BaseException | None = None) -> Case:
+    """Return what `host` saw; it has finished. `error` ended the script."""
+    ended = raised(error)
+    if host.stopped is None:
+        host.stopped = _why_early(error, ended)
     started = time.perf_counter()
     host.refresh()
     marks = host.tape.read()
@@ -59,6 +64,7 @@ def case_of(host: Host, target: Target) -> Case:
         steps=_steps(host, found, steps),
         framework=host.framework or "plain",  # type: ignore[arg-type]
         stopped=host.stopped,
+        raised=ended,
         epochs=max((found.epochs[number] for number in found.trains), default=0),
         stacks=stacks,
         loaders=tuple(_loaders(host, found)),
@@ -79,6 +85,15 @@ def case_of(host: Host, target: Target) -> Case:
     not_checked = (*case.not_checked, *_faults(host))
     own += time.perf_counter() - started
     return replace(case, own_time=own, not_checked=not_checked)
+
+
+def _why_early(error: BaseException | None, ended: Raised | None) -> str | None:
+    """Return why a script that hotloop did not stop ended early, or None."""
+    if isinstance(error, KeyboardInterrupt):
+        return "Ctrl-C"
+    if ended is None:
+        return None
+    return ended.text if ended.kind == "SystemExit" else f"it raised {ended.kind}"
 
 
 def with_products(case: Case) -> Case:

@@ -102,7 +102,7 @@ def observe(
             _wait_for_imports()
             host.finish()
             forget_children()
-            children, here = RunDir(folder).children, case_of(host, target)
+            children, here = RunDir(folder).children, case_of(host, target, error)
             if ENV.rank > 0:
                 leave(here, children)
             else:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from hotloop.core.finding import Place
 
-__all__ = ["Ceiling", "Config", "Operator", "Process"]
+__all__ = ["Ceiling", "Config", "Operator", "Process", "Raised"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,3 +93,17 @@ class Ceiling:
     step_time: tuple[float, ...] = ()  # seconds
     factor: float | None = None  # how many times faster than the baseline, at most
     why_not: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """What ended a script before its end: an exception that it did not catch, or an exit code."""
+
+    kind: str  # of the exception: "IndexError", "SystemExit"
+    text: str  # its first line
+    place: Place | None = None  # the innermost line of the project's own code
+
+    @property
+    def said(self) -> str:
+        """Return it as Python does, in a line."""
+        return f"{self.kind}: {self.text}" if self.text else self.kind

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hotloop.core.around import Ceiling, Config, Operator, Process
+from hotloop.core.around import Ceiling, Config, Operator, Process, Raised
 from hotloop.core.built import Model, Optimizer, Scaler, Scheduler
 from hotloop.core.codec import from_json, to_json
 from hotloop.core.errors import DataError
@@ -44,7 +44,8 @@ class Case:
     steps: Steps
     arguments: tuple[str, ...] = ()  # the script's own
     framework: Literal["plain", "transformers", "lightning", "accelerate", "fabric"] = "plain"
-    stopped: str | None = None  # why it was stopped early; None: it ran to its end
+    stopped: str | None = None  # why it ended early; None: it ran to its end
+    raised: Raised | None = None  # what it was that ended it early, where that was its own
     planned_steps: int | None = None  # optimizer steps of the whole run, where it can be known
     epochs: int = 0  # started, of the training loader
     stacks: tuple[Stack, ...] = ()

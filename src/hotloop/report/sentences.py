@@ -17,6 +17,7 @@ from hotloop.report.excerpt import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from hotloop.core.around import Raised
     from hotloop.core.case import Case
     from hotloop.core.finding import Diagnosis, Finding, Severity
     from hotloop.core.measurement import Measurement
@@ -28,6 +29,7 @@ __all__ = [
     "command",
     "cost",
     "counted",
+    "ended",
     "folder_of",
     "name",
     "observed",
@@ -89,6 +91,9 @@ def verdict(case: Case, diagnosis: Diagnosis) -> Verdict:
     wrong = next((finding for finding in worth if finding.is_correctness), None)
     slow = next((finding for finding in worth if not finding.is_correctness), None)
     script = name(case)
+    if case.raised is not None:
+        also = _claim(worth[0]) if worth else None
+        return Verdict(said=f"{script} {ended(case.raised)}", severity="critical", also=also)
     if wrong is not None:
         said = f"{script} does something else than it says: {_claim(wrong)}"
         also = f"its speed: {_promise(slow)}" if slow else None
@@ -96,6 +101,15 @@ def verdict(case: Case, diagnosis: Diagnosis) -> Verdict:
     if slow is not None:
         return Verdict(said=f"{script}: {_promise(slow)}", severity=slow.severity)
     return Verdict(said=f"{script}: {_fine(case)}", severity=None)
+
+
+def ended(raised: Raised) -> str:
+    """Return what ended a script, with file and line."""
+    place = raised.place
+    where = "" if place is None else f" ({os.path.basename(place.file)}:{place.line})"
+    word = "ended with" if raised.kind == "SystemExit" else "raised"
+    said = raised.text if raised.kind == "SystemExit" else raised.said
+    return visible(f"{word} {said}{where}")
 
 
 def _claim(finding: Finding) -> str:
@@ -165,7 +179,8 @@ def observed(case: Case) -> str:
     steps, planned = case.steps.count, case.planned_steps if case.stopped else None
     many = f"{steps:,}" if planned is None else f"{steps:,} of {planned:,}"
     unit = "step" if steps == 1 and planned is None else "steps"
-    ending = f"stopped after {many} {unit}: {case.stopped}"
+    word = "stopped" if case.raised is None else "ended"
+    ending = f"{word} after {many} {unit}: {case.stopped}"
     if case.stopped is None:
         ending = f"ran to its end: {many} {unit}"
     whole, own = case.seconds, case.own_time
