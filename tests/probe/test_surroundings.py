@@ -96,3 +96,18 @@ def test_what_the_script_writes_through_stays(monkeypatch):
     observed(train)
     print("at the end")
     assert "at the end" in said
+
+
+def test_a_script_that_sets_the_newer_switch_of_float32_precision_is_looked_at():
+    matmul = torch.backends.cuda.matmul
+
+    def train() -> None:
+        matmul.fp32_precision = "tf32"  # torch.get_float32_matmul_precision() raises from here on
+
+    try:
+        case = observed(train)
+    finally:
+        matmul.fp32_precision = "none"
+    assert case.process.switches["cuda.matmul.fp32_precision"] == "tf32"
+    assert case.process.switches["float32_matmul_precision"] == "mixed"
+    assert not [said for said in case.not_checked if "fault" in said]
