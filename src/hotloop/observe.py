@@ -50,6 +50,7 @@ class Observed:
     page: Path | None
     problem: str | None = None  # why nothing was kept
     effects: Sequence[Effect] = ()  # what came of the techniques that were asked for
+    failed: str | None = None  # what ended the script, where that is no end of a run
 
 
 def place_for(target: Target, out: Path | None, *, prefix: str = "") -> Path:
@@ -112,7 +113,8 @@ def observe(
                 case = further(case) if ENV.world == 1 else case
                 plan = None if put_in is None else put_in.plan
                 found = diagnose(case)
-                tell(_kept(case, found, folder, target, page, plan, effects))
+                kept = _kept(case, found, folder, target, page, plan, effects)
+                tell(replace(kept, failed=_failure(error)))
         except Exception:  # noqa: BLE001 - a bug of ours must not change how the script ends
             print("hotloop: its own report failed; the script was not touched:", file=sys.stderr)
             traceback.print_exc()
@@ -123,6 +125,15 @@ def observe(
     observe_children(RunDir(folder).children, limited, planned)
     host.start()
     run(target, finished=finished)
+
+
+def _failure(error: BaseException | None) -> str | None:
+    """Return what failed, in a line; an end that was asked for is none."""
+    if error is None or isinstance(error, Stopped | KeyboardInterrupt):
+        return None
+    if isinstance(error, SystemExit):
+        return f"exit code {error.code}" if error.code else None
+    return f"{type(error).__name__}: {error}".strip().splitlines()[0][:200]
 
 
 def _wait_for_imports() -> None:
