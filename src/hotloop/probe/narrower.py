@@ -38,9 +38,7 @@ class Widths:
 
     def __init__(self, free: Iterable[str] = ()) -> None:
         self._free = set(free)  # names whose numbers were larger than any position
-        self.held: str | None = (
-            None  # what kept the last batch as wide as it is, where that is known
-        )
+        self.held: str | None = None  # what kept the last batch as wide as it is
         self._pads: dict[str, Any] = {}  # name -> what stands where the mask says padding
 
     def kept(self, batch: Any) -> tuple[int, int]:
@@ -297,7 +295,7 @@ def _vary(found: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a
             module(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - told
             name, said = type(error).__name__, " ".join(str(error).split())[:200]
-            found.end(f"{type(module).__name__} takes no rows of changing width: {name}: {said}")
+            found.failed(f"{type(module).__name__} takes no rows of changing width: {name}: {said}")
         running.clear()
 
     register_module_forward_hook(called, with_kwargs=True)

@@ -85,6 +85,10 @@ class Copy:
         if self._asked > _ASKED:
             self.end(None)
 
+    def failed(self, why: str) -> NoReturn:  # pragma: no cover
+        """Answer that the step cannot be made, and why."""
+        self.end(why)
+
     def end(self, why: str | None) -> NoReturn:  # pragma: no cover
         """Answer and go without any clean-up: all of it is the process's own."""
         with contextlib.suppress(OSError):
@@ -115,7 +119,7 @@ def _started(answer: int, frame: FrameType | None) -> Copy:  # pragma: no cover
         optimizer.register_optimizer_step_pre_hook(_stepping(copy))
         _watch(copy, frame)
     except Exception as error:  # noqa: BLE001 - told; the script must not go on twice
-        copy.end(f"no copy of the process can be made: {type(error).__name__}: {error}"[:300])
+        copy.failed(f"no copy of the process can be made: {type(error).__name__}: {error}"[:300])
     return copy
 
 
@@ -143,7 +147,7 @@ def _watch(copy: Copy, frame: FrameType | None) -> None:  # pragma: no cover
         if event == "exception" and not issubclass(about[0], _NO_FAULTS):
             said = " ".join(str(about[1]).split())
             where = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-            copy.end(f"{about[0].__name__}: {said[:200]} ({where})")
+            copy.failed(f"{about[0].__name__}: {said[:200]} ({where})")
         return seen
 
     sys.settrace(lambda frame, event, about: None)
@@ -171,7 +175,9 @@ def _mute(answer: int) -> None:  # pragma: no cover
 
     def shared(self: Any) -> NoReturn:
         del self
-        Copy(answer).end("the step reads another loader, whose worker processes a copy cannot ask")
+        Copy(answer).failed(
+            "the step reads another loader, whose worker processes a copy cannot ask"
+        )
 
     nothing.put(dataloader._MultiProcessingDataLoaderIter, "_next_data", shared)
 
