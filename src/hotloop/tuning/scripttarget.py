@@ -113,7 +113,7 @@ def _last_words(ended: child.Outcome) -> str:
     _, raised, after = ended.stderr.rpartition("Traceback (most recent call last):\n")
     said = (line for line in after.splitlines() if line.strip() and not line.startswith(" "))
     words = next(said, "")[:300] if raised else ""
-    return ": ".join(filter(None, (ended.reason or ended.status, words)))
+    return f"exit code {ended.code}: {words}" if words else ended.reason or ended.status
 
 
 def _environment() -> dict[str, str]:
