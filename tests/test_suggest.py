@@ -218,7 +218,7 @@ def test_autocast_is_said_in_words_where_its_lines_would_be_wrong(
     assert "within torch.autocast" in said[0]
 
 
-ACCELERATED = '''\
+ACCELERATED = """\
 import torch
 from accelerate import Accelerator
 
@@ -234,7 +234,7 @@ for epoch in range(2):
     model.eval()
     for x in held:
         scores = model(x)
-'''
+"""
 
 
 def test_it_is_the_call_that_trains_which_goes_under_autocast_and_no_validation(

@@ -80,6 +80,11 @@ class Script:
         """Return why two trials do not fit into memory together, or None."""
         return why_apart(trial, self.hardware)
 
+    @property
+    def reordered(self) -> Plan | None:
+        """None: nobody knows where a script's sums are made."""
+        return None
+
     def look(self, folder: Path, *, seconds: float) -> Seen | str:
         """Have the doctor look at the script; return what it saw, or why it saw nothing."""
         words = ("--time", f"{seconds:g}", "--out", str(folder), *self.command)
