@@ -310,7 +310,7 @@ def test_a_switch_that_the_script_sets_back_later_is_not_said_to_be_in_effect() 
     torch.set_float32_matmul_precision("highest")
     _, effects = put_into(stubborn, "tf32")
     assert effects["tf32"].word == "refused"
-    assert "set it back" in effects["tf32"].how
+    assert "the script itself asked for a switch" in effects["tf32"].how
 
 
 def test_what_never_came_is_said() -> None:

@@ -218,6 +218,57 @@ def test_autocast_is_said_in_words_where_its_lines_would_be_wrong(
     assert "within torch.autocast" in said[0]
 
 
+ACCELERATED = """\
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator()
+model = torch.nn.Linear(2, 1)
+opt = torch.optim.AdamW(model.parameters())
+for epoch in range(2):
+    for x in train:
+        with accelerator.accumulate(model):
+            loss = model(x).mean()
+            accelerator.backward(loss)
+            opt.step()
+    model.eval()
+    for x in held:
+        scores = model(x)
+"""
+
+
+def test_it_is_the_call_that_trains_which_goes_under_autocast_and_no_validation(
+    tmp_path: Path,
+) -> None:
+    changed, _ = made(tmp_path, "autocast-bf16", source=ACCELERATED)
+    device = "next(model.parameters()).device.type"
+    assert changed == [
+        "-            loss = model(x).mean()",
+        f"+            with torch.autocast({device}, torch.bfloat16):",
+        "+                loss = model(x).mean()",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SCRIPT + SCRIPT.partition("num_workers=0)\n")[2],  # two loops train
+        SCRIPT.replace("        opt.zero_grad()\n", "        extra = model(x)\n"),
+        SCRIPT.replace(
+            "        loss = model(\n            x\n        ).mean()\n",
+            "        loss = made(x)\n        with torch.no_grad(): seen = model(x)\n",
+        ),
+    ],
+    ids=["two loops", "two calls", "without gradients"],
+)
+def test_autocast_is_said_in_words_where_not_one_call_of_the_model_trains(
+    source: str, tmp_path: Path
+) -> None:
+    changed, said = made(tmp_path, "autocast-bf16", source=source)
+    assert changed == []
+    assert "within torch.autocast" in said[0]
+
+
 def test_a_model_that_the_loops_function_does_not_know_is_said_in_words(tmp_path: Path) -> None:
     source = (
         "import torch\ndef build():\n    net = torch.nn.Linear(1, 1)\n"

@@ -36,7 +36,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
     judged: list[Judged] = []
     broken: list[str] = []
     for rule in rules:
-        if unmet(case, rule.needs) is not None:
+        if unmet(case, rule.needs) is not None or _is_beside_the_point(case, rule):
             continue
         try:
             finding = rule.judge(case)
@@ -58,6 +58,11 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
         own_time=case.own_time,
         unstable=_unstable(case),
     )
+
+
+def _is_beside_the_point(case: Case, rule: Rule) -> bool:
+    """Whether a script raised before its first step, and the rule is about speed."""
+    return case.raised is not None and not case.steps.count and rule.kind != "correctness"
 
 
 def _unstable(case: Case) -> str | None:

@@ -210,9 +210,11 @@ class Intervention:
 
     def _still(self, row: _Row, effect: Effect) -> Effect:
         assert self._process is not None
+        self._process.refused = None
         if row.technique.read_back(self._process) is not None:
             return effect
-        return replace(effect, word="refused", how="the script itself has set it back")
+        how = self._process.refused or "the script itself has set it back"
+        return replace(effect, word="refused", how=how)
 
     def _put_in(self, row: _Row, session: ScriptSession) -> None:
         """Apply one technique to one object, and note what came of it."""

@@ -161,7 +161,7 @@ def _kept(
     home = RunDir(folder)
     record: dict[str, Any] = {
         "kind": "script",
-        "status": "stopped" if case.stopped else "complete",
+        "status": "failed" if case.raised else "stopped" if case.stopped else "complete",
         "script": case.script,
         "command": list(target.command),
         "hotloop": __version__,

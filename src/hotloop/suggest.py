@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import UsageError
+from hotloop.judging.stepping import of_a_step
 from hotloop.judging.syntax import calls, parse
 
 if TYPE_CHECKING:
@@ -339,10 +340,12 @@ def _before_the_loop(*lines: str, imports: str = "") -> Callable[[_Script, _Choi
 
 
 def _autocast(script: _Script, choice: _Choice) -> _Made:
-    """Put the statement of the training loop that calls the model under autocast."""
+    """Put the statement that calls the model for the backward pass under autocast."""
     del choice
-    name, loop = script.model, script.loop
-    found = [] if loop is None else [s for s in _simple(loop) if _calls_name(s, name)]
+    name = script.model
+    found = [s for s in of_a_step(script.tree) if _calls_name(s, name)]
+    if len(found) != 1:  # of several, an edit of one may leave out the one that trains
+        found = []
     head = f"with torch.autocast(next({name}.parameters()).device.type, torch.bfloat16):"
     edit = script.before(found[0], head, deeper="    ") if found else None
     if edit is None or script.first is None or _has_long_string(found[0]):
@@ -356,12 +359,6 @@ def _has_long_string(statement: ast.stmt) -> bool:
     """Whether a string in it goes over several lines: it must not be indented."""
     strings = (n for n in ast.walk(statement) if isinstance(n, ast.Constant | ast.JoinedStr))
     return any(n.end_lineno != n.lineno for n in strings)
-
-
-def _simple(loop: ast.AST) -> Iterator[ast.stmt]:
-    for node in ast.walk(loop):
-        if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
-            yield node
 
 
 def _calls_name(statement: ast.stmt, name: str | None) -> bool:

@@ -92,3 +92,33 @@ def test_suggest_prints_a_diff_and_runs_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "+optimizer = torch.optim.AdamW(net.parameters(), fused=True)" in done.stdout
     assert not (tmp_path / "net.pt").exists()
+
+
+FAILS_LATE = """\
+import torch
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.AdamW(net.parameters())
+for step in range(4):
+    loss = net(torch.ones(2, 4)).mean()
+    loss.backward()
+    optimizer.step()
+    if step == 2:
+        raise IndexError("Target 53 is out of bounds.\\nmore")
+"""
+
+
+def test_a_script_that_fails_names_what_was_put_in_and_nothing_where_nothing_was(
+    tmp_path: Path,
+) -> None:
+    uses = ("--with", "fused-adamw,gc-freeze,channels-last")
+    done = start(tmp_path, "-m", "hotloop", "run", "-q", *uses, "train.py", script=FAILS_LATE)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "hotloop: the script failed (IndexError: Target 53 is out of bounds.) with fused-adamw, "
+        "gc-freeze put in. Run it without them to see whether it fails by itself; leave out one "
+        "at a time to see which"
+    )
+    uses = ("--with", "channels-last")
+    done = start(tmp_path, "-m", "hotloop", "run", "-q", *uses, "train.py", script=FAILS_LATE)
+    assert done.returncode == 1
+    assert "hotloop:" not in done.stderr

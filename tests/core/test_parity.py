@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from hotloop.core.parity import Evidence, Promise, agree, noise
+from hotloop.core.parity import Evidence, Promise, Rounding, agree, noise, rounding
 
 BASE = Evidence(
     losses=(2.0, 1.5, 1.2, 1.0),
@@ -144,3 +144,35 @@ def test_bitwise_is_held_over_all_steps_that_both_made():
     found = agree(base, late(2.0, 1.95), BITWISE)
     assert found.kept is False
     assert "later losses differ" in found.why
+
+
+def test_what_another_order_of_sums_does_in_the_baselines_precision_is_allowed_where_sums_differ():
+    turned = {"0.0": (1.0, 2.001, -1.0), "0.1": (0.5, -0.5, 0.1)}
+    again = replace(BASE, losses=(2.0, 1.5001, 1.2, 1.0), samples=turned)
+    order = rounding(BASE, again)
+    assert order is not None
+    assert order.steps == pytest.approx(1e-4 / 1.5)
+    assert order.tensors == pytest.approx(2.36e-4, rel=0.01)
+    assert agree(BASE, again, ROUNDING).kept is False
+    assert agree(BASE, again, ROUNDING, order=order).kept
+    assert agree(BASE, again, BITWISE, order=order).kept is False
+    far = replace(BASE, losses=(2.0, 1.501, 1.2, 1.0))
+    assert agree(BASE, far, ROUNDING, order=order).kept is False
+
+
+def test_backward_passes_of_smaller_micro_batches_are_held_against_the_same_steps():
+    halves = (2.1, 1.9, 1.6, 1.4, 1.3, 1.1, 1.0, 1.0)
+    found = rounding(BASE, replace(BASE, losses=halves))
+    assert found is not None
+    assert found.steps == pytest.approx(0, abs=1e-15)
+
+
+def test_a_baseline_that_is_far_from_itself_in_another_order_allows_nothing_more():
+    for again in (
+        replace(BASE, losses=(2.0, 1.5, 1.2, 2.0)),
+        replace(BASE, norms=BASE.norms[:2]),
+        replace(BASE, tensors={"0.0": 0.4}),
+        Evidence(),
+    ):
+        assert rounding(BASE, again) is None
+    assert agree(BASE, BASE, ROUNDING, order=Rounding(steps=0.1)).kept

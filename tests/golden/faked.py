@@ -75,6 +75,7 @@ class Target:
     """`of` says how each plan does: by the ids of its techniques."""
 
     baseline = BASE
+    reordered = None
 
     def __init__(self, of=None, *, room=None):
         self.of = {(): Spec(), **(of or {})}

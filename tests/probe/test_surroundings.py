@@ -116,3 +116,18 @@ def test_lines_are_kept_with_where_they_were_printed_and_bars_leave_room_for_oth
     times = [at for _, (_, at) in lines]
     assert times == sorted(times)
     assert times[0] >= 0
+
+
+def test_a_script_that_sets_the_newer_switch_of_float32_precision_is_looked_at():
+    matmul = torch.backends.cuda.matmul
+
+    def train() -> None:
+        matmul.fp32_precision = "tf32"  # torch.get_float32_matmul_precision() raises from here on
+
+    try:
+        case = observed(train)
+    finally:
+        matmul.fp32_precision = "none"
+    assert case.process.switches["cuda.matmul.fp32_precision"] == "tf32"
+    assert case.process.switches["float32_matmul_precision"] == "mixed"
+    assert not [said for said in case.not_checked if "fault" in said]

@@ -9,9 +9,11 @@ from hotloop.core.sharing import SHARING
 from hotloop.core.trial import Trial
 from hotloop.request import fresh_request
 from hotloop.tuning.live import Ended
+from hotloop.tuning.moves import resized
 from hotloop.tuning.race import Pace, race
 from hotloop.tuning.recipetarget import Recipe, moves
 from hotloop.tuning.recipetrial import assembled, record_of
+from hotloop.tuning.search import Search
 
 STILL = ("model.dropout=0", "training.batch_size=8")
 
@@ -107,3 +109,18 @@ def test_the_first_trial_of_a_recipe_times_a_validation_and_a_save_of_which_noth
     assert all(seconds > 0 for seconds in alone.aside.values())
     assert alone.compiled == 0.0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_baseline_in_bf16_may_round_in_other_micro_batches_as_it_rounds_itself(tiny):
+    settings = [s for s in tiny if s.partition("=")[0] != "model.dropout"] + list(STILL)
+    plan = Plan(micro_batch=8).plus("autocast-bf16")
+    of = recipe([s for s in settings if not s.startswith("training.batch_size=")]
+                + ["training.batch_size=8"], plan)  # fmt: skip
+    assert of.reordered == replace(plan, micro_batch=2, accumulation=4)
+    pace = Pace(rounds=1, pairs=1, block=0.01)
+    search = Search(of, seconds=300, pace=pace)
+    search.measure_baseline()
+    search.try_all([resized(0.5)])
+    (row,) = (row for row in search.rows if row.name == "micro batch x0.5")
+    assert row.parity is not None
+    assert row.parity.kept, row.parity.why

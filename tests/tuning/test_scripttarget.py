@@ -11,6 +11,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Trial
 from hotloop.diagnose import diagnose
+from hotloop.tuning import scripttarget
 from hotloop.tuning.live import Ended
 from hotloop.tuning.scripttarget import Script, Seen, costs, edits, moves
 
@@ -185,3 +186,56 @@ def test_what_saving_and_evaluating_cost_is_said_where_the_doctor_saw_it():
     assert save.before == pytest.approx(sum(each.seconds for each in saves) / len(saves))
     assert evaluation.note.startswith(f"{len(evaluations)} in {CASE.steps.count} steps, ")
     assert save.after is None
+
+
+DIES = """\
+import os, torch
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(2000):
+    if step == {at} and "HOTLOOP_DOCTOR" in os.environ:
+        raise KeyError("column")
+    loss = net(torch.ones(2, 4)).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def under_the_doctor_only(monkeypatch):
+    """Have a script know that it is the doctor that runs it."""
+    plain = scripttarget.child.run
+
+    def run(command, *, environment, **more):
+        return plain(command, environment={**environment, "HOTLOOP_DOCTOR": "1"}, **more)
+
+    monkeypatch.setattr(scripttarget.child, "run", run)
+
+
+def test_a_look_at_which_the_script_dies_before_a_step_saw_nothing(tmp_path, under_the_doctor_only):
+    (tmp_path / "train.py").write_text(DIES.format(at=0))
+    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    said = target.look(tmp_path / "doctor", seconds=10)
+    assert said == "the doctor saw no step: exit code 1: KeyError: 'column'"
+
+
+def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(
+    tmp_path, under_the_doctor_only
+):
+    (tmp_path / "train.py").write_text(DIES.format(at=9))
+    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    found = target.look(tmp_path / "doctor", seconds=10)
+    assert isinstance(found, Seen)
+    assert found.case.total_steps is None
+    assert found.failed == (
+        "the script failed under the doctor after 9 steps: exit code 1: KeyError: 'column'; "
+        "all its steps are not known"
+    )
+    assert {move.why_not for move in moves(CPU, found) if move.ids == ("compile",)} == {None}
+
+
+def test_a_look_at_a_script_without_steps_says_nothing_of_its_loaders(tmp_path):
+    (tmp_path / "train.py").write_text("import torch\n")
+    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    said = target.look(tmp_path / "doctor", seconds=10)
+    assert said == "the doctor saw no step: the script ended before one"

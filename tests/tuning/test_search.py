@@ -38,6 +38,7 @@ def searched(target, *ids, seconds=10_000.0, known=wrong.KNOWN, prove=True, move
 PLANTED = (
     *(wrong.technique(id, wrong.idle) for id in "abc"),
     wrong.technique("training", wrong.idle, numerics=Numerics.TRAINING),
+    wrong.technique("loose", wrong.idle, numerics=Numerics.ROUNDING, tolerance=3e-6),
 )
 
 
@@ -197,6 +198,25 @@ def test_losses_that_differ_between_two_runs_as_it_is_widen_what_is_allowed():
     assert decided(search)["a"] == "kept"
 
 
+def test_the_rounding_of_the_baseline_in_another_order_of_sums_is_allowed():
+    def found(losses: list[float]) -> Search:
+        target = Target(
+            {
+                ("another",): Spec(losses=[3.0, 2.5, 2.0, 1.50001]),  # 6.7e-06 in its precision
+                ("loose",): Spec(step=0.05, losses=losses),
+                ("a",): Spec(step=0.05, losses=losses),
+            }
+        )
+        target.reordered = BASE.plus("another")
+        return searched(target, "a", "loose")
+
+    near = found([3.0, 2.5, 2.0, 1.499988])  # 8e-06
+    assert decided(near)["loose"] == "kept"
+    assert "in another order of sums they differ by 6.7e-06" in why(near, "as it is")
+    assert decided(found([3.0, 2.5, 2.0, 1.4999]))["loose"] == "dropped"  # 6.7e-05
+    assert decided(near)["a"] == "dropped", "which promises the same bits"
+
+
 def test_two_runs_as_it_is_that_differ_in_speed_widen_what_counts_as_faster():
     turns = itertools.chain([Spec(), Spec(), Spec(step=0.08)], itertools.repeat(Spec()))
     search = searched(Target({(): turns, ("a",): Spec(step=0.075)}), "a")
@@ -321,6 +341,8 @@ class Scripted:
     def room(self, trial: Trial) -> None:
         return None
 
+    reordered = None
+
 
 @pytest.fixture(scope="module")
 def forks():
@@ -422,6 +444,8 @@ class Processes:
 
     def room(self, trial):
         return None
+
+    reordered = None
 
 
 def test_the_search_goes_on_after_trials_that_misbehave_and_no_process_survives():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.launch import Target
     from hotloop.observe import Observed
+    from hotloop.training.effect import Effect
 
 __all__ = ["run"]
 
@@ -80,9 +81,25 @@ def _tell(found: Observed, options: argparse.Namespace) -> None:
     else:
         show_effects(found.effects, console())
         show_next(found.case, found.diagnosis, console(), folder=found.folder)
+    if found.case.raised is not None and (named := _put_in(found.effects)):
+        print(_suspects(found.case.raised.said, named), file=sys.stderr)
     if found.problem is not None:
         print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
     keep_copies(found.case, found.diagnosis, json=options.json)
+
+
+def _put_in(effects: Sequence[Effect]) -> list[str]:
+    return [effect.technique for effect in effects if effect.word == "in effect"]
+
+
+def _suspects(failed: str, techniques: Sequence[str]) -> str:
+    """Name what was in effect when a script failed, and how to see whose fault it is."""
+    several = len(techniques) > 1
+    which = "; leave out one at a time to see which" if several else ""
+    return (
+        f"hotloop: the script failed ({failed}) with {', '.join(techniques)} put in. Run it "
+        f"without {'them' if several else 'it'} to see whether it fails by itself{which}"
+    )
 
 
 def _suggest(target: Target, plan: Plan) -> int:

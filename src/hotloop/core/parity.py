@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Evidence", "Parity", "Promise", "agree", "noise"]
+__all__ = ["Evidence", "Parity", "Promise", "Rounding", "agree", "noise", "rounding"]
 
 SLACK = 3.0  # times the noise of the baseline itself: it was seen once only
 SMALL = 1e-3  # of the largest tensor's gradient norm: rounding alone turns smaller ones
@@ -40,6 +40,14 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rounding:
+    """How far the baseline is from itself where sums are made in another order, relative."""
+
+    steps: float = 0.0  # its losses and gradient norms
+    tensors: float = 0.0  # each tensor's gradient at the first step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parity:
     """Whether the promise is kept; None: it cannot be told."""
 
@@ -52,8 +60,48 @@ def noise(base: Evidence, again: Evidence) -> float:
     return max(_apart(base.losses, again.losses)[0], _apart(base.norms, again.norms)[0])
 
 
-def agree(base: Evidence, tried: Evidence, promise: Promise, *, noise: float = 0.0) -> Parity:
-    """Hold a trial to its promise. `noise` is what two runs of the baseline differ by."""
+def rounding(base: Evidence, again: Evidence) -> Rounding | None:
+    """Compare the baseline with itself in another order of sums; None where that says nothing."""
+    counts = [(len(e.losses) > 0, len(e.norms), e.tensors.keys()) for e in (base, again)]
+    alike = len(base.losses) == len(again.losses)
+    losses = (base.losses, again.losses) if alike else (_means(base), _means(again))
+    steps = max(_apart(base.norms, again.norms)[0], _apart(*losses)[0])
+    if counts[0] != counts[1] or not steps <= LOUD:
+        return None
+    largest = max(base.tensors.values(), default=0.0)
+    turns = [0.0]
+    for name, norm in base.tensors.items():
+        if norm >= SMALL * largest and norm > 0:
+            cosine = _cosine(base.samples.get(name, ()), again.samples.get(name, ()))
+            turns += [abs(again.tensors[name] - norm) / norm, _turn(cosine)]
+    return Rounding(steps=steps, tensors=max(turns))
+
+
+def _means(of: Evidence) -> list[float]:
+    """Return the mean loss of each optimizer step: backward passes may be more and smaller."""
+    each, left = divmod(len(of.losses), len(of.norms) or 1)
+    if left or not each:
+        return []
+    return [math.fsum(of.losses[at : at + each]) / each for at in range(0, len(of.losses), each)]
+
+
+def _turn(cosine: float) -> float:
+    """Return the relative difference of two vectors of one length, from their cosine."""
+    return math.sqrt(max(0.0, 2 * (1 - cosine)))
+
+
+def agree(
+    base: Evidence,
+    tried: Evidence,
+    promise: Promise,
+    *,
+    noise: float = 0.0,
+    order: Rounding | None = None,
+) -> Parity:
+    """Hold a trial to its promise. `noise` is what two runs of the baseline differ by.
+
+    A promise that is not bitwise allows what the baseline's own sums in another `order` differ by.
+    """
     if not base.losses or not tried.losses:
         return Parity(kept=None, why="no loss was seen: nothing ran backward")
     if bad := [loss for loss in (*base.losses, *base.norms) if not math.isfinite(loss)]:
@@ -74,7 +122,8 @@ def agree(base: Evidence, tried: Evidence, promise: Promise, *, noise: float = 0
     if len(tried.norms) != len(base.norms):
         why = f"{len(tried.norms)} optimizer steps instead of {len(base.norms)}"
         return Parity(kept=False, why=why)
-    allowed = promise.tolerance + SLACK * noise
+    order = order if order is not None and promise.tolerance > 0 else Rounding()
+    allowed = max(promise.tolerance, SLACK * order.steps) + SLACK * noise
     for what, mine, theirs in (
         ("losses", tried.losses, base.losses),
         ("gradient norms", tried.norms, base.norms),
@@ -87,13 +136,14 @@ def agree(base: Evidence, tried: Evidence, promise: Promise, *, noise: float = 0
         if far > 0:
             why = _differ("later losses", tried.late[at], base.late[at], at, allowed)
             return Parity(kept=False, why=why)
-    return _gradients(base, tried, promise, noise, allowed)
+    turn = max(_turn(promise.cosine), SLACK * order.tensors)
+    return _gradients(base, tried, turn, noise, allowed)
 
 
 def _gradients(
-    base: Evidence, tried: Evidence, promise: Promise, noise: float, allowed: float
+    base: Evidence, tried: Evidence, turn: float, noise: float, allowed: float
 ) -> Parity:
-    """Compare the first gradients, tensor by tensor."""
+    """Compare the first gradients, tensor by tensor; `turn` is how far one may be, relative."""
     if not base.tensors:
         return Parity(kept=None, why="no gradient was seen at the first step")
     if base.tensors.keys() != tried.tensors.keys():
@@ -103,12 +153,14 @@ def _gradients(
         if norm < SMALL * largest:
             continue
         far = abs(tried.tensors[name] - norm) / norm
-        if far > max(allowed, math.sqrt(max(0.0, 2 * (1 - promise.cosine)))):
+        if far > max(allowed, turn):
             why = f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
             return Parity(kept=False, why=why)
         cosine = _cosine(base.samples.get(name, ()), tried.samples.get(name, ()))
         worst = min(worst, cosine)
-        if cosine < promise.cosine - SLACK * noise - 1e-12:  # the last: what a cosine itself rounds
+        if (
+            cosine < 1 - turn**2 / 2 - SLACK * noise - 1e-12
+        ):  # the last: what a cosine itself rounds
             why = f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
             return Parity(kept=False, why=why)
     far, _ = _apart(base.losses, tried.losses)

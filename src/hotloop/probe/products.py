@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from hotloop.probe.float32 import Setting
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -36,9 +38,13 @@ def compare_products() -> Products:
 
     On one thread, so that the thread count of the plan plays no part.
     """
-    before, threads = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    before, threads = Setting.now(), torch.get_num_threads()
+    assert before is not None  # the technique asks first
     source = torch.Generator().manual_seed(0)  # the global stream stays as it is
-    left, right = (torch.randn(SIZE, SIZE, generator=source) for _ in range(2))
+    left, right = (  # whatever the script's defaults are
+        torch.randn(SIZE, SIZE, generator=source, dtype=torch.float32, device="cpu")
+        for _ in range(2)
+    )
 
     def at(precision: str) -> Tensor:
         torch.set_float32_matmul_precision(precision)
@@ -51,7 +57,7 @@ def compare_products() -> Products:
         rate = 1.0 if same else paired_rate(lambda: at("medium"), lambda: at("highest"))
     finally:
         torch.set_num_threads(threads)
-        torch.set_float32_matmul_precision(before)
+        before.put_back()
     exact = left.double() @ right.double()
     error = float((other - exact).norm() / exact.norm())
     return Products(relative_error=error, same_bits=same, rate=rate)

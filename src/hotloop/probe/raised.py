@@ -19,7 +19,7 @@ _LONGEST = 200  # characters of what an exception says
 
 
 def raised(error: BaseException | None) -> Raised | None:
-    """Return what ended the script; None where it came to its end, or hotloop or Ctrl-C ended it."""
+    """Return what ended the script; None where that was its last line, hotloop, or Ctrl-C."""
     if error is None or isinstance(error, Stopped | KeyboardInterrupt):
         return None
     if isinstance(error, SystemExit):

@@ -24,7 +24,7 @@ class Rebatched:
 
     `divide` yields the places of each batch for the lengths of an epoch in its order. Where not all
     lengths are known, batches are what they were, and with `learns` they are learned from what is
-    collated. `then` is done with each batch. `troubles` is told when nothing can be learned.
+    collated. `troubles` is told when nothing can be learned.
     """
 
     def __init__(
@@ -33,11 +33,10 @@ class Rebatched:
         divide: Callable[[NDArray[np.int32], int], Iterator[NDArray[np.int64]]],
         *,
         learns: bool = False,
-        then: Callable[[Any], Any] | None = None,
         troubles: list[str] | None = None,
     ) -> None:
         self._lengths, self._divide = lengths, divide
-        self._learns, self._then = learns, then
+        self._learns, self._stopped = learns, False
         self._troubles = [] if troubles is None else troubles
 
     def asked(self, loader: Any) -> None:
@@ -53,15 +52,18 @@ class Rebatched:
         iterator._sampler_iter = iter(iterator._index_sampler)
         if self._learns:
             iterator._collate_fn = _Learning(iterator._collate_fn, self._lengths, read)
-        if self._then is not None:
-            iterator._collate_fn = _Then(iterator._collate_fn, self._then)
+
+    def stop(self) -> None:
+        """Leave the epochs that begin from now on as they are."""
+        self._stopped = True
 
     def _divided(
         self, indices: list[int], plain: Any, read: deque[list[int]]
     ) -> Iterator[list[int]]:
         """Yield the batches of an epoch as lists of indices."""
         read.clear()
-        rows, lengths = plain.batch_size, self._lengths.of(indices)
+        rows = plain.batch_size
+        lengths = None if self._stopped else self._lengths.of(indices)
         if plain.drop_last:
             indices = indices[: len(indices) // rows * rows]
         if lengths is not None:
@@ -104,16 +106,6 @@ class _Learning:
             for index, sample in zip(self._read.popleft(), samples, strict=False):
                 self._lengths.learn(index, sample)
         return self._collate(samples)
-
-
-class _Then:
-    """A collate function after which something more is done; workers may have a copy."""
-
-    def __init__(self, collate: Any, then: Callable[[Any], Any]) -> None:
-        self._collate, self._then = collate, then
-
-    def __call__(self, samples: Any) -> Any:
-        return self._then(self._collate(samples))
 
 
 hide(globals())

@@ -262,12 +262,14 @@ def _torch(aids: dict[str, str]) -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
+    from hotloop.probe.float32 import precision
+
     backends = torch.backends
     switches = {
         "cuda.matmul.fp32_precision": getattr(backends.cuda.matmul, "fp32_precision", "unknown"),
         "cudnn.benchmark": backends.cudnn.benchmark,
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "float32_matmul_precision": precision() or "mixed",
     }
     return {
         "threads": torch.get_num_threads(),

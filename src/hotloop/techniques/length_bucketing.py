@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.internal import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
-from hotloop.techniques.dynamic_padding import MULTIPLE, trimmed
+from hotloop.techniques.dynamic_padding import narrow, trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
     from hotloop.probe.rebatched import Rebatched
 
     batches, known = session.loader.batch_sampler, looked.lengths
-    trims = looked.narrower == "cut" and "dynamic-padding" not in session.feeds
+    trims = looked.narrower == "cut" and "dynamic-padding" not in session.facts
     if known is None:
         session.facts[id] = f"batches are {words} from the second epoch on: the first one learns"
     else:
@@ -102,15 +102,18 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
         Lengths.unknown(len(session.loader.dataset)) if known is None else Lengths(known),
         divide,
         learns=known is None,
-        then=trimmed if trims else None,
         troubles=session.troubles[id],
     )
     session.feeds = {id: feed, **session.feeds}  # others go by what the sampler gives
+    if trims:
+        narrow(session, id, ended=feed.stop)
     return 1
 
 
 def multiple_of(looked: Looked) -> int:
     """Return what the widths of a loader's batches are a multiple of, as far as we know."""
+    from hotloop.probe.narrower import MULTIPLE
+
     return MULTIPLE if looked.narrower == "cut" else 1
 
 
@@ -161,6 +164,8 @@ def _too_little(gain: Gain, words: str) -> str | None:
 
 def _words(gain: Gain, words: str, looked: Looked, *, width: int | None) -> str:
     """Say what is gained; `width` is that of the batches where they are cut from now on."""
+    from hotloop.probe.narrower import MULTIPLE
+
     before = gain.before if width is None else gain.samples * width
     cut = f" and cut to a multiple of {MULTIPLE} columns" if width is not None else ""
     return (

@@ -6,6 +6,8 @@ What: sets torch's float32 matmul precision to "medium", for which torch hands p
     Nor does it where torch returns the same bits, or below 1.1 times the rate of before: a recipe
     times its own first micro batches both ways, for small and changing shapes can run several times
     slower through oneDNN; a script is not running yet, so there one product of 512 x 512 decides.
+    A script that reads or sets a switch of float32 precision finds all of them as without us from
+    then on.
 Helps when: products run in float32 on a CPU with AVX-512 and without AMX that torch's BLAS
     (MKL) does not use in full: 2.27x on one, in others' measurement.
 Does not help when: products run in bf16; on CPUs with AVX2 only, where torch does not ask oneDNN.
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["TECHNIQUE"]
 
 ID = "matmul-onednn"
+_TO = "medium"
 LARGEST_ERROR = 1e-6  # relative; MKL's is 2.4e-7 at this size, that of bf16 inputs 2e-3
 LEAST_RATE = 1.1  # of before; a median of ratios is within some percent on a busy machine
 
@@ -75,31 +78,30 @@ def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
 
 def apply(session: Subject, *, rate: str = "measured") -> int:
     """Set the switch of this process if the products are as exact as before, and faster."""
+    from hotloop.probe.float32 import precision, turn
     from hotloop.probe.products import compare_products
 
+    if precision() is None:  # the script has mixed the APIs: nothing can be compared
+        return turn(session, ID, _TO)  # which says so
     return switch(session, compare_products(), rate=rate)
 
 
 def switch(session: Subject, products: Products, *, rate: str = "measured") -> int:
     """Do as `apply`, by these figures."""
-    import torch
-
-    before = torch.get_float32_matmul_precision()
     faster = rate == "higher" or (rate == "measured" and products.rate >= LEAST_RATE)
-    if before == "medium" or not faster or not _exact(products):
+    if not faster or not _exact(products):
         return 0
-    torch.set_float32_matmul_precision("medium")
-    session.undo[ID] = lambda: torch.set_float32_matmul_precision(before)
-    return 1
+    from hotloop.probe.float32 import turn
+
+    return turn(session, ID, _TO)
 
 
 def read_back(session: Subject) -> str | None:
     """Ask torch, and give the figures of the comparison."""
-    import torch
-
+    from hotloop.probe.float32 import in_effect
     from hotloop.probe.products import compare_products
 
-    if ID not in session.undo or torch.get_float32_matmul_precision() != "medium":
+    if not in_effect(session, ID, _TO):
         return None
     found = compare_products()
     return (

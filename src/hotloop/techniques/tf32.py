@@ -1,6 +1,7 @@
 """TF32: float32 matrix products on the tensor cores, with 10 bits of mantissa.
 
-What: sets torch's float32 matmul precision to "high".
+What: sets torch's float32 matmul precision to "high". A script that reads or sets a switch of
+    float32 precision finds all of them as without us from then on.
 Helps when: matrix products run in float32 on a card of capability 8.0 and up.
 Does not help when: they run under bf16 or fp16 autocast: there is hardly a float32 product left.
     The "8x" of the launch slides is a ratio of peaks, not of training steps.
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TECHNIQUE"]
 
+ID = "tf32"
+_TO = "high"
+
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """Ask the hardware."""
@@ -31,27 +35,20 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 def apply(session: Subject) -> int:
     """Set the switch of this process."""
-    import torch
+    from hotloop.probe.float32 import turn
 
-    before = torch.get_float32_matmul_precision()
-    if before == "high":
-        return 0
-    torch.set_float32_matmul_precision("high")
-    session.undo["tf32"] = lambda: torch.set_float32_matmul_precision(before)
-    return 1
+    return turn(session, ID, _TO)
 
 
 def read_back(session: Subject) -> str | None:
     """Ask torch."""
-    import torch
+    from hotloop.probe.float32 import in_effect
 
-    del session
-    now = torch.get_float32_matmul_precision()
-    return f"float32 matmul precision {now}" if now == "high" else None
+    return f"float32 matmul precision {_TO}" if in_effect(session, ID, _TO) else None
 
 
 TECHNIQUE = Technique(
-    id="tf32",
+    id=ID,
     title="TF32 matrix products",
     page=__doc__ or "",
     stage=Stage.PROCESS,

@@ -108,7 +108,7 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     nothing="the loader reads whole batches already",
-    excludes=frozenset({"dynamic-padding", "length-bucketing", "sample-cache", "token-budget"}),
+    excludes=frozenset({"length-bucketing", "sample-cache", "token-budget"}),
     hosts=frozenset({Host.SCRIPT}),
 )
 

@@ -111,6 +111,14 @@ class Recipe:
         """Return why two trials do not fit into memory together, or None."""
         return why_apart(trial, self.hardware)
 
+    @property
+    def reordered(self) -> Plan | None:
+        """The baseline in other micro batches, if such can be: as unlike the moves as they go."""
+        plan = self.baseline
+        size = plan.micro_batch
+        parts = next((n for n in (*range(3, size + 1), 2) if size % n == 0), None)
+        return resized(2 if size == 1 or parts is None else 1 / parts).change(plan)
+
     def too_much(self, plan: Plan) -> str | None:
         """Return why a plan is not tried: its memory forecast, or that it cannot be built."""
         if plan.ranks > 1:

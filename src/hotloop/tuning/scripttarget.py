@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hotloop.core.env import inherited
@@ -11,6 +11,7 @@ from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.rundir import RunDir
 from hotloop.core.tuned import Cost, Edit
+from hotloop.core.units import many
 from hotloop.judging.waiting import feeding, reading_seconds
 from hotloop.observe import judge_again
 from hotloop.probe import child
@@ -80,6 +81,11 @@ class Script:
         """Return why two trials do not fit into memory together, or None."""
         return why_apart(trial, self.hardware)
 
+    @property
+    def reordered(self) -> Plan | None:
+        """None: nobody knows where a script's sums are made."""
+        return None
+
     def look(self, folder: Path, *, seconds: float) -> Seen | str:
         """Have the doctor look at the script; return what it saw, or why it saw nothing."""
         words = ("--time", f"{seconds:g}", "--out", str(folder), *self.command)
@@ -97,7 +103,23 @@ class Script:
             case, diagnosis = judge_again(folder)
         except HotloopError as error:
             return f"what the doctor saw cannot be read: {error}"
-        return Seen(case=case, diagnosis=diagnosis)
+        failed = None if ended.status == "ok" else _last_words(ended)
+        if not case.steps.count:
+            return f"the doctor saw no step: {failed or 'the script ended before one'}"
+        if failed is None:
+            return Seen(case=case, diagnosis=diagnosis)
+        # It says nothing of the steps that the whole run makes.
+        case = replace(case, stopped=f"the script failed: {failed}", planned_steps=None)
+        why = f"the script failed under the doctor after {many(case.steps.count, 'step')}: {failed}"
+        return Seen(case=case, diagnosis=diagnosis, failed=f"{why}; all its steps are not known")
+
+
+def _last_words(ended: child.Outcome) -> str:
+    """Return why a process failed: how it ended, and what its last traceback says, if any."""
+    _, raised, after = ended.stderr.rpartition("Traceback (most recent call last):\n")
+    said = (line for line in after.splitlines() if line.strip() and not line.startswith(" "))
+    words = next(said, "")[:300] if raised else ""
+    return f"exit code {ended.code}: {words}" if words else ended.reason or ended.status
 
 
 def _environment() -> dict[str, str]:
@@ -113,6 +135,7 @@ class Seen:
 
     case: Case
     diagnosis: Diagnosis
+    failed: str | None = None  # what ended the script early, where that was no end of a run
 
 
 def moves(hardware: Hardware, seen: Seen | None, *, allow_training: bool = False) -> list[Move]:

@@ -126,7 +126,9 @@ class _ScriptTrial:
             error = None
         if error is None:
             self._gate.over("the script ended")
-        self._gate.over(f"the script ended with {error!r:.300}", outcome="failed")
+        put_in = [e.technique for e in self._put_in.effects() if e.word == "in effect"]
+        said = f", with {', '.join(put_in)} put in" if put_in else ""
+        self._gate.over(f"the script ended with {error!r:.300}{said}", outcome="failed")
 
     def _more(self) -> Mapping[str, Any]:
         """Return what the parent wants to know besides the seconds."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hotloop import techniques
 from hotloop.core.errors import DataError
-from hotloop.core.parity import Parity, agree, noise
+from hotloop.core.parity import Parity, Rounding, agree, noise, rounding
 from hotloop.core.trial import EDGE, PAIRS, Comparison, Trial, compare
 from hotloop.core.tuned import Decision, Row, pays_back
 from hotloop.training.asking import find
@@ -60,6 +60,10 @@ class Target(Protocol):
     def room(self, trial: Trial) -> str | None:
         """Return why two trials do not fit into memory together, or None."""
 
+    @property
+    def reordered(self) -> Plan | None:
+        """The baseline with its sums in another order; None where there is no such plan."""
+
 
 class Search:
     """Holds what is known so far; each method adds rows to it."""
@@ -85,6 +89,7 @@ class Search:
         self.aside: Mapping[str, float] = {}  # what was timed besides the baseline's steps: seconds
         self._base: Trial | None = None
         self._noise = 0.0
+        self._order: Rounding | None = None
         self._apart: str | None = None
         self._cost = 0.0  # seconds of a race of two
         self._hopeless: set[str] = set()
@@ -124,10 +129,22 @@ class Search:
         self._base = first
         same = "losses equal" if self._noise == 0 else f"losses differ by {self._noise:.1e}"
         why = f"two runs as it is: {found.why}; {same}"
+        self._order = self._other_order(first)
+        if self._order is not None:
+            why += f"; in another order of sums they differ by {self._order.steps:.1e}"
         if self._apart is not None:
             why += f"; trials run one after the other: {self._apart}"
         self._add(Row.of(first, "as it is", "baseline", why, comparison=found,
                          seconds=self._clock() - began))  # fmt: skip
+
+    def _other_order(self, base: Trial) -> Rounding | None:
+        """Return how far the baseline is from itself in another order of sums, in its precision."""
+        plan = self._target.reordered
+        if plan is None or base.evidence.draws:
+            return None
+        self._tell("as it is, in another order of sums")
+        (found,) = race([self._entry(plan)], replace(self._pace, rounds=0), tell=self._tell)
+        return rounding(base.evidence, found.evidence)
 
     def try_all(self, moves: Sequence[Move], *, total: int | None = None) -> None:
         """Try each move against the best plan so far, then the known pairs, then what was close.
@@ -266,11 +283,12 @@ class Search:
     def _judge(self, tried: Trial, base: Trial, plan: Plan) -> tuple[Comparison, Parity]:
         edge = EDGE if self._apart is None else 2 * EDGE
         wanted = promise(plan, self._target.baseline, known=self._known)
-        parity = agree(self.base.evidence, tried.evidence, wanted, noise=self._noise)
+        known: Any = {"noise": self._noise, "order": self._order}
+        parity = agree(self.base.evidence, tried.evidence, wanted, **known)
         step = promise(plan, base.plan, known=self._known)
         if wanted.is_training and not step.is_training and parity.kept:
             # Only what it learns can be held against the baseline; this step promises more.
-            parity = agree(base.evidence, tried.evidence, step, noise=self._noise)
+            parity = agree(base.evidence, tried.evidence, step, **known)
         found = compare(tried, base, edge=edge, scatter=self._pace.scatter)
         self._pace = replace(self._pace, scatter=self._pace.scatter.seen(found))
         return found, parity

@@ -114,7 +114,7 @@ class _Work:
         self._target, self._home, self._wanted = target, home, wanted
         self._search, self._tell = search, tell
         self.seen: Seen | None = None
-        self.unseen: str | None = None  # why the doctor saw nothing
+        self.unseen: str | None = None  # why the doctor saw nothing, or not all
 
     def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
         """Measure, look, search, prove."""
@@ -138,7 +138,7 @@ class _Work:
         if isinstance(found, str):
             self.unseen = found
         else:
-            self.seen = found
+            self.seen, self.unseen = found, found.failed
         allow = self._wanted.allow_training
         return moves(target.hardware, self.seen, allow_training=allow)
 
