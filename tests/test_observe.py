@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,10 +46,55 @@ def test_a_script_without_torch_leaves_a_folder_that_can_be_judged_again(tmp_pat
     assert seen.stderr.endswith("no data\n"), "said by Python, last"
     assert "Traceback" not in seen.stderr
     case, diagnosis = judge_again(tmp_path / "kept")
-    assert (case.arguments, case.steps.count, case.stopped) == (("--lr", "1"), 0, None)
+    assert (case.arguments, case.steps.count) == (("--lr", "1"), 0)
+    assert case.stopped == "no data"
     assert not diagnosis.findings or case.process.other_cores is not None
     record = json.loads((tmp_path / "kept" / "run.json").read_text())
-    assert (record["status"], record["command"]) == ("complete", ["train.py", "--lr", "1"])
+    assert (record["status"], record["command"]) == ("failed", ["train.py", "--lr", "1"])
+
+
+FAILS = f"""{CHILD}
+from torch.optim.lr_scheduler import StepLR
+
+scheduler = StepLR(optimizer, 3)
+torch.ones(2).reshape(3)  # line 12: PyTorch raises
+scheduler.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "steps"),
+    [
+        (FAILS, "train.py raised RuntimeError: shape '[3]' is invalid for input of size 2", 12),
+        ("import torch\n\n\ntorch.ones(2).reshape(3)", "train.py raised RuntimeError: shape", 0),
+        ("import sys\nsys.exit(3)", "train.py ended with exit code 3 (train.py:2)", 0),
+        (f"{CHILD}\nraise KeyError", "train.py raised KeyError (train.py:9)", 12),
+        ("import nothing_of_the_sort", "train.py raised ModuleNotFoundError: No module", 0),
+    ],
+)
+def test_of_a_script_that_raised_the_error_is_said_first_and_nothing_of_what_was_not_reached(
+    code, said, steps, tmp_path
+):
+    (tmp_path / "train.py").write_text(code)
+    seen = start(tmp_path, "doctor", "--out", "kept", "train.py")
+    assert seen.returncode == (3 if "exit(3)" in code else 1)
+    told = seen.stderr.partition("hotloop doctor")[2] or seen.stderr
+    assert said in " ".join(told.split())
+    assert "ran to its end" not in told
+    assert re.search(rf"ended after {steps}( of 12)? steps: ", " ".join(told.split()))
+    case, diagnosis = judge_again(tmp_path / "kept")
+    assert case.raised is not None
+    loud = {finding.rule for finding in diagnosis.findings if finding.severity != "note"}
+    assert not any(rule.startswith("S7") for rule in loud), "the schedule's step was not reached"
+    assert steps or not loud
+
+
+def test_an_exit_code_after_the_training_is_no_early_end(tmp_path):
+    (tmp_path / "train.py").write_text(f"{CHILD}\nimport sys\nsys.exit(3)")
+    seen = start(tmp_path, "doctor", "--out", "kept", "train.py")
+    assert seen.returncode == 3
+    assert "ran to its end: 12 steps" in seen.stderr
+    assert "exit code" not in seen.stderr
 
 
 def test_the_process_that_trains_may_be_a_child(tmp_path):

@@ -46,7 +46,7 @@ def case_of(host: Host, target: Target, error: BaseException | None = None) -> C
     """Return what `host` saw; it has finished. `error` ended the script."""
     ended = raised(error)
     if host.stopped is None:
-        host.stopped = _why_early(error, ended)
+        host.stopped = _why_early(error, ended, host.doors.updates)
     started = time.perf_counter()
     host.refresh()
     marks = host.tape.read()
@@ -87,11 +87,14 @@ def case_of(host: Host, target: Target, error: BaseException | None = None) -> C
     return replace(case, own_time=own, not_checked=not_checked)
 
 
-def _why_early(error: BaseException | None, ended: Raised | None) -> str | None:
-    """Return why a script that hotloop did not stop ended early, or None."""
+def _why_early(error: BaseException | None, ended: Raised | None, updates: int) -> str | None:
+    """Return why a script that hotloop did not stop ended early, or None.
+
+    One that leaves with an exit code after its training has come to its end.
+    """
     if isinstance(error, KeyboardInterrupt):
         return "Ctrl-C"
-    if ended is None:
+    if ended is None or (ended.kind == "SystemExit" and updates):
         return None
     return ended.text if ended.kind == "SystemExit" else f"it raised {ended.kind}"
 

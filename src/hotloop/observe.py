@@ -108,6 +108,8 @@ def observe(
             else:
                 wait_for(range(1, ENV.world), children)
                 case, is_here = gathered(here, children)
+                if case.raised is None and here.raised is not None:  # a child trained
+                    case = replace(case, stopped=here.stopped, raised=here.raised)
                 effects = _effects(put_in, case, is_here=is_here)
                 case = further(case) if ENV.world == 1 else case
                 plan = None if put_in is None else put_in.plan

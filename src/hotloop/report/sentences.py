@@ -91,7 +91,7 @@ def verdict(case: Case, diagnosis: Diagnosis) -> Verdict:
     wrong = next((finding for finding in worth if finding.is_correctness), None)
     slow = next((finding for finding in worth if not finding.is_correctness), None)
     script = name(case)
-    if case.raised is not None:
+    if case.raised is not None and case.stopped is not None:
         also = _claim(worth[0]) if worth else None
         return Verdict(said=f"{script} {ended(case.raised)}", severity="critical", also=also)
     if wrong is not None:
