@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from hotloop.core.around import Raised
 from hotloop.core.finding import Place
 from hotloop.core.internal import hide
-from hotloop.launch import Stopped
 from hotloop.probe.frames import is_own
 
 if TYPE_CHECKING:
@@ -20,10 +19,10 @@ _LONGEST = 200  # characters of what an exception says
 
 def raised(error: BaseException | None) -> Raised | None:
     """Return what ended the script; None where that was its last line, hotloop, or Ctrl-C."""
-    if error is None or isinstance(error, Stopped | KeyboardInterrupt):
+    if error is None or isinstance(error, KeyboardInterrupt):
         return None
     if isinstance(error, SystemExit):
-        if error.code in (None, 0):
+        if error.code in (None, 0):  # launch.Stopped has 0
             return None
         text = f"exit code {error.code}" if isinstance(error.code, int) else str(error.code)
     else:
