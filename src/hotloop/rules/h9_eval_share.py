@@ -1,7 +1,7 @@
 """Evaluation takes a large part of the wall time.
 
 Looks at: the stretches of forward passes without backward, with their loaders.
-Says so when: they take 20 % of the wall time or more.
+Says so when: they take 20 % of the wall time or more. Before a run: the same of the forecast.
 Stays silent when: they take less.
 Remedy: evaluate less often, on fewer samples or in larger batches; under inference_mode.
 Numbers: training: each iterator over a validation loader draws a seed from the global generator, so

@@ -4,6 +4,8 @@ Looks at: sampled rows of the batches: windows that overlap, rows twice in an ep
     rows that are training rows.
 Says so when: each position is read twice an epoch or more (critical from four times on), 5 % of the
     rows are twice in an epoch, or 5 % of the evaluation rows are training rows (critical at 20 %).
+    Before a run: it reads the data more than 4 times (a warning from 40 times on), or rows stand
+    twice in the training data, or in the validation data as well.
 Stays silent when: the sampler draws with weights, or workers repeat a stream (D25).
 Remedy: windows side by side; rows once; a split before windows are cut.
 Numbers: training: an epoch is another thing.
