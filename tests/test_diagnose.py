@@ -88,7 +88,9 @@ def test_a_note_never_leads_over_what_costs_more():
 
 
 def test_correctness_is_never_swallowed_by_speed():
-    wrong = rule("X1 repeated_data", {"claim": "rows twice"}, under="D1", weight=3)
+    wrong = rule(
+        "X1 repeated_data", {"claim": "rows twice"}, under="D1", weight=3, kind="correctness"
+    )
     slow = data_wait()
     assert labels(diagnose(healthy(), rules=[slow, wrong])) == ["X1 repeated_data", "D1 data_wait"]
 

@@ -2,12 +2,17 @@
 
 Each rule has a golden file, tests/golden/rules/<its file>.py: POSITIVE, cases it must speak of,
 NEGATIVE, cases it must stay silent about, and NAMED, where it is there: cases with the techniques
-that its remedies must name.
+that its remedies must name. A rule that judges a planned run has a check in hotloop.checks instead,
+and its page names the tests of that check.
+
+The last tests hold every label in the source to the list of rules.
 """
 
+import ast
 import importlib
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +22,20 @@ from tests.golden.cases import CPU, healthy, on_card
 
 from hotloop import rules, techniques
 from hotloop.core.case import Case
+from hotloop.core.finding import Finding, ranked
 from hotloop.core.observed import Steps
+from hotloop.diagnose import diagnose
 from hotloop.rules.base import HEADINGS, UNSEEN, Needs, Rule, unmet
 
-every_rule = pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.label)
+PLANNED = [rule for rule in rules.ALL if rule.judge is None]
+OBSERVED = [rule for rule in rules.ALL if rule.judge is not None]
+every_rule = pytest.mark.parametrize("rule", OBSERVED, ids=lambda rule: rule.label)
+planned_rule = pytest.mark.parametrize("rule", PLANNED, ids=lambda rule: rule.label)
+any_rule = pytest.mark.parametrize("rule", rules.ALL, ids=lambda rule: rule.label)
 FOLDER = Path(rules.__file__).parent
+SOURCE = FOLDER.parent
+ROOT = SOURCE.parents[1]
+LABELS = {rule.label for rule in rules.ALL}
 EMPTY = Case(hardware=CPU, script="train.py", wall={}, steps=Steps(count=0))
 
 
@@ -45,7 +59,7 @@ def test_the_list_is_sorted_whole_and_unique():
     assert files == {stem(rule) for rule in rules.ALL}
 
 
-@every_rule
+@any_rule
 def test_the_page_is_whole(rule: Rule):
     first, _, body = rule.page.partition("\n\n")
     assert re.fullmatch(r"\S.+\.", first, flags=re.DOTALL)
@@ -53,7 +67,7 @@ def test_the_page_is_whole(rule: Rule):
     found = dict(zip(rest[::2], rest[1::2], strict=True))
     assert tuple(found) == HEADINGS
     assert all(text.split() for text in found.values())
-    assert rule.page == sys.modules[rule.judge.__module__].__doc__
+    assert rule.page == sys.modules[f"hotloop.rules.{stem(rule)}"].__doc__
     card = {Needs.CARD, Needs.READINGS} & set(rule.needs)
     assert (UNSEEN in " ".join(found["Seen:"].split())) or not card
 
@@ -72,7 +86,7 @@ def test_it_speaks_of_what_it_is_for(rule: Rule):
         for remedy in finding.remedies:
             known = {technique.id for technique in techniques.ALL}
             assert remedy.technique is None or remedy.technique in known
-        assert finding.is_correctness == (rule.kind == "correctness")
+        assert rules.judged(finding).kind == rule.kind
         if rule.kind == "speed" and finding.severity != "note":
             assert finding.share is None or finding.share >= 0.02
         assert Case.from_json(case.to_json()) == case
@@ -98,7 +112,7 @@ def test_it_stays_silent_otherwise(rule: Rule):
         assert rule.judge(EMPTY) is None
 
 
-@every_rule
+@any_rule
 def test_its_umbrella_is_a_rule(rule: Rule):
     if rule.under is not None:
         umbrella = next(other for other in rules.ALL if other.id == rule.under)
@@ -125,3 +139,104 @@ def test_no_ceiling_is_given_where_a_frozen_trunk_can_be_computed_once():
         finding = judge(cases.model(each, cases.ATTENTION))  # its inputs need not be read either
         assert finding.ceiling is None
         assert finding.saves is None
+
+
+@every_rule
+def test_the_doctor_gives_a_finding_the_kind_of_its_rule(rule: Rule):
+    said = diagnose(golden(rule).POSITIVE[0], rules=[rule], strict=True)
+    (finding,) = [*said.findings, *said.not_worth_it]
+    assert finding.kind == finding.to_json()["kind"] == rule.kind
+    assert finding.is_correctness == (rule.kind == "correctness")
+
+
+def test_a_correctness_rule_may_have_any_letter():
+    wrong = replace(finding("D25 iterable_dup"), kind=None)  # as of a file without kinds
+    slow, sure = finding("S4 saves_too_many"), finding("M7 set_epoch")
+    assert [rules.judged(each).is_correctness for each in (wrong, slow, sure)] == [1, 0, 1]
+    order = [rules.judged(each) for each in (sure, slow)]
+    assert ranked(reversed(order)) == order
+
+
+def finding(label: str) -> Finding:
+    return Finding(rule=label, claim="x", severity="warn")
+
+
+# Rules of a planned run, and labels in the source.
+
+
+@planned_rule
+def test_a_rule_of_a_planned_run_is_spoken_by_a_check_that_is_tested(rule: Rule):
+    assert rule.needs == ()
+    assert any(rule.label in path.read_text() for path in (SOURCE / "checks").glob("*.py"))
+    named = re.findall(r"tests/checks/\w+\.py", rule.page)
+    assert named, "the page says where it was seen"
+    for path in named:
+        assert rule.label in (ROOT / path).read_text(), path
+
+
+@any_rule
+def test_a_page_says_what_its_rule_says_before_a_run(rule: Rule):
+    in_checks = {
+        value.value if isinstance(value, ast.Constant) else ""
+        for path in (SOURCE / "checks").glob("*.py")
+        for _, value in given(path)
+    }
+    assert ("before a run" in rule.page.lower().replace("\n   ", "")) == (rule.label in in_checks)
+
+
+def test_every_label_in_the_source_is_that_of_a_rule():
+    found = [(path, *said) for path in SOURCE.rglob("*.py") for said in spoken(path)]
+    assert len(found) > 50
+    unknown = [f"{path.name}:{line}: {label}" for path, label, line in found if label not in LABELS]
+    assert not unknown
+
+
+def test_every_finding_gets_its_label_from_the_list():
+    """A literal, the RULE of a file, or a parameter that is one of these where it is given."""
+    loose = []
+    for path in SOURCE.rglob("*.py"):
+        loose += [f"{path.name}:{line}" for line, value in given(path) if not is_label(value)]
+    assert not loose
+
+
+def test_every_page_that_a_text_names_is_there():
+    texts = [*SOURCE.rglob("*.py"), *SOURCE.rglob("*.md"), ROOT / "README.md"]
+    ids = {rule.id for rule in rules.ALL}
+    named = {
+        (id, path.name)
+        for path in texts
+        for id in re.findall(r"(?:hotloop explain|\brules?) ([A-Z]\d+)\b", path.read_text())
+    }
+    assert len(named) > 20
+    assert {(id, name) for id, name in named if id not in ids} == set()
+
+
+def spoken(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield the labels that texts of a file begin with, and their lines."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if label := re.match(r"[A-Z]\d+ [a-z0-9_]+(?=$|:)", text if isinstance(text, str) else ""):
+            yield label[0], node.lineno
+
+
+def given(path: Path) -> Iterator[tuple[int, ast.expr]]:
+    """Yield what the file gives to findings as their rule, and the lines."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if name == "Finding" and not any(word.arg is None for word in node.keywords):
+                assert "rule" in {word.arg for word in node.keywords}, path.name
+            if name == "costs" and len(node.args) > 1:  # of judging.waiting
+                yield node.lineno, node.args[1]
+            if name in ("Finding", "costing", "dict") or name.startswith("_"):
+                yield from ((node.lineno, w.value) for w in node.keywords if w.arg == "rule")
+        elif isinstance(node, ast.Dict):
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "rule":
+                    yield node.lineno, value
+
+
+def is_label(value: ast.expr) -> bool:
+    if isinstance(value, ast.Constant):
+        return value.value in LABELS
+    return ast.unparse(value) in {"RULE.label", "rule", "finding.rule", "self.rule"}

@@ -19,6 +19,7 @@ from hotloop.probe.disk import DiskSpeed, measure_disk
 from hotloop.probe.free import Free, free_now
 from hotloop.probe.machine import detect
 from hotloop.probe.torch_build import TorchBuild, torch_build
+from hotloop.rules import judged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +105,7 @@ def look(
         speed=speed,
         build=build,
         diagnosis=Diagnosis(
-            findings=ranked(finding for finding in found if finding is not None),
+            findings=ranked(judged(finding) for finding in found if finding is not None),
             wall={},
             steps=0,
             step_time=None,

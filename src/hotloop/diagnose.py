@@ -36,7 +36,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
     judged: list[Judged] = []
     broken: list[str] = []
     for rule in rules:
-        if unmet(case, rule.needs) is not None or _is_beside_the_point(case, rule):
+        if rule.judge is None or unmet(case, rule.needs) or _is_beside_the_point(case, rule):
             continue
         try:
             finding = rule.judge(case)
@@ -46,7 +46,7 @@ def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -
             broken.append(f"{rule.label} failed with {type(error).__name__}: please report it")
             continue
         if finding is not None:
-            judged.append((rule, finding))
+            judged.append((rule, replace(finding, kind=rule.kind)))
     aside = [finding for rule, finding in judged if rule.kind == "not worth it"]
     return Diagnosis(
         findings=ranked(_merged(rules, [(r, f) for r, f in judged if r.kind != "not worth it"])),

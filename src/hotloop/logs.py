@@ -22,6 +22,7 @@ from hotloop.core.errors import DataError
 from hotloop.core.finding import ABSTAIN, Diagnosis, Finding, Place, Remedy, by_share
 from hotloop.core.measurement import Measurement
 from hotloop.core.units import duration
+from hotloop.rules import judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -301,7 +302,7 @@ def _diagnosis(path: Path, when: str, how_long: str, intervals: Sequence[Interva
     share = hidden / wall if wall else 0.0
     finding = _finding(path, how_long, intervals, share)
     return Diagnosis(
-        findings=[finding] if share >= ABSTAIN else [],
+        findings=[judged(finding)] if share >= ABSTAIN else [],
         wall={"claimed": wall - hidden, "hidden": hidden},
         steps=0,
         step_time=None,

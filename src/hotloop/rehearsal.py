@@ -26,6 +26,7 @@ from hotloop.preflight import nearest_folder
 from hotloop.probe.clock import clock
 from hotloop.probe.torch_build import torch_build
 from hotloop.recipes.router_rows import TaskRows
+from hotloop.rules import judged
 from hotloop.training.ledger import Ledger
 from hotloop.tryout import Budget, TryOut
 
@@ -221,14 +222,14 @@ def _judged(
     wall = tried.ledger.rows()
     diagnosis = Diagnosis(
         findings=ranked(
-            found
+            judged(found)
             for check in (*CHECKS, *OF_DATA[type(parts.data)])
             if (found := check(case)) is not None
         ),
         wall=wall,
         steps=tried.made,
         step_time=None if timing is None else timing.step,
-        not_worth_it=[] if time is None else speed.not_worth_it(time),
+        not_worth_it=[] if time is None else list(map(judged, speed.not_worth_it(time))),
         not_checked=NOT_CHECKED,
         own_time=tried.ledger.elapsed() - sum(wall.values()),
     )

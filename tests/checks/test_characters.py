@@ -18,7 +18,7 @@ def test_characters_that_only_validation_has_are_counted(case_of, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("abcdefghi\n" * 90 + "abcdefgh#\n" * 10)
     found = characters.unseen_characters(case_of(f"data.path={text}"))
-    assert found.severity == "warn"
+    assert (found.rule, found.severity) == ("R11 unseen_characters", "warn")
     assert found.claim.startswith("10% of the validation part (10)")
     assert found.evidence["most often"] == "'#' 10x"
     text.write_text("abcdefghi\n" * 100)

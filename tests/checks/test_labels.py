@@ -76,6 +76,7 @@ def test_a_class_of_few_rows_and_one_of_nearly_all_are_said(case_of):
     few = labels.rare_classes(
         case_of([*rows(20), *[(f"odd {at}", "rare") for at in range(3)]], rows(9, 200))
     )
+    assert few.rule == "R10 rare_class"
     assert few.claim == "'rare' has 3 training rows: accuracy says little of such data"
     assert few.evidence == {"judged by": "accuracy"}
     most = [*rows(20), *[(f"more {at}", "no") for at in range(80)]]

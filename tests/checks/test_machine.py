@@ -41,7 +41,7 @@ def test_a_driver_that_is_too_old_for_the_builds_cuda_is_named():
 def test_a_build_without_kernels_for_the_card_is_critical():
     build = TorchBuild(cuda="13.0", arches=("sm_80", "sm_90"))
     found = machine.wrong_build(on("cuda", (7, 5)), build)
-    assert found.severity == "critical"
+    assert (found.rule, found.severity) == ("R13 wrong_build", "critical")
     assert "sm_75" in found.claim
     assert machine.wrong_build(on("cuda", (8, 6)), build) is None
     assert machine.wrong_build(CPU, build) is None
@@ -49,7 +49,9 @@ def test_a_build_without_kernels_for_the_card_is_critical():
 
 def test_versions_outside_the_tested_range_are_said():
     assert machine.untested_versions(on(torch="2.13.0+cpu", python="3.11.7")) is None
-    assert "older than 2.9" in machine.untested_versions(on(torch="2.8.1", python="3.12.0")).claim
+    old = machine.untested_versions(on(torch="2.8.1", python="3.12.0"))
+    assert old.rule == "R12 untested_versions"
+    assert "older than 2.9" in old.claim
     assert "3.15.0" in machine.untested_versions(on(torch="2.13.0", python="3.15.0")).claim
     assert machine.untested_versions(on(torch="2.13.0", python="3.14.2")) is None
     assert machine.untested_versions(on(torch="unknown")) is None
@@ -73,13 +75,16 @@ def test_little_shared_memory_is_said():
 
 
 def test_little_free_memory_is_said():
-    assert "1 GiB" in machine.little_memory(CPU, free(host_memory_bytes=GIB)).claim
+    found = machine.little_memory(CPU, free(host_memory_bytes=GIB))
+    assert found.rule == "R4 little_memory"
+    assert "1 GiB" in found.claim
     assert machine.little_memory(CPU, free()) is None
 
 
 def test_a_slow_disk_is_said_with_what_was_measured():
     slow = DiskSpeed(size=64 << 20, write=20 << 20, read=500 << 20)
     found = machine.slow_disk(Path("/cache"), slow)
+    assert found.rule == "R5 slow_disk"
     assert "writes 20 MiB/s at /cache (64 MiB, measured once)" in found.claim
     assert "read" not in found.claim
     assert machine.slow_disk(Path("/cache"), DiskSpeed(size=1, write=1e9, read=1e9)) is None
@@ -102,4 +107,6 @@ def test_memory_that_others_hold_is_said():
 
 def test_a_full_disk_is_said():
     assert machine.little_disk(Path("/runs"), 20 * GIB) is None
-    assert "1 GiB are free at /runs" in machine.little_disk(Path("/runs"), GIB).claim
+    found = machine.little_disk(Path("/runs"), GIB)
+    assert found.rule == "R3 disk_room"
+    assert "1 GiB are free at /runs" in found.claim

@@ -26,7 +26,7 @@ def with_memory(case, device: str, have: int, peak: int, too_much: str | None = 
 def test_a_run_that_ends_in_its_first_steps_is_critical(case_of):
     assert settings.diverged(case_of()) is None
     found = settings.diverged(case_of(problem="the loss is nan"))
-    assert found.severity == "critical"
+    assert (found.rule, found.severity) == ("S12 not_finite", "critical")
     assert "the loss is nan" in found.claim
 
 
@@ -37,6 +37,7 @@ def test_a_warm_up_longer_than_a_third_is_said(case_of, warm_up, severity):
     found = settings.long_warm_up(case_of(f"training.warmup_steps={warm_up}"))
     assert (found and found.severity) == severity
     if found:
+        assert found.rule == "R6 long_warm_up"
         assert found.remedies[0].text.startswith("training.warmup_steps=4 ")
 
 
@@ -50,12 +51,14 @@ def test_a_learning_rate_far_off_is_said(case_of):
     assert at("1e-2") is None
     assert "14.3 times" in at("3e-2").claim
     assert "1/21" in at("1e-4").claim
+    assert at("1e-4").rule == "R1 learning_rate_off"
 
 
 def test_one_validation_at_the_end_is_said(case_of):
     assert settings.one_validation(case_of("training.eval_every_steps=20")) is None
     found = settings.one_validation(case_of("training.eval_every_steps=200"))
     assert "(training.eval_every_steps=200, and the run has 40 steps)" in found.claim
+    assert found.rule == "R8 one_validation"
     assert found.remedies[0].text == "training.eval_every_steps=4"
     never = settings.one_validation(case_of("training.eval_every_steps=null"))
     assert "no interval is set" in never.claim
@@ -106,7 +109,7 @@ def test_a_disk_without_room_is_critical(case_of):
     kept = "training.keep=2"
     assert settings.disk_room(case_of(kept, free_bytes=needed)) is None
     found = settings.disk_room(case_of(kept, free_bytes=needed - 1))
-    assert found.severity == "critical"
+    assert (found.rule, found.severity) == ("R3 disk_room", "critical")
     assert "hotloop train will refuse" in found.claim
     closed = settings.disk_room(case_of(unwritable="cannot write /runs: read-only"))
     assert closed.claim == "cannot write /runs: read-only: hotloop train will refuse"

@@ -13,6 +13,7 @@ def test_a_time_limit_before_the_end_of_the_schedule_is_said(case_of):
     assert speed.cut_by_time(case_of("training.max_time=3600s")) is None
     found = speed.cut_by_time(case_of("training.max_time=10s"))
     assert "ends the run after about 22% of its 40 steps" in found.claim
+    assert found.rule == "R7 cut_by_time"
     assert found.remedies[0].text == "training.max_steps=8"
 
 
@@ -72,6 +73,7 @@ def test_what_a_crash_can_cost_is_said(case_of):
     hours = {"step": seconds(1000.0)}
     rarely = ("training.save_every=10h", "training.save_every_steps=null")
     found = speed.long_risk(case_of(*rarely, timing=hours))
+    assert found.rule == "R9 saves_too_few"
     assert found.claim == "a crash can cost 10:00:00: nothing is saved in between"
     never = ("training.save_every=99h", "training.save_every_steps=null")
     assert "the whole run" in speed.long_risk(case_of(*never, timing=hours)).claim

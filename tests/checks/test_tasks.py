@@ -25,7 +25,7 @@ def test_few_validation_rows_and_padding_are_told(model, data, tmp_path):  # noq
     told = found(model, data, tmp_path)
     assert "a validation reads 12 rows of sentiment" in told["R2"]["claim"]
     assert "X1" not in told
-    assert "X2" not in told
+    assert "R10" not in told
 
 
 def test_copies_of_rows_and_a_task_of_hardly_any_rows_are_told(model, data, tmp_path):  # noqa: F811
@@ -36,7 +36,8 @@ def test_copies_of_rows_and_a_task_of_hardly_any_rows_are_told(model, data, tmp_
     told = found(model, folder, tmp_path, "data.squad_size=8")
     assert "of the validation rows have the text of a training row" in told["X1"]["claim"]
     assert told["X1"]["severity"] == "warn"
-    assert "6 of 1,131 training rows are of questions" in told["X2"]["claim"]
+    assert "6 of 1,131 training rows are of questions" in told["R10"]["claim"]
+    assert told["R10"]["rule"] == "R10 rare_class"
 
 
 def test_cut_texts_are_told(model, data, tmp_path):  # noqa: F811

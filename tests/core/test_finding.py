@@ -14,6 +14,7 @@ def finding(rule: str = "H8 checkpoint", severity: str = "warn", **said) -> Find
 
 def test_a_finding_is_written_as_the_architecture_says():
     found = finding(
+        kind="speed",
         share=0.25,
         saves=0.05,
         ceiling=1.33,
@@ -27,6 +28,7 @@ def test_a_finding_is_written_as_the_architecture_says():
     )
     assert json.loads(json.dumps(found.to_json())) == {
         "rule": "H8 checkpoint",
+        "kind": "speed",
         "claim": "saves are slow",
         "severity": "warn",
         "share": 0.25,
@@ -83,7 +85,8 @@ def test_a_rule_has_an_id_and_a_name(rule):
 
 def test_correctness_comes_first_then_seconds_and_notes_last():
     small, large = finding(share=0.1), finding("D1 data_wait", "critical", share=0.4)
-    wrong, aside = finding("X1 repeated_data"), finding("X5 dropped_rows", "note")
+    wrong = finding("D25 iterable_dup", kind="correctness")
+    aside = finding("X5 dropped_rows", "note", kind="correctness")
     memory = finding("G16 near_oom", "critical")
     order = [wrong, memory, large, small, aside]
     assert ranked(reversed(order)) == order

@@ -54,7 +54,7 @@ def unseen_characters(case: Case) -> Finding | None:
         return None
     share = count / len(data.valid)
     return Finding(
-        rule="X2 not_what_you_think",
+        rule="R11 unseen_characters",
         claim=f"{100 * share:.2g}% of the validation part ({count:,}) are characters that never "
         "stand in the training part: no model can predict them",
         severity="warn" if share >= UNSEEN_WARN else "note",

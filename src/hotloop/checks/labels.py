@@ -102,7 +102,7 @@ def rare_classes(case: Case) -> Finding | None:
     else:
         return None
     return Finding(
-        rule="X2 not_what_you_think",
+        rule="R10 rare_class",
         claim=f"{claim}: accuracy says little of such data",
         severity="note",
         evidence={"judged by": case.parts.request.config.metric},

@@ -68,7 +68,7 @@ def wrong_build(hardware: Hardware, build: TorchBuild) -> Finding | None:
     if why is None:
         return None
     return Finding(
-        rule="G26 wrong_device",
+        rule="R13 wrong_build",
         claim=f"torch {hardware.versions.get('torch', '')} does not fit the card: {why}",
         severity="critical",
         remedies=[Remedy(text=f"install a build for this card ({INSTALL})", effort="option")],
@@ -86,7 +86,7 @@ def untested_versions(hardware: Hardware) -> Finding | None:
     if not said:
         return None
     return Finding(
-        rule="C5 version_drift",
+        rule="R12 untested_versions",
         claim=f"{' and '.join(said)}: hotloop is not tested with it",
         severity="warn",
         remedies=[Remedy(text="pip install -U torch, in a new environment", effort="option")],

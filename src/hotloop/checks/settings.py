@@ -34,7 +34,7 @@ def diverged(case: Case) -> Finding | None:
     if case.problem is None:
         return None
     return Finding(
-        rule="S9 metric_arguments",
+        rule="S12 not_finite",
         claim=f"the run ends in its first steps: {case.problem}",
         severity="critical",
         remedies=[
@@ -52,7 +52,7 @@ def long_warm_up(case: Case) -> Finding | None:
         return None
     never = warm_up >= steps
     return Finding(
-        rule="S7 scheduler_step_place",
+        rule="R6 long_warm_up",
         claim=f"a warm-up of {warm_up} of {steps:,} steps: the peak learning rate "
         + ("is never reached" if never else f"comes after {warm_up / steps:.0%} of the run"),
         severity="critical" if never else "warn",
@@ -95,7 +95,7 @@ def one_validation(case: Case) -> Finding | None:
         "no interval is set",
     )
     return Finding(
-        rule="S1 eval_or_save_outside_loop",
+        rule="R8 one_validation",
         claim=f"the run validates once, after its last step ({set_to}, and the run has "
         f"{case.parts.steps:,} steps): overfitting is seen too late",
         severity="warn",

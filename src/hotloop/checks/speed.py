@@ -37,7 +37,7 @@ def cut_by_time(case: Case) -> Finding | None:
     if limit is None or time is None or limit >= time.seconds:
         return None
     return Finding(
-        rule="S7 scheduler_step_place",
+        rule="R7 cut_by_time",
         claim=f"training.max_time={limit:g} s ends the run after about {limit / time.seconds:.0%} "
         f"of its {time.work.steps:,} steps: the learning rate never comes down",
         severity="warn",
@@ -136,7 +136,7 @@ def long_risk(case: Case) -> Finding | None:
         return None
     lost = "the whole run" if between >= time.seconds else duration(between)
     return Finding(
-        rule="S4 saves_too_few",
+        rule="R9 saves_too_few",
         claim=f"a crash can cost {lost}: nothing is saved in between",
         severity="warn",
         remedies=[Remedy(text="training.save_every=600s, the default")],

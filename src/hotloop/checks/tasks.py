@@ -45,7 +45,7 @@ def few_rows(case: Case) -> Finding | None:
     if counts[least] >= FEW * counts.sum():
         return None
     return Finding(
-        rule="X2 not_what_you_think",
+        rule="R10 rare_class",
         claim=f"{counts[least]:,} of {counts.sum():,} training rows are of {data.names[least]}: "
         "its adapter is hardly trained, and routing is mostly right without it",
         severity="note",

@@ -1,6 +1,7 @@
 """What the doctor finds: a claim with its evidence, what it costs and what to do about it.
 
-Format history of findings.json: schema 1 (2026-11).
+Format history of findings.json: schema 1 (2026-11); a finding has the kind of its rule (2026-12,
+additional: older files lack it, and the list of rules tells it).
 """
 
 from __future__ import annotations
@@ -14,14 +15,26 @@ if TYPE_CHECKING:
 
     from hotloop.core.measurement import Measurement
 
-__all__ = ["Diagnosis", "Effort", "Finding", "Place", "Remedy", "Severity", "by_share", "ranked"]
+__all__ = [
+    "Diagnosis",
+    "Effort",
+    "Finding",
+    "Kind",
+    "Place",
+    "Remedy",
+    "Severity",
+    "by_share",
+    "ranked",
+]
 
 SCHEMA = 1
 Severity = Literal["note", "warn", "critical"]
 Effort = Literal["option", "configuration line", "code edit"]  # the least first
+# What a rule is about: seconds; whether the run does what its author believes; whether a planned
+# run can be made, come to its end and be judged; or a change that would not pay.
+Kind = Literal["speed", "correctness", "planning", "not worth it"]
 
 _RULE = re.compile(r"[A-Z]\d+ [a-z0-9_]+")  # the id and the name, "D13 tokenize_hot"
-_CORRECTNESS = "SPCXAR"  # groups of rules: the run is not what its author believes
 _WEIGHT = {"note": 0.0, "warn": 0.1, "critical": 1.0}  # of a finding without a share
 ABSTAIN, WARN, CRITICAL = 0.02, 0.10, 0.20  # shares of the wall time; the doctor's general gate
 
@@ -54,6 +67,7 @@ class Finding:
     """What one rule has to say about a run."""
 
     rule: str  # id and name
+    kind: Kind | None = None  # of its rule: filled in by what runs the rules (hotloop.rules.judged)
     claim: str  # one sentence, with its figures
     severity: Severity
     share: float | None = None  # of the whole wall time, 0..1: all of its cause
@@ -76,16 +90,14 @@ class Finding:
 
     @property
     def is_correctness(self) -> bool:
-        """Whether the run does something else than its author believes: no speed is worth that.
-
-        What has a share of the wall time is a matter of speed, whatever group its rule is in.
-        """
-        return self.rule[0] in _CORRECTNESS and self.share is None
+        """Whether the run does something else than its author believes: no speed is worth that."""
+        return self.kind == "correctness"
 
     def to_json(self) -> dict[str, object]:
         """Return an entry of findings.json."""
         return {
             "rule": self.rule,
+            "kind": self.kind,
             "claim": self.claim,
             "severity": self.severity,
             "share": self.share,

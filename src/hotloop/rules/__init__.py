@@ -2,10 +2,12 @@
 
 import importlib
 import pkgutil
+from dataclasses import replace
 
+from hotloop.core.finding import Finding
 from hotloop.rules.base import Rule
 
-__all__ = ["ALL"]
+__all__ = ["ALL", "judged"]
 
 ALL: tuple[Rule, ...] = tuple(
     sorted(
@@ -17,3 +19,9 @@ ALL: tuple[Rule, ...] = tuple(
         key=lambda rule: (rule.id[0], int(rule.id[1:])),
     )
 )
+_KINDS = {rule.label: rule.kind for rule in ALL}
+
+
+def judged(finding: Finding) -> Finding:
+    """Return a finding with the kind of its rule; KeyError where no rule has its label."""
+    return replace(finding, kind=_KINDS[finding.rule])

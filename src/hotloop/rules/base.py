@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotloop.core.case import Case
-    from hotloop.core.finding import Finding
+    from hotloop.core.finding import Finding, Kind
 
 __all__ = ["HEADINGS", "UNSEEN", "Needs", "Rule", "unmet"]
 
@@ -54,7 +54,8 @@ class Rule:
     name: str  # "tokenize_hot"
     title: str
     page: str
-    judge: Callable[[Case], Finding | None]  # trusts that `needs` are met
+    # Trusts that `needs` are met. None: a check of hotloop.checks judges a run that is planned.
+    judge: Callable[[Case], Finding | None] | None = None
     needs: tuple[Needs, ...] = ()
     # The umbrella whose cause this rule names: where both fire they are one finding, led by the
     # rule with the higher `weight`. "D1" for what makes the loop wait for data.
@@ -64,7 +65,7 @@ class Rule:
     weight: int = 1  # 0 umbrella, 1 names a setting, 2 names the cause, 3 names the very line
     numerics: Literal["bitwise", "rounding", "training"] | None = None  # of its remedy
     # "not worth it" says what would not pay; such findings stand apart and are never merged.
-    kind: Literal["speed", "correctness", "not worth it"] = "speed"
+    kind: Kind = "speed"
 
     @property
     def label(self) -> str:

@@ -2,7 +2,8 @@
 
 Looks at: settings of known names (workers, batch size, accumulation, dtype, compile, fused,
     attention, checkpointing, pinning, packing) against what loaders, models and steps were.
-Says so when: the two disagree.
+Says so when: the two disagree. Before a run: a technique of the plan is refused, a batch is larger
+    than the data, or training.patience is longer than the run.
 Stays silent when: what is in effect is unknown, or nobody reads the key (C1).
 Remedy: look where the value is lost; or take the setting out.
 Numbers: nothing by itself.

@@ -1,7 +1,8 @@
 """The shared memory through which workers hand over batches is nearly full.
 
 Looks at: the most of /dev/shm that was used after a step, in a run with worker processes.
-Says so when: it is above 80 %; above 95 % is critical, the next batch may end the run.
+Says so when: it is above 80 %; above 95 % is critical, the next batch may end the run. Before a
+    run: all of it is smaller than 1 GiB (a warning below 256 MiB).
 Stays silent when: no loader has workers.
 Remedy: a larger /dev/shm, or fewer batches in it; both of torch's sharing strategies use it.
 Numbers: nothing.

@@ -66,4 +66,5 @@ RULE = Rule(
     needs=(Needs.LOADER,),
     weight=2,
     numerics="training",
+    kind="correctness",
 )

@@ -2,7 +2,7 @@
 
 Looks at: the time of compiling, the step time, and how many steps the run has.
 Says so when: compiling takes 10 % of the run. It tells what a step must get faster by, and when
-    that is more than the step itself.
+    that is more than the step itself. Before a run: the same of the forecast.
 Stays silent when: it takes less, or nobody knows how long the run is.
 Remedy: leave torch.compile out of short runs, or keep compiled kernels between runs.
 Numbers: rounding; uncompiled code rounds at other places.

@@ -1,7 +1,8 @@
 """The card's memory is almost full: a longer batch ends the run.
 
 Looks at: the peak of memory held by tensors, against the card's.
-Says so when: it is 92 % (a warning) or 97 % (critical).
+Says so when: it is 92 % (a warning) or 97 % (critical). Before a run: the forecast of the memory is
+    too much for the device, or a first step ran out of memory.
 Stays silent when: it is less, or unknown.
 Remedy: a smaller micro batch with more accumulation, bfloat16, activation checkpointing.
 Numbers: bitwise with activation checkpointing; rounding with the others.

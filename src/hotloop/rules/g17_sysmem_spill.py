@@ -4,7 +4,8 @@ access goes over the bus.
 Looks at: the memory torch holds against the card's; on Windows and WSL also a full card that
     computes little.
 Says so when: torch holds more than the card has; or there, memory is 95 % full, the card is used
-    less than 30 % and draws less than half of its power.
+    less than 30 % and draws less than half of its power. Before a run, a note: the driver of this
+    system would do so.
 Stays silent when: memory fits, or a full card works.
 Remedy: use less memory first. Then forbid the spill, so that it is an error and not a slow run.
 Numbers: bitwise with activation checkpointing; rounding with the others.

@@ -2,7 +2,8 @@
 
 Looks at: the peak of memory, accumulation, and whether the card waits for the host.
 Says so when: the peak is below 60 % of the card, and steps are made of several micro batches (half
-    as many, twice as large, must fit), or the card is done before the host.
+    as many, twice as large, must fit), or the card is done before the host. Before a run: by the
+    forecast of the memory, with half of that share.
 Stays silent when: memory is used, or neither would gain.
 Remedy: a larger micro batch with less accumulation; the batch stays.
 Numbers: rounding (2e-7) at constant batch without batch norm and dropout; else training.

@@ -1,7 +1,8 @@
 """The card is not the training's alone.
 
 Looks at: other processes on the card, and whether it is a slice (MIG).
-Says so when: another process was seen there, or the device is a slice.
+Says so when: another process was seen there, or the device is a slice. Before a run: others hold
+    20 % of the card's memory.
 Stays silent when: the training is alone.
 Remedy: end what else runs, or take another card. On a slice, only the slice's speed can be reached.
 Numbers: none; but times hold only while the others are there.

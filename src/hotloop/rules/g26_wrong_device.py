@@ -2,6 +2,8 @@
 
 Looks at: the device of the models; the NVIDIA driver and what torch sees of it.
 Says so when: torch sees a card and no model is on it; or there is a driver, and torch sees no card.
+    Before a run: the latter.
+    Before a run: the latter.
 Stays silent when: the models are on the card, or there is none.
 Remedy: model.to("cuda"), and the batches; or a CUDA build of torch.
 Numbers: rounding; a card sums in another order, and its random numbers are others.

@@ -1,7 +1,8 @@
 """The processor is taken away: by other processes, or by the container's quota.
 
 Looks at: cores that other processes keep busy, and how often the cgroup's quota stopped this one.
-Says so when: others keep half a core busy, or 5 % of the quota's periods were throttled.
+Says so when: others keep half a core busy, or 5 % of the quota's periods were throttled. Before
+    a run: others keep half a core busy now.
 Stays silent when: neither is so. More threads than cores are another cause, and D9's.
 Remedy: stop what else runs, ask for more cores, or, where torch computes with more threads than
     there are cores, set fewer of them.

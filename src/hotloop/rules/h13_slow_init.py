@@ -2,7 +2,8 @@
 
 Looks at: the wall time before the first step: Python and the script's start, imports, reading data,
     compiling.
-Says so when: it takes 10 % of a run of more than a minute, or 20 minutes.
+Says so when: it takes 10 % of a run of more than a minute, or 20 minutes. Before a run: the same of
+    the forecast.
 Stays silent when: the run is short (the start is a large part of any short run), or it was stopped
     and nobody knows how long it would have been.
 Remedy: cache prepared data, import less, keep compiled kernels.

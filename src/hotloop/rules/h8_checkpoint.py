@@ -2,7 +2,8 @@
 
 Looks at: the time of each save.
 Says so when: saving takes 5 % of the wall time; or 2 %, where one save takes as long as ten steps
-    and so stands out of the curve of step times.
+    and so stands out of the curve of step times. Before a run: 5 % of the forecast of a run of a
+    minute or more.
 Stays silent when: it is less, or a single save was seen: nothing says how often it comes.
 Remedy: save less often, leave out what can be made again, or write in the background.
 Numbers: bitwise the same; async-checkpoint writes a copy taken between two steps.

@@ -3,7 +3,8 @@
 Looks at: the stretches of forward passes without backward, in eval mode or on a loader of their
     own.
 Says so when: they take 20 % of the wall time or more; in a run that was stopped early, of the time
-    from one evaluation to another. A note, with a range, where only one was seen.
+    from one evaluation to another. A note, with a range, where only one was seen. Before a run: the
+    same of the forecast.
 Stays silent when: they take less, or may be a part of training, as an agent's rollouts are.
 Remedy: evaluate less often, on fewer samples or in larger batches; under inference_mode.
 Numbers: training: each iterator over a validation loader draws a seed from the global generator, so

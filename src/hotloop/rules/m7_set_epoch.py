@@ -52,4 +52,5 @@ RULE = Rule(
     needs=(Needs.LOADER, Needs.RANKS),
     weight=2,
     numerics="training",
+    kind="correctness",
 )

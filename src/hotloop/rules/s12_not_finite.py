@@ -1,7 +1,8 @@
 """The loss becomes NaN or infinite.
 
 Looks at: the losses at backward: every step for the first that is not finite, and the samples.
-Says so when: one is NaN or infinite.
+Says so when: one is NaN or infinite. Before a run: a first step cannot be made, because its loss or
+    gradients are not finite.
 Stays silent when: all are finite. A step that a GradScaler skips is no such step: there gradients
     overflow, not the loss.
 Remedy: find the step: learning rate, log or division of 0, an all-masked row, a bad sample.

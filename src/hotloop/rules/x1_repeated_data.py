@@ -5,7 +5,8 @@ Looks at: sampled rows of the batches, with all their fields: windows that overl
 Says so when: each position is read twice an epoch or more (critical from four times on), 5 % of the
     rows are twice in an epoch, or 5 % of the evaluation rows are training rows (critical at 20 %).
     A note where another loader of the same part has rows of its own, or an evaluation reads the
-    training data themselves.
+    training data themselves. Before a run: it reads the data more than 4 times (a warning from 40
+    times on), or rows stand twice in the training data, or in the validation data as well.
 Stays silent when: the sampler may draw a row again (with replacement, without end, or the script's
     own), a stream is read, rows hold so little that they are equal by chance, or the script
     evaluates its training data beside others.

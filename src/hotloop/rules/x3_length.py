@@ -2,7 +2,8 @@
 
 Looks at: the width of sampled training batches, rows that fill it, and the configured length.
 Says so when: 5 % of the rows fill the whole width though rows vary (a warning from 20 % on), or all
-    batches are another width than the configured length.
+    batches are another width than the configured length. Before a run: 1 % of the tokens lie
+    beyond data.max_length (a warning from 10 % on).
 Stays silent when: rows are cut on purpose into windows of that length.
 Remedy: a longer limit, or the one that is meant.
 Numbers: training: the model sees more of each row.

@@ -2,7 +2,8 @@
 
 Looks at: drop_last, the number of rows and the batch size of each loader.
 Says so when: an evaluation drops its last batch (a note below 1 % of the rows), or a training epoch
-    leaves out 10 % of its rows or all of them.
+    leaves out 10 % of its rows or all of them. Before a run: drop_last leaves out 5 % of an epoch,
+    a limit that nobody typed cuts the text, or the steps end before all of it was read.
 Stays silent when: the rows fill their batches.
 Remedy: drop_last=False; a smaller batch.
 Numbers: training for the training; the metric for the evaluation.
