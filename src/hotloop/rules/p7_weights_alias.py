@@ -1,8 +1,10 @@
 """The best weights are kept by reference, so training goes on writing into them.
 
-Looks at: assignments of model.state_dict() in a training loop, and what becomes of the name.
-Says so when: the name is given to load_state_dict after the loop, and nothing copied the tensors.
-Stays silent when: deepcopy, clone or a save stands between, or the name is read in the same turn.
+Looks at: assignments of model.state_dict() under a condition in a training loop, and what becomes
+    of the variable, or of the attribute in its class.
+Says so when: the same model loads it after the loop, and nothing copied the tensors.
+Stays silent when: deepcopy or clone makes a copy, the variable is another function's or is given
+    something else before it is loaded, or another model loads it.
 Remedy: copy.deepcopy(model.state_dict()).
 Numbers: training: the weights that are restored are others.
 Seen: written after examples/blind/credit_mlp, which no rule named.
@@ -13,7 +15,7 @@ Source: https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html (
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.judging import idioms
@@ -28,25 +30,22 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
 
 def judge(case: Case) -> Finding | None:
-    """Follow names that hold a state dict from the loop to after it."""
+    """Follow what holds a state dict from the loop to after it."""
     code = parse(case.sources)
     for loop in code.loops:
-        for kept, name in _kept(loop):
-            restored = [
-                call
-                for call in calls(loop.module.tree, "load_state_dict")
-                if call.args and ast.unparse(call.args[0]) == name
-                if call.lineno > (loop.node.end_lineno or 0)
-            ]
-            if restored:
+        for kept in _kept(loop):
+            if (restored := _restored(loop, kept)) is not None:
+                name = ast.unparse(kept.targets[0])
                 return Finding(
                     rule=RULE.label,
                     claim=f'"{name}" is no copy: each later step writes into it, so the weights '
                     "that are restored are the last ones",
                     severity="critical",
-                    places=[loop.module.place(kept), loop.module.place(restored[0])],
+                    places=[loop.module.place(kept), loop.module.place(restored)],
                     remedies=[
                         Remedy(
                             text=f"{name} = copy.deepcopy({ast.unparse(kept.value)})",
@@ -57,17 +56,65 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _kept(loop: Loop) -> Iterator[tuple[ast.Assign, str]]:
-    """Yield assignments of a plain state dict to a name or an attribute."""
-    for node in loop.nodes():
+def _kept(loop: Loop) -> Iterator[ast.Assign]:
+    """Yield assignments of a plain state dict to a name or an attribute, under a condition."""
+    for branch in loop.nodes():
+        for node in ast.walk(branch) if isinstance(branch, ast.If) else ():
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Call)
+                and idioms.last_name(node.value) == "state_dict"
+                and len(node.targets) == 1
+                and isinstance(node.targets[0], ast.Name | ast.Attribute)
+            ):
+                yield node
+
+
+def _restored(loop: Loop, kept: ast.Assign) -> ast.Call | None:
+    """Return the call after the loop with which the same model loads what was kept."""
+    target = kept.targets[0]
+    kinds = _FUNCTIONS if isinstance(target, ast.Name) else ast.ClassDef
+    scope = _around(loop.module.tree, kept, kinds)
+    after = loop.node.end_lineno or 0
+    for call in calls(scope, "load_state_dict"):
+        # A variable is another one in each function; what another method does comes at any line.
+        own = isinstance(target, ast.Attribute) or (
+            call.lineno > after and _around(loop.module.tree, call, kinds) is scope
+        )
         if (
-            isinstance(node, ast.Assign)
-            and isinstance(node.value, ast.Call)
-            and idioms.last_name(node.value) == "state_dict"
-            and len(node.targets) == 1
-            and isinstance(node.targets[0], ast.Name | ast.Attribute)
+            own
+            and call.args
+            and ast.unparse(call.args[0]) == ast.unparse(target)
+            and _model(call) == _model(kept.value)
+            and not _given_else(scope, kept, before=call.lineno)
         ):
-            yield node, ast.unparse(node.targets[0])
+            return call
+    return None
+
+
+def _around(tree: ast.Module, node: ast.AST, kinds: Any) -> ast.AST:
+    """Return the innermost function or class around a node; the module where there is none."""
+    inside = [each for each in ast.walk(tree) if isinstance(each, kinds) and node in ast.walk(each)]
+    return inside[-1] if inside else tree  # ast.walk goes from the outside in
+
+
+def _model(call: ast.AST) -> str | None:
+    """Return whose method is called."""
+    function = getattr(call, "func", None)
+    return ast.unparse(function.value) if isinstance(function, ast.Attribute) else None
+
+
+def _given_else(scope: ast.AST, kept: ast.Assign, *, before: int) -> bool:
+    """Whether what was kept is given something else after that: a file's content, a copy."""
+    name = ast.unparse(kept.targets[0])
+    return any(
+        isinstance(node, ast.Assign)
+        and node is not kept
+        and any(ast.unparse(target) == name for target in node.targets)
+        and (isinstance(kept.targets[0], ast.Attribute) or kept.lineno < node.lineno < before)
+        and not isinstance(node.value, ast.Constant)
+        for node in ast.walk(scope)
+    )
 
 
 RULE = Rule(
