@@ -97,7 +97,9 @@ def speaking(case: Case) -> set[str]:
     return {
         rule.id
         for rule in rules.ALL
-        if unmet(case, rule.needs) is None and rule.judge(case) is not None
+        if rule.judge is not None
+        and unmet(case, rule.needs) is None
+        and rule.judge(case) is not None
     }
 
 

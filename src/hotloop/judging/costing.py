@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.around import Operator
     from hotloop.core.case import Case
-    from hotloop.core.observed import Stack
+    from hotloop.core.observed import Evaluation, Stack
     from hotloop.judging.syntax import Module
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Site",
     "compute_dtype",
     "costing",
+    "evaluation_seconds",
     "flop_rate",
     "hot_path",
     "in_steps",
@@ -197,3 +198,14 @@ def flop_rate(case: Case) -> float | None:
         weights = sum(model.parameters for model in case.models if model.role == "train")
         work = 6 * weights * case.steps.tokens * (case.steps.backwards or 1.0)
     return work / step.median if work and step and step.median > 0 else None
+
+
+def evaluation_seconds(case: Case, stretches: Iterable[Evaluation]) -> float:
+    """Return what some evaluations of a case took, without what was saved or logged in between.
+
+    A stretch goes on until the next training event; how much of all of them was evaluation is what
+    the row of the wall time says.
+    """
+    whole = sum(stretch.seconds for stretch in case.evaluations)
+    part = sum(stretch.seconds for stretch in stretches)
+    return case.row("evaluate") * part / whole if whole else 0.0

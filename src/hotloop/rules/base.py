@@ -62,7 +62,9 @@ class Rule:
     under: str | None = None
     # Rules that name a cause of this one's, each its own: it becomes evidence of the largest.
     yields_to: tuple[str, ...] = ()
-    weight: int = 1  # 0 umbrella, 1 names a setting, 2 names the cause, 3 names the very line
+    weight: int = (
+        1  # -1 sums up, 0 umbrella, 1 names a setting, 2 names the cause, 3 names the very line
+    )
     numerics: Literal["bitwise", "rounding", "training"] | None = None  # of its remedy
     # "not worth it" says what would not pay; such findings stand apart and are never merged.
     kind: Kind = "speed"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import WARN, Finding, Place, Remedy
 from hotloop.core.units import moment
-from hotloop.judging.costing import costing
+from hotloop.judging.costing import costing, evaluation_seconds
 from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
@@ -53,7 +53,7 @@ def judge(case: Case) -> Finding | None:
         return _once(case, found)
     seconds, whole, steps = _seen(case, found)
     share, count = seconds / whole if whole else 0.0, len(found)
-    each = sum(stretch.seconds for stretch in found) / count
+    each = evaluation_seconds(case, found) / count
     often = [
         Remedy(
             text=f"evaluate every {rounded(steps / count * less(share)):,} steps: that makes it "
@@ -87,21 +87,20 @@ def _seen(case: Case, found: Sequence[Evaluation]) -> tuple[float, float, float]
     """
     whole, steps = case.judged, float(case.steps.count)
     if case.stopped is None:
-        every = len(found) == len(case.evaluations)
-        return case.row("evaluate") if every else _seconds(found), whole, steps
+        return evaluation_seconds(case, found), whole, steps
     first, last = min(stretch.step for stretch in found), max(stretch.step for stretch in found)
     begin = max(stretch.at + stretch.seconds for stretch in found if stretch.step == first)
     end = max(stretch.at + stretch.seconds for stretch in found if stretch.step == last)
     later = [stretch for stretch in found if stretch.step > first]
     # One per so many steps: of those that were seen, the first one included.
-    return _seconds(later), end - begin, (last - first) * len(found) / len(later)
+    return evaluation_seconds(case, later), end - begin, (last - first) * len(found) / len(later)
 
 
 def _once(case: Case, found: Sequence[Evaluation]) -> Finding | None:
     """Say of one evaluation in a stopped run between what bounds its share is: how often it comes
     is not known.
     """
-    seconds = _seconds(found)
+    seconds = evaluation_seconds(case, found)
     most = case.part(seconds)
     if most < LEAST:
         return None
@@ -115,10 +114,6 @@ def _once(case: Case, found: Sequence[Evaluation]) -> Finding | None:
         places=_places(case, found),
         remedies=[BATCHES],
     )
-
-
-def _seconds(found: Iterable[Evaluation]) -> float:
-    return sum(stretch.seconds for stretch in found)
 
 
 def _places(case: Case, found: Iterable[Evaluation]) -> list[Place]:

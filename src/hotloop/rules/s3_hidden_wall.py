@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Place, Remedy, by_share
 from hotloop.judging import idioms
-from hotloop.judging.costing import costing, site
+from hotloop.judging.costing import costing, evaluation_seconds, site
 from hotloop.judging.syntax import parse
 from hotloop.rules.base import Needs, Rule
 
@@ -74,8 +74,8 @@ def _parts(case: Case) -> dict[str, float]:
     # A stopped run that evaluated before its first step, or once, says nothing about how often it
     # will.
     moments = {e.step for e in case.evaluations} - {0}
-    apart = [e.seconds for e in case.evaluations if e.step == 0 or len(moments) < 2]
-    untrained = sum(apart) if case.stopped else 0.0
+    apart = [e for e in case.evaluations if e.step == 0 or len(moments) < 2]
+    untrained = evaluation_seconds(case, apart) if case.stopped else 0.0
     often = {
         "evaluating": case.row("evaluate") - untrained,
         "saving": case.row("save"),
@@ -126,6 +126,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
-    weight=0,
+    weight=-1,  # it sums up what others name
     yields_to=("H8", "H9", "H13"),
 )
