@@ -281,6 +281,7 @@ def _saves(host: Host, found: Folded) -> list[Save]:
                 path=path,
                 place=saved.place,
                 kinds=saved.content,
+                frozen_bytes=saved.frozen_bytes,
                 same_path=path in before,
             )
         )

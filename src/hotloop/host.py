@@ -26,7 +26,7 @@ from hotloop.probe.frames import framework, here
 from hotloop.probe.planned import Planned, in_loop
 from hotloop.probe.readings import Readings
 from hotloop.probe.sampler import Sampler
-from hotloop.probe.saves import Saved, content, path_of
+from hotloop.probe.saves import Saved, content, frozen_bytes, path_of
 from hotloop.probe.surroundings import Surroundings
 from hotloop.probe.tape import NUMBERS, Code, Tape
 from hotloop.probe.wall import steps_in
@@ -242,6 +242,7 @@ class Host:
                     path=os.path.abspath(written),
                     place=here(),
                     content=content(thing),
+                    frozen_bytes=frozen_bytes(thing, [root for _, root in alive(self.roots)]),
                 )
             )
 

@@ -1,6 +1,7 @@
 """Writes techniques into a script: the smallest edits that do what `hotloop run` does, as a diff.
 
-The script is read, not run. What has no safe place in it is said in words.
+The script is read, not run: tuning/readback.py does that. What has no safe place in it is said in
+words.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class Suggested:
 
     diff: str
     said: tuple[str, ...]
+    source: bytes  # the edited script
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -102,7 +104,7 @@ def suggest(path: Path, plan: Plan) -> Suggested:
     ended = (
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
-    return Suggested(diff="".join(ended), said=tuple(said))
+    return Suggested(diff="".join(ended), said=tuple(said), source=after)
 
 
 def _lines(source: bytes) -> list[str]:

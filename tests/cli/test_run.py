@@ -87,9 +87,11 @@ def test_suggest_needs_something_to_suggest_and_runs_nothing(tmp_path: Path, use
     assert not (tmp_path / "net.pt").exists()
 
 
-def test_suggest_prints_a_diff_and_runs_nothing(tmp_path: Path) -> None:
-    done = start(tmp_path, "-m", "hotloop", "run", "--suggest", "--with", "fused-adamw", "train.py")
+def test_suggest_prints_a_diff_with_which_steps_were_made(tmp_path: Path) -> None:
+    uses = ("--suggest", "--with", "fused-adamw")
+    done = start(tmp_path, "-m", "hotloop", "run", *uses, "train.py", "0")
     assert done.returncode == 0
+    assert done.stderr == ""
     assert "+optimizer = torch.optim.AdamW(net.parameters(), fused=True)" in done.stdout
     assert not (tmp_path / "net.pt").exists()
 

@@ -25,7 +25,7 @@ LOADER = Loader(key=1, batch_size=10, waits=(0.5, 0.02, 0.02, 0.02), first_waits
 
 
 def test_hand_made_batches_count_as_waiting_for_data():
-    case = healthy(wall=wall(data_wait=1.0), loaders=(Loader(key=1, kind="hand-made"),))
+    case = healthy(wall=wall(data_wait=1.0), loaders=())
     assert waits_for_data(case)
     assert not waits_for_data(healthy())
 
@@ -86,7 +86,7 @@ def test_a_number_of_processes_names_the_technique_where_it_can_set_it():
     assert with_workers(case, loader, "none", count=0).use == "loader-workers:count=0"
     assert with_workers(case, loader, "pin them", pin=True).use == "loader-workers:count=2:pin=on"
     assert with_workers(case, loader, "more", count=3).use is None  # on two cores
-    for changed in ({"iterable": True}, {"uses_random": True}, {"kind": "hand-made"}):
+    for changed in ({"iterable": True}, {"uses_random": True}):
         assert with_workers(case, replace(loader, **changed), "none", count=0).use is None
 
 

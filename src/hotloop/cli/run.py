@@ -38,7 +38,11 @@ def _parser() -> argparse.ArgumentParser:
         help="techniques; hotloop techniques lists them",
     )
     add("--plan", type=Path, metavar="FILE", help="techniques from a plan file or a run folder")
-    add("--suggest", action="store_true", help="print the script with them as a diff; run nothing")
+    add(
+        "--suggest",
+        action="store_true",
+        help="print the script with them as a diff, once some steps were made with it",
+    )
     add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/<script>-<time>")
     add("--json", type=Path, metavar="PATH", help="write the findings as JSON")
     add("-q", "--quiet", action="store_true", help="say nothing but what is wrong")
@@ -103,13 +107,16 @@ def _suspects(failed: str, techniques: Sequence[str]) -> str:
 
 
 def _suggest(target: Target, plan: Plan) -> int:
-    from hotloop.suggest import suggest
+    from hotloop.cli.line import telling
+    from hotloop.tuning.readback import proved
 
     if target.is_module:
         raise UsageError("--suggest edits a script: name its file instead of -m")
     if not plan.techniques:
         raise UsageError("--suggest needs --with or --plan: what is it to put in?")
-    made = suggest(Path(target.name), plan)
+    with telling() as tell:
+        tell("making some steps with the edits")
+        made = proved(Path(target.name), target.args, plan)
     for said in made.said:
         print(f"hotloop: {said}", file=sys.stderr)
     sys.stdout.write(made.diff)

@@ -75,7 +75,6 @@ class Scheduler:
     # Optimizer.key of the one whose rate it sets; -1: one that is never stepped; None: unknown.
     optimizer: int | None = None
     optimizer_steps: int = 0  # of its optimizer in the same time
-    step_places: tuple[Place, ...] = ()  # where it is stepped
     in_loop: bool = False  # it was built in a loop: for each fold, or each stage
     gone: bool = False  # it went before the end: a call after the last look at it is not counted
 
@@ -169,7 +168,6 @@ class Model:
     compiled: bool = False
     output: tuple[int, ...] = ()  # shape of the largest output
     discarded: tuple[Discarded, ...] = ()
-    outputs_unused: tuple[str, ...] = ()  # not filled any more; older cases have it
     forward_modes: Mapping[str, int] = field(default_factory=dict)  # "train grad", "eval grad", …
     wrapped: str | None = None  # DataParallel, DistributedDataParallel, FSDP
     adapters: tuple[str, ...] = ()  # kinds of adapters: lora, dora, peft

@@ -1,7 +1,8 @@
 """The case a rule judges: everything that was seen of one run, as one value that JSON can hold.
 
-Format history of case.json: schema 1 (2026-11). The first ones had `read` in a configuration, keys
-that a tracked dict had noted; it is left out when they are read.
+Format history of case.json: schema 1 (2026-11). The first ones had more, which is left out when
+they are read: `read` in a configuration, keys that a tracked dict had noted; `kind` of a loader,
+`outputs_unused` of a model and `step_places` of a schedule, which nobody filled.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,12 @@ from hotloop.core.observed import Batches, Evaluation, Loader, Save, Stack, Step
 __all__ = ["IN_STEP", "ONCE", "SCHEMA", "TRAIN", "Case"]
 
 SCHEMA = 1
+_GONE = {
+    "configs": "read",
+    "loaders": "kind",
+    "models": "outputs_unused",
+    "schedulers": "step_places",
+}
 TRAIN = "hotloop train"  # where the record of such a run is judged, its script begins so
 ONCE = ("start", "import", "data load", "compile", "after training")
 IN_STEP = (
@@ -151,10 +158,11 @@ class Case:
                 f"the case has schema {raw.get('schema')!r}, this version of hotloop reads {SCHEMA}"
             )
         fields = {key: value for key, value in raw.items() if key != "schema"}
-        if isinstance(configs := fields.get("configs"), list):
-            fields["configs"] = [_without_read(config) for config in configs]
+        for part, gone in _GONE.items():
+            if isinstance(entries := fields.get(part), list):
+                fields[part] = [_without(entry, gone) for entry in entries]
         return from_json(cls, fields)
 
 
-def _without_read(config: object) -> object:
-    return {k: v for k, v in config.items() if k != "read"} if isinstance(config, dict) else config
+def _without(entry: object, gone: str) -> object:
+    return {k: v for k, v in entry.items() if k != gone} if isinstance(entry, dict) else entry

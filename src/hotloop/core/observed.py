@@ -91,10 +91,9 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loader:
-    """A DataLoader, or a function of the script that makes batches (`kind` hand-made)."""
+    """A DataLoader."""
 
     key: int
-    kind: Literal["DataLoader", "hand-made"] = "DataLoader"
     role: Literal["train", "evaluate", "unused"] = "train"
     place: Place | None = None  # where it was built, or where the function is called
     dataset: str = ""  # its type

@@ -105,7 +105,7 @@ def _packing(case: Case, value: str) -> str | None:
 
 
 def _pinning(case: Case, value: str) -> str | None:
-    loaders = [loader for loader in case.training_loaders if loader.kind == "DataLoader"]
+    loaders = case.training_loaders
     if value not in _YES or not case.on_card or not loaders:
         return None
     pinned = any(loader.pin_memory or loader.pinned for loader in loaders)
@@ -113,7 +113,7 @@ def _pinning(case: Case, value: str) -> str | None:
 
 
 def _workers(case: Case, value: str) -> str | None:
-    counts = {loader.workers for loader in case.loaders if loader.kind == "DataLoader"}
+    counts = {loader.workers for loader in case.loaders}
     if not value.isdigit() or not counts or int(value) in counts:
         return None
     return f"the loaders have num_workers={', '.join(map(str, sorted(counts)))}"

@@ -30,8 +30,7 @@ class HotLine(NamedTuple):
 def hot_line(case: Case) -> HotLine | None:
     """Return the line that takes most of the steps, if that is a quarter of the time or more."""
     loader = feeding(case)
-    by_hand = loader is None or loader.kind == "hand-made"  # no other rule knows what reads
-    rows = (*_ROWS, "data wait") if by_hand else _ROWS
+    rows = (*_ROWS, "data wait") if loader is None else _ROWS  # no other rule knows what reads
     seconds: dict[Place, float] = defaultdict(float)
     callers: dict[Place, Place | None] = {}
     for stack in case.stacks:

@@ -157,7 +157,7 @@ def reader(stack: Stack) -> Frame | None:
 
 def keep_samples(loader: Loader | None) -> list[Remedy]:
     """Return the remedy that reads each sample once; none where reading draws random numbers."""
-    if loader and (loader.uses_random or loader.kind == "hand-made" or loader.iterable):
+    if loader and (loader.uses_random or loader.iterable):
         return []
     return [
         Remedy(
@@ -174,7 +174,7 @@ def read_ahead(loader: Loader) -> list[Remedy]:
     It leaves alone streams and what is cut from memory (rule D3); of who has workers already other
     rules speak (with_workers).
     """
-    if loader.kind != "DataLoader" or loader.workers or loader.iterable or loader.in_memory:
+    if loader.workers or loader.iterable or loader.in_memory:
         return []
     return [
         Remedy(
@@ -193,7 +193,7 @@ def with_workers(
     It names the technique, but where that would be refused.
     """
     count = loader.workers if count is None else count
-    streams = loader.kind != "DataLoader" or loader.iterable or loader.uses_random
+    streams = loader.iterable or loader.uses_random
     if streams or count > (case.hardware.cores or count):
         return Remedy(text=text)
     choice = f"count={count}" + ":pin=on" * pin

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from hotloop.core.finding import Place
 
-__all__ = ["Saved", "content", "path_of"]
+__all__ = ["Saved", "content", "frozen_bytes", "path_of"]
 
 _NAMES = {
     "optim": "optimizer",
@@ -40,6 +42,7 @@ class Saved:
     path: str
     place: Place | None
     content: tuple[str, ...]  # what `content` says of it
+    frozen_bytes: int = 0  # what `frozen_bytes` says of it
 
 
 def content(thing: Any) -> tuple[str, ...]:
@@ -61,6 +64,32 @@ def _kind(name: str, value: Any) -> str:
         return "optimizer"
     lowered = name.lower()
     return next((kind for part, kind in _NAMES.items() if part in lowered), "other")
+
+
+def frozen_bytes(thing: Any, models: Iterable[Any]) -> int:
+    """Return the bytes of what is saved that are parameters which never get a gradient.
+
+    A tensor counts where it lies in such a parameter's memory: a copy does not.
+    """
+    frozen = {
+        parameter.data_ptr()
+        for model in models
+        for parameter in model.parameters()
+        if not parameter.requires_grad
+    }
+    found = {each.data_ptr(): each.nbytes for each in _tensors(thing)} if frozen else {}
+    return sum(size for place, size in found.items() if place in frozen)
+
+
+def _tensors(thing: Any) -> Iterator[Any]:
+    """Yield the tensors of a module, or of dicts and lists in each other."""
+    if hasattr(thing, "data_ptr"):
+        yield thing
+    elif isinstance(thing, Mapping | list | tuple):
+        for each in thing.values() if isinstance(thing, Mapping) else thing:
+            yield from _tensors(each)
+    elif hasattr(thing, "parameters"):
+        yield from thing.parameters()
 
 
 def path_of(target: Any) -> str | None:

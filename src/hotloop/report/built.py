@@ -49,7 +49,7 @@ def _loaders(case: Case, here: str) -> Html:
     titles = ("loader", "data set", "settings", "median wait", "place")
     rows = [
         (
-            f"{each.key}: {each.kind}, {each.role}",
+            f"{each.key}: {each.role}",
             join([code(each.dataset or "unknown"), ", ", _size(each)]),
             _loader_settings(each),
             moment(statistics.median(each.waits)) if each.waits else "unknown",

@@ -29,8 +29,7 @@ def judge(case: Case) -> Finding | None:
     loader, seconds = feeding(case), case.row("host to device")
     if loader is None or loader.pin_memory or loader.pinned or case.part(seconds) < ABSTAIN:
         return None
-    pin = "batch.pin_memory()" if loader.kind == "hand-made" else "DataLoader(pin_memory=True)"
-    text = f"{pin}, and .to(device, non_blocking=True)"
+    text = "DataLoader(pin_memory=True), and .to(device, non_blocking=True)"
     return costs(
         case,
         RULE.label,

@@ -43,7 +43,7 @@ def judge(case: Case) -> Finding | None:
     if not waits_for_data(case):
         return None
     seconds, loader = case.row("data wait"), feeding(case)
-    if (loader is None or loader.kind == "hand-made") and hot_line(case) is not None:
+    if loader is None and hot_line(case) is not None:
         return None  # H19 names the line
     measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
     return costs(
@@ -62,7 +62,7 @@ def judge(case: Case) -> Finding | None:
 
 def _remedies(loader: Loader | None) -> list[Remedy]:
     """Return what to try before more is known."""
-    if loader is None or loader.kind == "hand-made":
+    if loader is None:
         text = "make a batch with less work; where it does not depend on the model, a DataLoader "
         text += "with num_workers=1 makes it beside the loop"
         return [Remedy(text=text, effort="code edit")]

@@ -44,8 +44,7 @@ OF_THE_WAIT = 0.50
 def judge(case: Case) -> Finding | None:
     """Add up the stacks that pass through the project's reading."""
     loader, waiting = feeding(case), stacks_of(case)
-    by_hand = loader is not None and loader.kind == "hand-made"
-    hot = [stack for stack in waiting if (stack.place if by_hand else reader(stack))]
+    hot = [stack for stack in waiting if reader(stack)]
     seconds, wait = sum(stack.seconds for stack in hot), case.row("data wait")
     if not hot or seconds < OF_THE_WAIT * wait or not waits_for_data(case):
         return None
@@ -73,9 +72,9 @@ def _name(hot: list[Stack]) -> str:
 
 def _remedies(case: Case, loader: Loader | None) -> list[Remedy]:
     found = keep_samples(loader)
-    if loader is None or loader.kind == "hand-made":
+    if loader is None:
         return [
-            *([] if loader else found),
+            *found,
             Remedy(
                 text="do what is the same for each batch once, before the loop", effort="code edit"
             ),

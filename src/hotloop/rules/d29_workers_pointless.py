@@ -26,7 +26,7 @@ __all__ = ["RULE"]
 def judge(case: Case) -> Finding | None:
     """Tell what is left to save."""
     loader, wait = feeding(case), case.share("data wait")
-    if loader is None or loader.kind != "DataLoader" or loader.workers:
+    if loader is None or loader.workers:
         return None
     if not ABSTAIN <= wait < MATTERS:
         return None

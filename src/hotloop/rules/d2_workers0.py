@@ -41,7 +41,7 @@ __all__ = ["RULE"]
 def judge(case: Case) -> Finding | None:
     """Ask how much of the wall time the loop's own process reads samples."""
     loader = feeding(case)
-    if loader is None or loader.kind != "DataLoader" or loader.workers or not waits_for_data(case):
+    if loader is None or loader.workers or not waits_for_data(case):
         return None
     item, workers = item_seconds(loader), workers_for(case, loader)
     if item is None or loader.in_memory or not workers:

@@ -31,7 +31,7 @@ SPEAKS = 0.10  # share of the wall time
 def judge(case: Case) -> Finding | None:
     """Look for a loader that stacks what lay together."""
     loader, wait = feeding(case), case.row("data wait")
-    if loader is None or loader.kind != "DataLoader" or case.part(wait) < SPEAKS:
+    if loader is None or case.part(wait) < SPEAKS:
         return None
     item = item_seconds(loader)
     if not loader.in_memory or loader.vectorised or loader.workers or loader.iterable:

@@ -86,7 +86,7 @@ def _unused(case: Case, schedule: Scheduler) -> Fault | None:
     """A schedule that is never stepped, or moves an optimizer nobody steps."""
     # A call may yet come in a stopped run, and was not counted where the schedule is gone.
     surely = case.stopped is None and not schedule.gone
-    surely = surely or (_has_turned(case) and not _stepped(case, schedule))
+    surely = surely or (_has_turned(case) and not _stepped(case))
     if not schedule.steps and schedule.optimizer_steps and surely:
         beside = any(other.steps for other in _of_same(case, schedule))
         still = "" if beside else ": the learning rate does not move"
@@ -101,7 +101,7 @@ def _unused(case: Case, schedule: Scheduler) -> Fault | None:
         return Fault(
             claim=f"{schedule.name} moves the learning rate of an optimizer that never steps",
             severity="warn",
-            places=(schedule.place, *_stepped(case, schedule)),
+            places=(schedule.place, *_stepped(case)),
             remedy="build the schedule for the optimizer that is in use",
         )
     return None
@@ -156,12 +156,12 @@ def _length(case: Case, schedule: Scheduler) -> Fault | None:
     if calls > total:
         then = "rises again" if schedule.name == "CosineAnnealingLR" else "stays at its end"
         said = f"ends after {total / calls:.0%} of the run, then the learning rate {then}"
-        places = (*_stepped(case, schedule), schedule.place)
+        places = (*_stepped(case), schedule.place)
         if unit is None and _stays_up(case, schedule):
             return None
     else:
         said = f"is at {calls / total:.0%} of its length when the run ends"
-        places = (schedule.place, *_stepped(case, schedule))
+        places = (schedule.place, *_stepped(case))
     why = f": {unit}" if unit else ""
     fault = Fault(claim=f"{schedule.name} {said}{why}", severity=severity, places=places)
     if calls < total and (handed := _handed(case)):
@@ -202,10 +202,8 @@ def _unit(
     return None, "warn" if calls > total else "note"
 
 
-def _stepped(case: Case, schedule: Scheduler) -> tuple[Place, ...]:
-    """Return where it is stepped: as it was seen, else by name in the training loops."""
-    if schedule.step_places:
-        return schedule.step_places
+def _stepped(case: Case) -> tuple[Place, ...]:
+    """Return where schedules are stepped, by name in the training loops."""
     return tuple(
         dict.fromkeys(
             loop.module.place(call)
@@ -235,7 +233,7 @@ def _order(case: Case, schedule: Scheduler) -> Fault | None:
     return Fault(
         claim="the schedule is stepped before the optimizer, so its first value is left out",
         severity="note",
-        places=_stepped(case, schedule),
+        places=_stepped(case),
         remedy="optimizer.step() first, then scheduler.step()",
     )
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hotloop.techniques.base import Technique
     from hotloop.tuning.moves import Move
 
-__all__ = ["Script", "Seen", "costs", "edits", "moves"]
+__all__ = ["Script", "Seen", "costs", "edits", "environment", "last_words", "moves"]
 
 _IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
 _COPIED: Final = 0.01  # and of copying to the card, to send batches ahead
@@ -68,7 +68,7 @@ class Script:
                 lambda channel: command(channel, plan, self.command),
                 memory=self.memory or most_bytes(self.hardware),
                 cwd=self.cwd,
-                environment=_environment(),
+                environment=environment(),
             )
 
         return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
@@ -93,7 +93,7 @@ class Script:
             (sys.executable, "-m", "hotloop", "doctor", *words),
             limits=child.Limits(seconds=2 * seconds + 60),
             cwd=self.cwd,
-            environment=_environment(),
+            environment=environment(),
         )
         if ended.status == "interrupted":
             raise KeyboardInterrupt
@@ -103,7 +103,7 @@ class Script:
             case, diagnosis = judge_again(folder)
         except HotloopError as error:
             return f"what the doctor saw cannot be read: {error}"
-        failed = None if ended.status == "ok" else _last_words(ended)
+        failed = None if ended.status == "ok" else last_words(ended)
         if not case.steps.count:
             return f"the doctor saw no step: {failed or 'the script ended before one'}"
         if failed is None:
@@ -114,7 +114,7 @@ class Script:
         return Seen(case=case, diagnosis=diagnosis, failed=f"{why}; all its steps are not known")
 
 
-def _last_words(ended: child.Outcome) -> str:
+def last_words(ended: child.Outcome) -> str:
     """Return why a process failed: how it ended, and what its last traceback says, if any."""
     _, raised, after = ended.stderr.rpartition("Traceback (most recent call last):\n")
     said = (line for line in after.splitlines() if line.strip() and not line.startswith(" "))
@@ -122,7 +122,7 @@ def _last_words(ended: child.Outcome) -> str:
     return f"exit code {ended.code}: {words}" if words else ended.reason or ended.status
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return what is set for a trial: the same hashes each time, and W&B is sent none of them."""
     mode = inherited().get("WANDB_MODE", "online")
     quiet = "disabled" if mode in ("disabled", "dryrun") else "offline"

@@ -2,18 +2,16 @@
 
 from dataclasses import replace
 
-from tests.golden.cases import SCRIPT, healthy, wall
+from tests.golden.cases import healthy, wall
 
 from hotloop.core.around import Ceiling
-from hotloop.core.finding import Place
-from hotloop.core.observed import Loader
 
 LOADER = healthy().loaders[0]
 POSITIVE = [
     healthy(wall=wall(data_wait=5.0), loaders=(replace(LOADER, waits=(0.005,) * 1000),)),
     healthy(
         wall=wall(data_wait=0.8),
-        loaders=(Loader(key=1, kind="hand-made", place=Place(file=SCRIPT, line=31)),),
+        loaders=(),
     ),
     healthy(
         wall=wall(data_wait=9.0),

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, stack, wall
 
-from hotloop.core.observed import Loader
-
 LOADER = replace(healthy().loaders[0], in_memory=False, items=(0.001,) * 64)
 BUSY = wall(data_wait=30.0)
 MERGE = ((SCRIPT, 60, "merge"), (SCRIPT, 85, "Texts.__getitem__"), (SCRIPT, 150, "main"))
@@ -20,7 +18,7 @@ POSITIVE = [
     ),
     healthy(
         wall=BUSY,
-        loaders=(Loader(key=1, kind="hand-made"),),
+        loaders=(),
         stacks=(stack("data wait", 28.0, (SCRIPT, 40, "get_batch"), (SCRIPT, 150, "main")),),
     ),
 ]

@@ -14,7 +14,6 @@ NEGATIVE = [
     healthy(wall=wall(data_wait=30.0), loaders=(replace(SLOW, workers=2),)),
     healthy(wall=wall(data_wait=30.0), loaders=(replace(SLOW, items=(1e-5,) * 64),)),
     healthy(wall=wall(data_wait=30.0), loaders=(replace(SLOW, in_memory=True),)),
-    healthy(wall=wall(data_wait=30.0), loaders=(replace(SLOW, kind="hand-made"),)),
     healthy(wall=wall(data_wait=30.0), loaders=(SLOW,), hardware=replace(CPU, cores=1.0)),
     healthy(loaders=(SLOW,)),
 ]

@@ -1,0 +1,262 @@
+"""Each fact of a case is filled by a script that really ran: a rule that reads others is blind.
+
+First the recorded cases of the examples are asked, then the small scripts here. What only a card,
+a cgroup or several processes can fill is named with the file that fills it.
+"""
+
+import copy
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import torch
+from benchmarks.diagnosed import RECORDED, recorded
+from tests.observing import observed
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import hotloop
+from hotloop.core.around import Ceiling, Operator, Raised
+from hotloop.core.case import Case
+from hotloop.host import Limits
+
+SOURCE = Path(hotloop.__file__).parent
+# Facts that need what is not here: the file that fills them, and what it takes.
+ELSEWHERE = {
+    ("Case", "operators"): "cli/doctor.py",  # hotloop doctor --profile
+    ("Case", "profiled"): "cli/doctor.py",
+    ("Case", "raised"): "casebook.py",  # tests/test_observe.py
+    ("Case", "requested"): "recorded.py",  # a run of hotloop train: tests/test_recorded.py
+    ("Case", "techniques"): "recorded.py",
+    ("Case", "not_checked"): "casebook.py",  # something that failed
+    ("Case", "throttle_reasons"): "probe/readings.py",  # a card that is slowed down
+    ("Hardware", "count"): "probe/machine.py",  # several cards
+    ("Hardware", "capability"): "probe/machine.py",  # a card
+    ("Hardware", "smem_bytes"): "probe/machine.py",
+    ("Steps", "card"): "probe/card.py",
+    ("Steps", "starved"): "probe/card.py",
+    ("Model", "device"): "probe/describe.py",
+    ("Process", "allocator"): "probe/card.py",
+    ("Loader", "pinned"): "probe/batches.py",
+    ("Process", "throttled"): "probe/surroundings.py",  # a cgroup's quota
+    ("Process", "rank"): "probe/surroundings.py",  # torchrun: tests/test_observe.py
+    ("Process", "ranked"): "gather.py",
+    ("Process", "hosts"): "recorded.py",
+    ("Measurement", "source"): "core/measurement.py",  # of published figures, in plans and pages
+    ("Measurement", "where"): "core/measurement.py",
+    ("Process", "graph_breaks"): "probe/surroundings.py",  # a compiler: tests/probe
+    ("Process", "break_reasons"): "probe/surroundings.py",
+}
+
+
+class Rows(torch.utils.data.Dataset[Any]):
+    """Rows that can be read several at once."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((4,), float(index))
+
+    def __getitems__(self, indices: list[int]) -> list[torch.Tensor]:
+        return [self[index] for index in indices]
+
+
+class Wasteful(nn.Module):
+    """A model with a frozen trunk, a head whose output is thrown away, and one never called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.head = nn.Linear(4, 4).requires_grad_(False), nn.Linear(4, 1)
+        self.dropped, self.uncalled = nn.Linear(4, 64), nn.Linear(4, 4)
+        self.beside = nn.Linear(4, 64)  # its output is returned, and the loss does not read it
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden = self.trunk(x)
+        self.dropped(hidden)
+        return self.head(hidden), self.beside(hidden)
+
+
+def wasteful(tmp_path: Path) -> None:
+    model = Wasteful()
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    loader = DataLoader(Rows(), batch_size=4, num_workers=1, persistent_workers=True)
+    for _ in range(2):
+        for x in loader:
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = model(x)[0].square().mean()
+                loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            torch.save(model.state_dict(), tmp_path / "last.pt")
+
+
+def scheduled(tmp_path: Path) -> None:
+    model = nn.Linear(4, 1)
+    data = TensorDataset(torch.randn(24, 4))
+    out_of_order = DataLoader(data, batch_size=4, num_workers=1, in_order=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)  # type: ignore[attr-defined]
+
+    def stage() -> None:
+        for part in range(2):
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+            for step, (x,) in enumerate(out_of_order):
+                loss = model(x).square().mean() * (float("inf") if step == 1 else 1.0)
+                scaler.scale(loss).backward()
+                if part:
+                    scaler.unscale_(optimizer)
+                scaler.step(optimizer)
+                scaler.update()
+                optimizer.zero_grad()
+                scheduler.step()
+            with torch.no_grad():  # in training mode, on the data that are trained
+                for (x,) in DataLoader(data, batch_size=8):
+                    model(x)
+
+    stage()
+    torch.optim.lr_scheduler.StepLR(optimizer, 2, last_epoch=-1)
+
+
+def by_hand(tmp_path: Path) -> None:
+    """Batches by a function, updates by hand, a child process, an evaluation of training rows."""
+    del tmp_path
+    weight = torch.zeros(4, requires_grad=True)
+    rows = torch.randn(64, 4)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"])
+
+    def batch(step: int) -> torch.Tensor:
+        return rows[step * 4 : step * 4 + 4]
+
+    for step in range(12):
+        (batch(step) @ weight - 1).square().mean().backward()
+        with torch.no_grad():
+            assert weight.grad is not None
+            weight -= 0.1 * weight.grad
+            weight.grad = None
+    children.append(child)
+
+
+def evaluated(tmp_path: Path) -> None:
+    """Training rows that are evaluated on purpose, a resumed schedule, micro batches left over."""
+    del tmp_path
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+    state = copy.deepcopy(schedule.state_dict())
+    state["last_epoch"] = state["_step_count"] = 3
+    schedule.load_state_dict(state)
+    parts = TensorDataset(torch.randn(36, 4)), TensorDataset(torch.randn(16, 4))
+    train = DataLoader(parts[0], batch_size=4, shuffle=True, pin_memory=True)
+    for _ in range(3):
+        model.train()
+        for at, (x,) in enumerate(train, 1):
+            model(x).square().mean().backward()
+            if at % 2 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+        schedule.step()
+        model.eval()
+        with torch.no_grad():
+            for part in parts:
+                for (x,) in DataLoader(part, batch_size=8):
+                    model(x)
+
+
+children: list[subprocess.Popen[bytes]] = []
+
+
+@cache
+def filled() -> frozenset[tuple[str, str]]:
+    """Return the facts that recorded cases have."""
+    return frozenset(fact for path in RECORDED.glob("*.json") for fact in facts_of(recorded(path)))
+
+
+def facts_of(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield class and field of each fact that is not what it is where nobody fills it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            held = getattr(value, field.name)
+            if held != _empty(field):
+                yield type(value).__name__, field.name
+            yield from facts_of(held)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from facts_of(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from facts_of(each)
+
+
+def _empty(field: "Field[Any]") -> Any:
+    if field.default is not MISSING:
+        return field.default
+    return MISSING if field.default_factory is MISSING else field.default_factory()
+
+
+def types(kind: Any) -> Iterator[type]:
+    """Yield the data classes that a type holds, itself among them."""
+    if is_dataclass(kind) and isinstance(kind, type):
+        yield kind
+        # Some modules import them for their type checker alone.
+        for hint in get_type_hints(
+            kind, localns={"Mapping": Mapping, "Sequence": Sequence}
+        ).values():
+            yield from types(hint)
+    for inner in get_args(kind):
+        yield from types(inner)
+
+
+FACTS = sorted(
+    {
+        (kind.__name__, field.name)
+        for kind in types(Case)
+        if kind not in (Operator, Raised, Ceiling)  # the values of facts that are ELSEWHERE
+        for field in fields(kind)
+    }
+    - ELSEWHERE.keys()
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]:
+    """Return the facts that the scripts here fill, which run once each."""
+    found: set[tuple[str, str]] = set()
+    scripts: tuple[Callable[[Path], None], ...] = (wasteful, scheduled, by_hand, evaluated)
+    for script in scripts:
+        folder = tmp_path_factory.mktemp(script.__name__)
+        limits = Limits(full=script is not wasteful)  # which is looked at again when it is over
+        found |= set(facts_of(observed(_of(script, folder), limits=limits)))
+    for child in children:
+        child.kill()
+        child.wait()
+    return frozenset(found)
+
+
+def _of(script: Callable[[Path], None], folder: Path) -> Callable[[], None]:
+    def train() -> None:
+        script(folder)
+
+    return train
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=".".join)
+@pytest.mark.filterwarnings("ignore")
+def test_a_fact_is_filled_by_a_script_that_ran(
+    fact: tuple[str, str], run: frozenset[tuple[str, str]]
+) -> None:
+    assert fact in filled() | run
+
+
+@pytest.mark.parametrize("fact", ELSEWHERE, ids=".".join)
+def test_what_cannot_be_filled_here_is_filled_by_the_file_that_is_named(
+    fact: tuple[str, str],
+) -> None:
+    assert re.search(rf"\b{fact[1]}\b", (SOURCE / ELSEWHERE[fact]).read_text())
+    assert fact not in filled()
