@@ -72,12 +72,13 @@ def _parts(case: Case) -> dict[str, float]:
         "ending": case.row("after training"),
     }
     # A stopped run that evaluated before its first step, or once, says nothing about how often it
-    # will.
-    moments = {e.step for e in case.evaluations} - {0}
-    apart = [e for e in case.evaluations if e.step == 0 or len(moments) < 2]
-    untrained = evaluation_seconds(case, apart) if case.stopped else 0.0
+    # will. What may be a part of training, as an agent's rollouts are, is no evaluation.
+    sure = [each for each in case.evaluations if each.is_sure]
+    moments = {each.step for each in sure} - {0}
+    if case.stopped:
+        sure = [each for each in sure if each.step and len(moments) > 1]
     often = {
-        "evaluating": case.row("evaluate") - untrained,
+        "evaluating": evaluation_seconds(case, sure) if case.evaluations else case.row("evaluate"),
         "saving": case.row("save"),
         "sleeping": case.row("idle"),
     }
