@@ -32,6 +32,9 @@ SAVES = tuple(
     for at in range(1, 11)
 )
 FIRST = Evaluation(at=1.0, seconds=6.0, step=0, batches=20)
+ROLLOUTS = tuple(
+    Evaluation(at=n, seconds=0.5, step=10 * n, batches=250, training_mode=True) for n in range(12)
+)
 POSITIVE = [
     healthy(wall=wall(save=5.0), saves=SAVES, sources={SCRIPT: TIMED}),
     healthy(wall=wall(evaluate=4.0)),
@@ -41,5 +44,6 @@ NEGATIVE = [
     healthy(wall=wall(evaluate=2.0)),  # 15 %
     healthy(wall=wall(**{"import": 12.0})),  # half of a short run is importing
     healthy(wall=wall(evaluate=6.0), evaluations=(FIRST,), stopped="enough steps were seen"),
+    healthy(wall=wall(evaluate=6.0), evaluations=ROLLOUTS),  # an agent acts between updates
     *correct(),
 ]
