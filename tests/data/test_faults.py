@@ -46,7 +46,7 @@ def test_the_first_are_kept_and_all_are_counted():
 
 def test_under_stop_the_error_lists_the_first_with_the_count_and_the_remedy():
     with pytest.raises(DataError) as raised:
-        faulty(count=LISTED + 5).raise_if_any()
+        faulty(count=LISTED + 5).raise_if_any(None)
     lines = str(raised.value).splitlines()
     assert lines[0] == "25 bad rows: 25 not JSON, at file:line:byte"
     assert lines[1] == "  a.jsonl:1:7: expecting value"
@@ -58,18 +58,18 @@ def test_replacing_is_offered_where_it_would_help():
     with pytest.raises(
         DataError, match=r"(?s)^1 bad row: .*skip\), or put U\+FFFD .*--bad replace"
     ):
-        faulty(kind=NOT_UTF8).raise_if_any()
+        faulty(kind=NOT_UTF8).raise_if_any(None)
 
 
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_under_the_other_policies_nothing_is_raised(policy):
     faults = faulty(policy)
-    faults.raise_if_any()
+    faults.raise_if_any(None)
     assert faults.count == 1
 
 
 def test_without_faults_nothing_is_raised():
-    Faults("stop").raise_if_any()
+    Faults("stop").raise_if_any(None)
     assert str(Faults("stop")) == "0 bad rows"
 
 

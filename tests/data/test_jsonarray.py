@@ -152,7 +152,7 @@ def test_an_element_too_long_ends_the_reading_in_bounded_memory(folder):
     [
         (b"7", "a.json:1:1: no list of records begins here; expected an array of objects, or"),
         (b"\n x", "a.json:2:2: no list"),
-        (b'{"a": 1}', r"a.json:1:8: the object ends here without a list .*\(--format jsonl\)"),
+        (b'{"a": 1}', r"a.json:1:8: the object ends here without a list .*is of the format jsonl"),
         (b'{"a": [1, 2], "b": []}', "a.json:1:22: the object ends here without a list"),
         (b'{"a": 1 "b": 2}', "a.json:1:9: not JSON: expecting , or }"),
         (b'{a: [{"x": 1}]}', "a.json:1:2: not JSON: expecting value"),

@@ -168,7 +168,7 @@ def test_all_bad_rows_are_listed_before_the_work_stops(folder):
     found, faults = read(path, "stop", size=1)
     assert len(found) == 10
     with pytest.raises(DataError) as raised:
-        faults.raise_if_any()
+        faults.raise_if_any(None)
     lines = str(raised.value).replace(str(path), "bad.jsonl").splitlines()
     assert lines[0] == "20 bad rows: 10 not JSON, 10 not UTF-8, at file:line:byte"
     assert lines[1:3] == [
@@ -215,7 +215,7 @@ def test_any_bytes_are_read_or_refused(folder, data, format, policy, size):
     path.write_bytes(b"|" + data if format in ("csv", "tsv") else data)
     try:
         found, faults = read(path, policy, format=format, size=size)
-        faults.raise_if_any()
+        faults.raise_if_any(None)
     except DataError:
         return
     assert all(place.file == str(path) and type(value) is dict for place, value in found)

@@ -216,6 +216,7 @@ TOKENIZE = Finding(
 )
 SCHEDULE = Finding(
     rule="S11 schedule_against_accumulation",
+    kind="correctness",
     claim="the scheduler is stepped 480 times for 120 updates: the schedule ends after a quarter",
     severity="critical",
     places=[Place(file=SCRIPT, line=17)],

@@ -140,13 +140,6 @@ def test_worker_processes_learn_nothing_and_it_is_said():
     assert troubles == ["its worker processes read the samples: no lengths are learned"]
 
 
-def test_what_is_done_with_each_batch_is_done_in_workers_too():
-    for had in HAD.values():
-        into = feed(then=lambda batch: batch[:, :1])
-        with fed(into):
-            assert {batch.shape[1] for batch in loader(**had)} == {1}
-
-
 def test_a_sampler_that_counts_its_epochs_is_read_to_its_end():
     class Counting(RandomSampler):
         ended = 0

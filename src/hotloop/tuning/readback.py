@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.errors import HotloopError
+from hotloop.core.files import make_folder, write_file
 from hotloop.core.rundir import RunDir
 from hotloop.observe import judge_again
 from hotloop.probe import child
@@ -124,12 +125,12 @@ def _run(script: _Script, source: bytes) -> Case | str:
     """Return what the doctor sees of an edited script, or why it fails."""
     with tempfile.TemporaryDirectory(prefix="hotloop-suggest-") as name:
         beside, out = Path(name, "script"), Path(name, "run")
-        beside.mkdir()
+        make_folder(beside)
         for neighbour in script.path.resolve().parent.iterdir():
             if neighbour.name != script.path.name:
                 os.symlink(neighbour, beside / neighbour.name)
         edited = beside / script.path.name
-        edited.write_bytes(source)
+        write_file(edited, source)
         words = ("--steps", str(_STEPS), "--time", f"{_SECONDS:g}", "--out", str(out))
         ended = child.run(
             (sys.executable, "-m", "hotloop", "doctor", *words, str(edited), *script.args),

@@ -16,11 +16,6 @@ POSITIVE = [
         loaders=(replace(LOADER, uses_random=True),),
         stacks=(stack("data wait", 28.0, NUMPY, (SCRIPT, 85, "Images.__getitem__")),),
     ),
-    healthy(
-        wall=BUSY,
-        loaders=(),
-        stacks=(stack("data wait", 28.0, (SCRIPT, 40, "get_batch"), (SCRIPT, 150, "main")),),
-    ),
 ]
 NEGATIVE = [
     healthy(wall=BUSY, loaders=(LOADER,), stacks=(LOOP,)),

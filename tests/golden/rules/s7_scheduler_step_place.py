@@ -8,7 +8,7 @@ from hotloop.core.around import Process
 from hotloop.core.built import Optimizer, Scaler, Scheduler
 from hotloop.core.finding import Place
 
-BUILT, STEPPED = Place(file=SCRIPT, line=31), Place(file=SCRIPT, line=44)
+BUILT = Place(file=SCRIPT, line=31)
 LOOP = "for x in loader:\n    loss.backward()\n    optimizer.step()\n    scheduler.step()\n"
 STEPS_IT = {SCRIPT: LOOP}
 WARNING = "Detected call of `lr_scheduler.step()` before `optimizer.step()`."
@@ -21,7 +21,6 @@ def scheduled(name: str, *, steps: int, total: int | None, micro: float = 1.0, *
         steps=steps,
         total=total,
         optimizer_steps=1000,
-        step_places=(STEPPED,),
     )
     case = healthy(**{"schedulers": (schedule,), **changes})
     return replace(case, steps=replace(case.steps, backwards=micro))
