@@ -138,7 +138,9 @@ def _once(loader: Any, sampler: Any) -> bool | None:
     batches = loader.batch_sampler
     if sampler is batches and type(batches) is not BatchSampler:
         return None  # it makes batches itself
-    if not type(sampler).__iter__.__module__.startswith(("torch.utils.data", "accelerate.")):
+    # A list's own has no module.
+    home = getattr(type(sampler).__iter__, "__module__", "")
+    if not home.startswith(("torch.utils.data", "accelerate.")):
         return None
     if isinstance(sampler, WeightedRandomSampler):
         return not sampler.replacement
