@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.cli.script import add_script, console, keep_copies, target_of
+from hotloop.cli.steady import say
 from hotloop.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _tell(found: Observed, options: argparse.Namespace) -> None:
         show_effects(found.effects, console())
         show_next(found.case, found.diagnosis, console(), folder=found.folder)
     if found.problem is not None:
-        print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
+        say(f"hotloop: nothing was kept: {found.problem}")
     keep_copies(found.case, found.diagnosis, json=options.json)
 
 
