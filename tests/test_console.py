@@ -31,7 +31,8 @@ def command(out: Path, tiny: list[str]) -> list[str]:
     kept = [word for word in tiny if "steps" not in word and "epochs" not in word]
     return [
         "train", "--out", str(out), "char-lm", *kept,
-        f"training.max_steps={STEPS}", "training.save_every_steps=400", "training.eval_every_steps=500",
+        f"training.max_steps={STEPS}", "training.save_every_steps=400",
+        "training.eval_every_steps=500",
     ]  # fmt: skip
 
 

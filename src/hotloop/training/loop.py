@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import DivergedError, HotloopError
+from hotloop.core.errors import DivergedError
 from hotloop.models.trainable import Gradients
 from hotloop.training import checkpoint
 from hotloop.training.accord import Accord, Now, Share
