@@ -144,7 +144,7 @@ def test_nothing_is_swallowed(path: Path):
 def _tells(node: ast.AST) -> bool:
     """Whether an error goes on: raised, printed, told to `failed`, or kept as somebody's fault."""
     if isinstance(node, ast.Call):
-        return ast.unparse(node.func).rpartition(".")[2] in {"failed", "print", "print_exc"}
+        return ast.unparse(node.func).rpartition(".")[2] in {"failed", "print", "print_exc", "say"}
     kept = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     return isinstance(node, ast.Raise) or (kept and node.attr == "fault")
 

@@ -394,7 +394,8 @@ def test_early_stopping_counts_on_after_a_resume(tiny, tmp_path):
         assert facts(tmp_path / f"cut-{step}") == expected
 
 
-def test_what_the_model_raises_loses_no_completed_step(tiny, tmp_path):
+@pytest.mark.parametrize("error", [RuntimeError, OSError, ValueError, MemoryError, SystemExit])
+def test_what_the_model_raises_loses_no_completed_step(error, tiny, tmp_path):
     def spoil(job, signals):
         del signals
         calls = 0
@@ -403,15 +404,17 @@ def test_what_the_model_raises_loses_no_completed_step(tiny, tmp_path):
             nonlocal calls
             calls += model.training
             if calls == 24:
-                raise RuntimeError("planted: the user's own fault")
+                raise error("planted: the user's own fault")
             return job.loss(model, tensors)
 
         return loss
 
-    with pytest.raises(RuntimeError, match="planted"):
+    with pytest.raises(error, match="planted"):
         spoiled(tmp_path / "run", tiny, spoil)
     assert load_run(tmp_path / "run").checkpoint("last").step == 23
-    assert RunDir.open(tmp_path / "run").read()["status"] == "failed"
+    record = RunDir.open(tmp_path / "run").read()
+    assert record["status"] == "failed"
+    assert record["reason"] == f"{error.__name__}: planted: the user's own fault"
 
 
 def test_weights_that_an_update_left_half_done_are_never_saved(tiny, tmp_path):

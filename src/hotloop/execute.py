@@ -97,10 +97,15 @@ def execute(
     except Dropped:
         _note_down(run, parts, status="stopped", reason="signal")
         return interrupted(run, signals)
-    except HotloopError as error:
+    except BaseException as error:
         if parts.ranks.rank == 0 and run.read().get("status") == "running":
-            run.update(status="failed", reason=str(error))
+            run.update(status="failed", reason=_reason(error))
         raise
+
+
+def _reason(error: BaseException) -> str:
+    """Return what the record says of an error; of one that is not ours also its type."""
+    return str(error) if isinstance(error, HotloopError) else f"{type(error).__name__}: {error}"
 
 
 def _note_down(run: RunDir, parts: Assembly, **fields: object) -> None:
@@ -324,8 +329,8 @@ def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledge
         diverged = DivergedError(f"{error}; {loop.keeper.safe}. {DIVERGED}")
         diverged.is_told = parts.ranks.rank > 0  # all ranks have the same loss
         raise diverged from error
-    except (HotloopError, RuntimeError) as error:
-        _end(run, parts, loop, ledger, "failed", str(error))
+    except BaseException as error:
+        _end(run, parts, loop, ledger, "failed", _reason(error))
         if parts.ranks.is_gone(error):
             why = "another process of the group is gone"
             if loop.signals.received is not None:

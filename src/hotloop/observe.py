@@ -116,8 +116,10 @@ def observe(
                 found = diagnose(case)
                 tell(_kept(case, found, folder, target, page, plan, effects))
         except Exception:  # noqa: BLE001 - a bug of ours must not change how the script ends
-            print("hotloop: its own report failed; the script was not touched:", file=sys.stderr)
-            traceback.print_exc()
+            with contextlib.suppress(OSError, ValueError):  # nor a stderr that is gone
+                said = "hotloop: its own report failed; the script was not touched:"
+                print(said, file=sys.stderr)
+                traceback.print_exc()
         return 0 if isinstance(error, Stopped) else None
 
     limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}

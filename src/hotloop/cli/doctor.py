@@ -20,6 +20,7 @@ from hotloop.cli.script import (
     limits_of,
     target_of,
 )
+from hotloop.cli.steady import say
 from hotloop.cli.verdict import Report
 from hotloop.core.errors import UsageError
 from hotloop.core.files import write_json
@@ -126,7 +127,7 @@ def _script(args: Sequence[str]) -> int:
     def tell(found: Observed) -> None:
         show(found.case, found.diagnosis, console(), folder=found.folder, page=found.page)
         if found.problem is not None:
-            print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
+            say(f"hotloop: nothing was kept: {found.problem}")
         keep_copies(found.case, found.diagnosis, json=options.json, html=options.html)
 
     observe(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from hotloop import __version__
+from hotloop.cli.steady import open_standard_streams, say, steady_streams
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError, HotloopError, UsageError, did_you_mean
 from hotloop.launch import Left
@@ -38,6 +40,7 @@ VERBS = {
     "track": "a run in TensorBoard, MLflow or W&B: hotloop track RUN_DIR --to tensorboard",
 }
 BUG = 70
+SCRIPTS = ("doctor", "run")  # run a script in this process
 
 
 def _help() -> str:
@@ -53,23 +56,32 @@ def _help() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code (ARCHITECTURE 7.6)."""
     args = list(sys.argv[1:] if argv is None else argv)
+    open_standard_streams()
+    verb = args[0] if args else ""
+    # A script gets the streams that it has without us.
+    with nullcontext() if verb in SCRIPTS else steady_streams(stdout=verb == "train"):
+        return _ended(args)
+
+
+def _ended(args: list[str]) -> int:
+    """Run one command; turn what ends it into its exit code."""
     try:
         return _dispatch(args)
     except HotloopError as error:
         # What is wrong with a command is wrong on each of a machine's processes.
         alike = ENV.local_rank > 0 and isinstance(error, (UsageError, ConfigError))
         if not (error.is_told or alike):
-            print(f"hotloop: {error}", file=sys.stderr)
+            say(f"hotloop: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        print("hotloop: stopped", file=sys.stderr)
+        say("hotloop: stopped")
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away: not an error of ours
         return 141
     except Exception:  # noqa: BLE001 - the last line of defence; it is printed whole
-        traceback.print_exc()
-        print(f"hotloop {__version__}: this is a bug of ours, please report it", file=sys.stderr)
+        say(traceback.format_exc().rstrip())
+        say(f"hotloop {__version__}: this is a bug of ours, please report it")
         return BUG
     except Left:  # a script is over, and leaves as it would without us
         raise

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.cli.script import add_script, console, keep_copies, target_of
+from hotloop.cli.steady import say
 from hotloop.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _tell(found: Observed, options: argparse.Namespace) -> None:
     if found.case.raised is not None and (named := _put_in(found.effects)):
         print(_suspects(found.case.raised.said, named), file=sys.stderr)
     if found.problem is not None:
-        print(f"hotloop: nothing was kept: {found.problem}", file=sys.stderr)
+        say(f"hotloop: nothing was kept: {found.problem}")
     keep_copies(found.case, found.diagnosis, json=options.json)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 from rich.console import Console
 
+from hotloop.cli.steady import Steady
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
 from hotloop.core.files import write_file, write_json
@@ -88,8 +89,11 @@ def limits_of(options: argparse.Namespace) -> Limits:
 
 
 def console(*, stdout: bool = False) -> Console:
-    """Return where reports go: to stderr beside a script, whose stdout is its own."""
-    stream = sys.stdout if stdout else sys.stderr
+    """Return where reports go: to stderr beside a script, whose stdout is its own.
+
+    A stderr that takes nothing any more must not change how the script ends.
+    """
+    stream = sys.stdout if stdout else cast("TextIO", Steady(sys.stderr))
     wide = None if stream.isatty() else _WIDTH
     return Console(file=stream, no_color=ENV.no_color, highlight=False, width=wide)
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hotloop.core.errors import DivergedError, HotloopError
+from hotloop.core.errors import DivergedError
 from hotloop.models.trainable import Gradients
 from hotloop.training import checkpoint
 from hotloop.training.accord import Accord, Now, Share
@@ -97,15 +97,15 @@ class Loop:
     def train(self, at: Position) -> Ending:
         """Run optimizer steps from a position until the run ends; every exit has saved.
 
-        Raises DivergedError before a value that is not finite reaches the weights, and what the
-        model raises, after saving the last completed step. Of several ranks only what all raise
+        Raises DivergedError before a value that is not finite reaches the weights, and whatever
+        else is raised, after saving the last completed step. Of several ranks only what all raise
         alike is saved: a checkpoint needs every one of them.
         """
         self.good = at, checkpoint.rng_state(self.session.device)
         self.first = at.step
         try:
             return self._steps(at)
-        except (HotloopError, RuntimeError) as error:
+        except BaseException as error:  # of whatever kind: no completed step is lost
             if self.session.ranks.world > 1 and not isinstance(error, DivergedError):
                 self.session.ranks.leave()
                 self.keeper.abandon()
@@ -113,11 +113,6 @@ class Loop:
                 checkpoint.set_rng_state(self.session.device, good[1])
                 self.keeper.save(good[0])
             self.keeper.close()
-            raise
-        except BaseException:  # of a kind that nobody expects, and on one rank alone
-            if self.session.ranks.world > 1:
-                self.session.ranks.leave()
-                self.keeper.abandon()
             raise
 
     def _steps(self, at: Position) -> Ending:
@@ -131,7 +126,7 @@ class Loop:
             if (ending := self._ending(at)) is not None:
                 self.keeper.save(at, must=True)
                 return ending
-            self.keeper.visit(at, self.accord.now())
+            self._visit(at)
             generators = checkpoint.rng_state(session.device)
             self.good = at, generators
             ledger.mark("other")
@@ -174,6 +169,13 @@ class Loop:
             if at.sample == 0:
                 self.recorder.epoch_done(at.epoch)
 
+    def _visit(self, at: Position) -> None:
+        """Save what is due."""
+        now = self.accord.now()
+        self.keeper.visit(at, now)
+        if now.save_due:
+            self.signals.wants_save = False
+
     def _look(self) -> Now:
         """Return what is so on this rank now."""
         rules, keeper = self.rules, self.keeper
@@ -186,7 +188,7 @@ class Loop:
         return Now(
             signal=self.signals.received,
             out_of_time=out,
-            save_due=keeper.is_overdue,
+            save_due=keeper.is_overdue or self.signals.wants_save,
             best_due=keeper.has_cooled,
             copies=keeper.copies,
         )

@@ -2,7 +2,9 @@
 
 The window in flight may finish for GRACE seconds; then it is dropped (Dropped is raised between
 two operators, or at the next poll) and the last completed step is what gets saved. A second
-signal drops it at once. Only forward and backward can be dropped: the update is never cut.
+signal drops it at once, but for SIGHUP, which a closing terminal and its shell both send. Only
+forward and backward can be dropped: the update is never cut. SIGUSR1 asks for a save and ends
+nothing: Slurm sends it before a job's time is over.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GRACE", "Dropped", "Signals"]
 
 GRACE = 8.0  # seconds a window may still take; the promise is to be gone within 10
-_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+_NAMES, _SAVE = ("SIGINT", "SIGTERM", "SIGHUP"), "SIGUSR1"
 
 
 class Dropped(Exception):  # noqa: N818 - not an error: the window in flight is given up
@@ -32,6 +34,7 @@ class Signals:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, grace: float = GRACE) -> None:
         self.received: int | None = None
+        self.wants_save = False  # by SIGUSR1; whoever saves sets it back
         self._clock, self._grace = clock, grace
         self._since = 0.0
         self._droppable = self._at_once = False
@@ -43,7 +46,7 @@ class Signals:
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
-        numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+        numbers = [getattr(signal, name) for name in (*_NAMES, _SAVE) if hasattr(signal, name)]
         if hasattr(signal, "SIGALRM"):
             numbers.append(signal.SIGALRM)
         # An ignored signal stays ignored: `nohup` relies on it.
@@ -59,10 +62,13 @@ class Signals:
     def receive(self, number: int, frame: FrameType | None = None) -> None:
         """Note a signal; the alarm, or a second signal, makes it urgent."""
         del frame
+        if number == getattr(signal, _SAVE, None):
+            self.wants_save = True
+            return
         if self.received is None:
             self.received, self._since = number, self._clock()
             self._timer(self._grace)
-        else:
+        elif number != getattr(signal, "SIGHUP", None):
             self._urgent = True
         if self._droppable and (self._urgent or self._at_once):
             self._droppable = self._at_once = False  # a second one must not cut what comes next
