@@ -89,6 +89,9 @@ def test_limits_that_make_no_sense_are_said(args, said):
 
 def test_reports_go_to_stderr_at_100_columns_where_nobody_looks(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert console().file is sys.stderr
+    console().file.write("to stderr")
+    assert sys.stderr.getvalue() == "to stderr"
     assert console().width == 100
-    assert console(stdout=True).file is sys.stdout
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    console(stdout=True).file.write("to stdout")
+    assert sys.stdout.getvalue() == "to stdout"
