@@ -31,10 +31,12 @@ def is_hidden(code: CodeType) -> bool:
 
 
 def as_caller(frame: FrameType, function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function written in C from a frame that passes for `frame`.
+    """Call a function written in C from a frame that passes for the first shown one from `frame` on.
 
     Such a function warns of the frame that calls it, whatever that is called.
     """
+    while is_hidden(frame.f_code) and frame.f_back is not None:
+        frame = frame.f_back
     code = _call.__code__.replace(
         co_filename=frame.f_code.co_filename, co_firstlineno=frame.f_lineno - 1
     )
