@@ -31,7 +31,7 @@ def is_hidden(code: CodeType) -> bool:
 
 
 def as_caller(frame: FrameType, function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function written in C from a frame that passes for the first shown one from `frame` on.
+    """Call a function written in C from a frame that passes for the first shown one.
 
     Such a function warns of the frame that calls it, whatever that is called.
     """
