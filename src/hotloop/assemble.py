@@ -19,6 +19,7 @@ from hotloop.planning import agreed, planned, shared_out
 from hotloop.probe.allocator import cap_memory
 from hotloop.probe.gemm import measure_gemm
 from hotloop.probe.machine import detect
+from hotloop.recipes.declared import CODE, digests
 from hotloop.recipes.schema import flatten
 from hotloop.session import ALONE
 from hotloop.spreading import on_more_cards
@@ -340,6 +341,7 @@ def run_record(parts: Assembly) -> dict[str, object]:
             {"what": str(c.use), "origin": c.origin, "reason": c.reason} for c in parts.choices
         ],
         "data": dict(parts.data.about),
+        **({"declared": digests(request.code[CODE])} if request.code else {}),
         "hardware": parts.hardware.to_json(),
     }
 

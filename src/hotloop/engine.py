@@ -21,6 +21,7 @@ from hotloop.execute import RunResult, execute, interrupted
 from hotloop.planning import refuse_unlike, refuse_unlike_data
 from hotloop.preflight import check_disk
 from hotloop.probe.clock import clock
+from hotloop.recipes.declared import CODE, named_code, running
 from hotloop.request import (
     Request,
     refuse_changes,
@@ -66,6 +67,7 @@ def train(
     they go on with it. Raises a HotloopError.
     """
     request.refuse_series()
+    _say_code(request, tell)
     with _ranks() as ranks:
         return _train(request, ranks, out=out, tell=tell, began=began, disk=disk)
 
@@ -85,7 +87,7 @@ def _train(
     run = RunDir(Path(ranks.exchange(str(path))[0]))
     if ranks.has_restarted and ranks.exchange(run.exists)[0]:
         refuse_changes(run.read(), request)
-        return _resume(run, ranks, moved={}, tell=tell, began=began, disk=disk)
+        return _resume(run, ranks, moved=request.code, tell=tell, began=began, disk=disk)
     ledger, signals = Ledger(clock, began=began), Signals()
     with ranks.together():
         if ranks.rank == 0:
@@ -113,6 +115,12 @@ def _train(
                 if ranks.rank == 0:
                     run.forget_if_unborn()  # the corrected command may use the folder
                 raise
+
+
+def _say_code(request: Request, tell: Tell) -> None:
+    """Tell which files of the user's are about to be run."""
+    for said in running(request.code.get(CODE)):
+        tell(Note(text=said))
 
 
 @contextlib.contextmanager
@@ -185,7 +193,8 @@ def resume(
 ) -> RunResult:
     """Go on with a run from its newest sound checkpoint, bit for bit as if it never stopped.
 
-    `moved` says where its data lie now; they must be the same data. A finished run is left as it
+    `moved` says where its data lie now; they must be the same data. A task of the user's own is run
+    as code only if `moved` names its file (data.declared). A finished run is left as it
     is, unless its last checkpoint is damaged: then the steps since are made again. Another number
     of processes than before takes the same samples in the same order. Raises a HotloopError:
     CheckpointError when every checkpoint is broken, ConfigError with a diff when the data have
@@ -222,6 +231,9 @@ def _resume(
             final = record["final"]
             assert isinstance(final, dict)
             return RunResult(path=run.path, reason="complete", exit_code=0, **final)
+    typed = named_code(record, moved.get(CODE), how=f"{CODE}=")  # type: ignore[arg-type]
+    for said in running(typed):
+        tell(Note(text=said))
     request = saved_request({**record, "config": {**_config(record), **moved}})
     with signals.installed(), leaving_in_time(ranks, signals):
         try:
@@ -280,6 +292,7 @@ def train_series(
         for name in request.series
     }
     data: dict[str, str] = {}
+    _say_code(request, tell)
     with _ranks() as ranks:
         for name, one in each.items():
             try:
@@ -353,7 +366,7 @@ def _train_member(
         record = run.read()
         refuse_changes(record, request)
         refuse_other_data(record, fingerprint)
-    return _resume(run, ranks, moved={}, tell=tell)
+    return _resume(run, ranks, moved=request.code, tell=tell)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from hotloop.core.files import read_json
 from hotloop.core.rundir import RunDir
 from hotloop.core.trace import StepTrace, steps
 from hotloop.core.tuned import Tuned
+from hotloop.recipes.declared import named_code
 from hotloop.recipes.registry import RECIPES
 from hotloop.request import fresh_request, saved_request
 from hotloop.training.store import Stored, best_of, listing, newest_sound
@@ -138,13 +139,15 @@ class Run:
         progress: Callable[[int, int], None] | None = None,
         baselines: bool = False,
         most: int | None = None,
+        declared: str | Path | None = None,
     ) -> Predicted | Answered:
         """Return what the trained model says of the rows of a file or folder.
 
         Of a pair-classifier labels, of a task-router routes and answers; that one takes its own
         held-out rows where there is no file, `most` of each task. With `baselines` there is what
-        baselines say of the same rows. Raises UsageError for a run that predicts nothing,
-        DataError for rows that cannot be used.
+        baselines say of the same rows. A task of the user's own is run as code only if `declared`
+        names its file. Raises UsageError for a run that predicts nothing or whose own task is not
+        named, DataError for rows that cannot be used.
         """
         from hotloop.core.env import ENV
 
@@ -152,6 +155,9 @@ class Run:
             raise UsageError(
                 f"a {self.record['recipe']} run predicts no labels: hotloop sample {self.path}"
             )
+        typed = named_code(
+            self.record, None if declared is None else str(declared), how="--declared "
+        )
         predicted: Predicted | Answered = self._recipe.predict(
             self.config,
             self.model(which),
@@ -161,6 +167,7 @@ class Run:
             progress=progress,
             baselines=baselines,
             most=most,
+            **({} if typed is None else {"declared": typed}),
         )
         return predicted
 

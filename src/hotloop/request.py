@@ -13,6 +13,7 @@ from hotloop.core.files import read_json
 from hotloop.core.plan import Plan, Use, Value, elsewhere, measured_on
 from hotloop.core.rundir import RunDir
 from hotloop.recipes.auto import Choice, derive_plan, for_ranks
+from hotloop.recipes.declared import CODE, files_of, refuse_untyped
 from hotloop.recipes.manifests import typed_manifests
 from hotloop.recipes.registry import Recipe, find
 from hotloop.recipes.schema import flatten
@@ -67,6 +68,12 @@ class Request:
     answers: Sequence[Answer] = ()  # what came of each field of a manifest
     folder: Path | None = None  # that output= names for the run
     measure_peak: bool = False  # time matrix products first, so that MFU is known
+
+    @property
+    def code(self) -> dict[str, str]:
+        """Return the setting that names files to run as code, which this call typed; or nothing."""
+        declared = flatten(self.config).get(CODE)
+        return {CODE: str(declared)} if declared else {}
 
     def refuse_series(self) -> None:
         """Raise UsageError where it is several runs and one is needed."""
@@ -171,6 +178,7 @@ def _resolved(
         auto_layer=machine,
         manifest=None if manifest is None else manifest.layer,
     )
+    refuse_untyped(flatten(resolved.config), resolved.origins)
     config = rebuild(found.resolve.schema, _absolute(flatten(resolved.config)), origin="settings")
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
@@ -234,8 +242,8 @@ def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings whose paths no longer depend on the working folder."""
     paths = {key: _path(flat[key]) for key in PATHS if flat.get(key) is not None}
     named = {key: found for key in _NAMED if (found := flat.get(key))}
-    if declared := flat.get("data.declared"):
-        paths["data.declared"] = ",".join(_path(each.strip()) for each in declared.split(","))
+    if declared := flat.get(CODE):
+        paths[CODE] = ",".join(_path(str(file)) for file in files_of(declared))
     model = flat.get("model.name")
     if model is not None and Path(model).expanduser().is_dir():  # else an id of the hub
         paths["model.name"] = _path(model)
@@ -260,7 +268,7 @@ def saved_request(record: Mapping[str, Any]) -> Request:
 def moved_data(
     record: Mapping[str, Any], recipe: str | None, assignments: Sequence[str], config: Path | None
 ) -> dict[str, Any]:
-    """Return where the data of a resumed run lie now, if that was typed.
+    """Return where the data of a resumed run lie now, and its code, if that was typed.
 
     Everything else that was typed must be the run's own, else ConfigError with a diff.
     """
@@ -270,7 +278,9 @@ def moved_data(
         return {}
     found = find(str(record["recipe"]))
     asked = _absolute(found.resolve.asked(assignments, config_file=config))
-    moved = {key: asked.pop(key) for key in DATA_PATHS if key in asked}
+    if not any(word.startswith(f"{CODE}=") for word in assignments):
+        asked.pop(CODE, None)  # a file names no code
+    moved = {key: asked.pop(key) for key in (*DATA_PATHS, CODE) if key in asked}
     if changed := differences(record["config"], asked):
         raise ConfigError(
             "a resumed run keeps its settings, but for where its data lie:\n  "

@@ -186,7 +186,9 @@ def test_a_task_of_ones_own_is_trained_and_answered(model, data, tmp_path):  # n
         'data.sizes={"echo":"20"}',
     ]
     engine.train(fresh_request("task-router", settings(model, data, *more)), out=tmp_path / "run")
-    found = load_run(tmp_path / "run").predict()
+    with pytest.raises(UsageError, match=r"run as code.*add --declared .*mine\.py"):
+        load_run(tmp_path / "run").predict()
+    found = load_run(tmp_path / "run").predict(declared=tmp_path / "mine.py")
     assert found.names == ("sentiment", "echo")
     assert found.scores()["rows"] == [12, 5]
     assert set(found.ways[0].figures) == {"sentiment", "echo"}

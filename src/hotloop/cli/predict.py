@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.cli.asked import CHECKPOINT, say_checkpoint
 from hotloop.cli.line import telling
+from hotloop.cli.steady import say
 from hotloop.core.files import write_file, write_json
 from hotloop.core.rundir import RunDir
 from hotloop.core.units import duration
+from hotloop.recipes.declared import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,6 +48,7 @@ def run(args: Sequence[str]) -> int:
     add("--json", type=Path, metavar="PATH", help="write the scores there")
     add("--checkpoint", help=CHECKPOINT)
     add("--baselines", action="store_true", help="score what the model must beat, too")
+    add("--declared", metavar="FILE", help="a task of your own, run as code (data.declared)")
     add("--rows", type=int, metavar="N", help="held-out rows of a task at most (default: 200)")
     add("-q", "--quiet", action="store_true", help="no progress")
     options = parser.parse_args(args)
@@ -57,6 +60,8 @@ def run(args: Sequence[str]) -> int:
         parser.error(f"--rows: 1 or more, not {options.rows}")
     trained = load_run(options.run)
     say_checkpoint(trained, options.checkpoint)
+    for said in running(options.declared):
+        say(f"hotloop: {said}")
     with telling(quiet=options.quiet) as tell:
         tell("reading the model")
         found = trained.predict(
@@ -65,6 +70,7 @@ def run(args: Sequence[str]) -> int:
             progress=_progress(tell, time.monotonic),
             baselines=options.baselines,
             most=options.rows,
+            declared=options.declared,
         )
     lines = [json.dumps(row, ensure_ascii=False) for row in found.rows()]
     text = "".join(f"{line}\n" for line in lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -100,18 +100,21 @@ def predict(
     progress: Callable[[int, int], None] | None = None,
     baselines: bool = False,
     most: int | None = None,
+    declared: str | None = None,
 ) -> Answered:
     """Return how rows are routed, and the answers; of a file, or without one of the held-out rows.
 
     Of those `most` of each task, 200 if that is None. With `baselines` the same rows are answered
     by the adapters of their own tasks (oracle), by each alone, by a random one, and by all at equal
-    shares (uniform). Raises UsageError for a run of phase 2, which has no model, DataError for rows
-    that cannot be used.
+    shares (uniform). `declared` names the files of tasks of the user's own, which are run as code.
+    Raises UsageError for a run of phase 2, which has no model, DataError for rows that cannot be
+    used.
     """
+    config = replace(config, data=replace(config.data, declared=declared))
     if not isinstance(model, TaskRouter):
         raise UsageError("a run of phase 2 has a router alone: predict with the run of phase 3")
     told: dict[str, Any] = json.loads(kept["tasks.json"])
-    known = known_tasks(config.data.declared)
+    known = known_tasks(declared)
     tasks = [known[name] for name in told["tasks"]]
     found = find_model(str(config.model.name))
     asked = _asked(config, path, tasks, cache, MOST if most is None else most)

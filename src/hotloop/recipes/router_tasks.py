@@ -22,6 +22,7 @@ from hotloop.core.units import many
 from hotloop.data.faults import Faults
 from hotloop.data.order import permutation
 from hotloop.data.records import find_sources, rows, work
+from hotloop.recipes.declared import files_of
 from hotloop.recipes.tasks import code, questions, sentiment, summaries, translation
 from hotloop.recipes.tasks.declaring import Example, Task
 
@@ -79,13 +80,11 @@ def known_tasks(declared: str | None) -> dict[str, Task]:
     `TASK`, or one with the name of another.
     """
     found = dict(BUILT_IN)
-    for each in (declared or "").split(","):
-        if not (file := each.strip()):
-            continue
-        if not Path(file).is_file():
+    for file in files_of(declared):
+        if not file.is_file():
             raise ConfigError(f"data.declared: there is no file {file}")
         try:
-            task = runpy.run_path(file).get("TASK")
+            task = runpy.run_path(str(file)).get("TASK")
         except Exception as error:
             raise ConfigError(
                 f"data.declared: {file} fails with {type(error).__name__}: {error}"
@@ -104,9 +103,8 @@ def known_tasks(declared: str | None) -> dict[str, Task]:
 
 
 def _declared_in(declared: str | None, names: Sequence[str]) -> dict[str, Path]:
-    files = [Path(each.strip()) for each in (declared or "").split(",") if each.strip()]
     own = [name for name in names if name not in BUILT_IN]
-    return dict(zip(own, files, strict=True))
+    return dict(zip(own, files_of(declared), strict=True))
 
 
 def chosen_tasks(
