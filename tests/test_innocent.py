@@ -45,7 +45,9 @@ def seen(path: Path, monkeypatch, tmp_path) -> Case:
     def train() -> None:
         runpy.run_path(str(path), run_name="__main__")
 
-    return observed(train, limits=limits(path))
+    case = observed(train, limits=limits(path))
+    # The tests that were imported before are no part of the script's project.
+    return replace(case, sources={str(path): case.sources[str(path)]})
 
 
 def said(case: Case, id: str) -> Finding | None:
