@@ -95,10 +95,12 @@ docs: $(VENV)/.ready
 
 # On a machine with a card: its own python3 and packages, nothing is installed.
 gpu:
-	PYTHONPATH=src python3 -m pytest -m gpu -p no:cacheprovider -W default::pytest.PytestConfigWarning \
-	  tests/training tests/probe
-	PYTHONPATH=src python3 -m benchmarks.gpu
-	PYTHONPATH=src python3 -m benchmarks.gpu_texts
+	rc=0; export PYTHONPATH=src; \
+	python3 -m pytest -m gpu -p no:cacheprovider -W default --continue-on-collection-errors \
+	  tests/training tests/probe tests/models tests/data || rc=1; \
+	python3 -m benchmarks.gpu || rc=1; \
+	python3 -m benchmarks.gpu_texts || rc=1; \
+	exit $$rc
 
 picture: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.picture $(RUN) docs/pictures

@@ -1,8 +1,8 @@
 """char-lm plan by plan on a card: each rung is the real command in a fresh process.
 
 python -m benchmarks.gpu [--smoke]   --smoke: a tiny model on any device, to try the script itself
-Writes benchmarks/results/gpu-<card>.json (under $OUT where that is set) with the hardware in it;
-a smoke run writes nothing.
+Writes benchmarks/results/gpu-<card>.json (under $OUT where that is set) with the hardware in it,
+anew after each rung: what ends the call costs one. A smoke run writes nothing.
 """
 
 import argparse
@@ -83,6 +83,9 @@ def main() -> None:
     settings = SMOKE if parser.parse_args().smoke else FULL
     batch = 4 if settings is SMOKE else 384
     hardware, result = detect(), {}
+    card = re.sub(r"[^a-z0-9]+", "-", hardware.name.lower()).strip("-")
+    target = Path(os.environ.get("OUT") or Path(__file__).parent / "results")
+    make_folder(target)
     with tempfile.TemporaryDirectory() as folder:
         for name, plan in rungs(batch).items():
             one = measure(settings, plan, Path(folder))
@@ -90,12 +93,9 @@ def main() -> None:
             rate = one.get("tokens_per_s")
             median = Measurement.from_json(rate).median if isinstance(rate, dict) else None
             print(f"{name:<42} {one.get('failed') or f'{median:,.0f} tokens/s'}", flush=True)
-    if settings is SMOKE:
-        return  # its figures say nothing about a card
-    card = re.sub(r"[^a-z0-9]+", "-", hardware.name.lower()).strip("-")
-    target = Path(os.environ.get("OUT") or Path(__file__).parent / "results")
-    make_folder(target)
-    write_json(target / f"gpu-{card}.json", {"hardware": hardware.to_json(), "ladder": result})
+            if settings is FULL:  # the others' figures say nothing about a card
+                said = {"hardware": hardware.to_json(), "ladder": result}
+                write_json(target / f"gpu-{card}.json", said)
 
 
 if __name__ == "__main__":

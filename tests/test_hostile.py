@@ -1,13 +1,15 @@
 """Run folders of strangers: nothing in them is run as code, whatever the command."""
 
+# ruff: noqa: F811 - fixtures that another module defines
+
 import json
 import pickle
 import shutil
 from pathlib import Path
 
 import pytest
-from tests.recipes.test_tasks import MINE
 from tests.recipes.test_task_router import data, model, settings  # noqa: F401 - fixtures
+from tests.recipes.test_tasks import MINE
 
 from hotloop import engine
 from hotloop.cli.main import main
@@ -27,7 +29,7 @@ class Canary:
 
 
 @pytest.fixture(scope="module")
-def adapted(model, data, tmp_path_factory) -> Path:  # noqa: F811
+def adapted(model, data, tmp_path_factory) -> Path:
     """A finished run of phase 1 of task-router with the tasks that come with hotloop."""
     out = tmp_path_factory.mktemp("adapted") / "run"
     engine.train(fresh_request("task-router", settings(model, data, "phase=1")), out=out)
@@ -79,7 +81,13 @@ def test_a_task_that_run_json_declares_is_not_run_by_resume(adapted, trace, tmp_
 
 @pytest.mark.parametrize("verb", [["train"], ["train", "--resume", "RUN"], ["doctor"]])
 def test_a_task_that_a_configuration_file_declares_is_not_run(
-    verb, adapted, model, data, trace, tmp_path, capsys  # noqa: F811
+    verb,
+    adapted,
+    model,
+    data,
+    trace,
+    tmp_path,
+    capsys,
 ):
     run = stranger(adapted, tmp_path)
     evil = planted(run, trace)
@@ -122,7 +130,10 @@ def test_a_pickle_in_place_of_a_checkpoint_is_not_read(adapted, trace, tmp_path,
 
 
 def test_a_task_of_ones_own_is_run_where_the_command_names_it_and_has_not_changed(
-    model, data, tmp_path, capsys  # noqa: F811
+    model,
+    data,
+    tmp_path,
+    capsys,
 ):
     mine, out = tmp_path / "mine.py", tmp_path / "run"
     mine.write_text(MINE)

@@ -53,6 +53,25 @@ def test_a_script_without_torch_leaves_a_folder_that_can_be_judged_again(tmp_pat
     assert (record["status"], record["command"]) == ("failed", ["train.py", "--lr", "1"])
 
 
+def test_secrets_of_the_command_line_are_in_no_file(tmp_path):
+    script = f"{CHILD}import sys\nraise ValueError(f'no login with {{sys.argv[2]}}')\n"
+    (tmp_path / "train.py").write_text(script)
+    given = ["--api-key", "s3cr3t-4711", "--password=hunter2-x", "--db", "pg://me:pw-0815@host/x"]
+    seen = start(tmp_path, "doctor", "--out", "kept", "train.py", *given)
+    assert "no login with s3cr3t-4711" in seen.stderr, "the script's own words are its own"
+    for path in (tmp_path / "kept").rglob("*"):
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        assert not re.search("s3cr3t-4711|hunter2-x|pw-0815", text), path
+    record = json.loads((tmp_path / "kept" / "run.json").read_text())
+    assert record["command"][1:] == [
+        "--api-key",
+        "***",
+        "--password=***",
+        "--db",
+        "pg://me:***@host/x",
+    ]
+
+
 FAILS = f"""{CHILD}
 from torch.optim.lr_scheduler import StepLR
 

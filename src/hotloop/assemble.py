@@ -331,6 +331,7 @@ def run_record(parts: Assembly) -> dict[str, object]:
         "steps": parts.steps,
         "validation_samples": _judged_on(parts),
         "loss_unit": parts.job.loss_unit,
+        "guesses": parts.job.guesses,
         "judged_by": None if parts.job.judge is None else parts.job.judge.score,
         "precision": precision_of(parts.plan, parts.hardware),
         "flops_per_token": parts.flops_per_token,

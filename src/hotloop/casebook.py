@@ -18,6 +18,7 @@ from hotloop.core.finding import Place
 from hotloop.core.hardware import Hardware
 from hotloop.core.observed import Evaluation, Save, Steps
 from hotloop.core.ranks import EXCHANGE
+from hotloop.core.secrets import redacted
 from hotloop.judging.costing import compute_dtype, flop_rate
 from hotloop.probe import hot
 from hotloop.probe.frames import is_own
@@ -59,7 +60,7 @@ def case_of(host: Host, target: Target, error: BaseException | None = None) -> C
     case = Case(
         hardware=hardware,
         script=_script(target),
-        arguments=target.args,
+        arguments=redacted(target.args),
         wall=rows,
         steps=_steps(host, found, steps),
         framework=host.framework or "plain",  # type: ignore[arg-type]

@@ -5,16 +5,25 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.errors import DeviceError, DivergedError, HotloopError, LostRankError
-from hotloop.core.trace import WARMUP_STEPS
+from hotloop.core.errors import (
+    DataError,
+    DeviceError,
+    DivergedError,
+    HotloopError,
+    LostRankError,
+    WriteError,
+)
+from hotloop.core.trace import WARMUP_STEPS, newest_step
 from hotloop.forecasting import precision_of
-from hotloop.placing import restore
+from hotloop.placing import beside, restore
 from hotloop.spreading import of_rank
 from hotloop.training import prepare, store
 from hotloop.training.ahead import source_of
+from hotloop.training.compiling import recompiling
 from hotloop.training.keeper import Keeper, SavePolicy
 from hotloop.training.loop import Ending, Loop, Rules
 from hotloop.training.messages import Note, Prepared
@@ -98,9 +107,17 @@ def execute(
         _note_down(run, parts, status="stopped", reason="signal")
         return interrupted(run, signals)
     except BaseException as error:
-        if parts.ranks.rank == 0 and run.read().get("status") == "running":
+        if parts.ranks.rank == 0 and _is_running(run):
             run.update(status="failed", reason=_reason(error))
         raise
+
+
+def _is_running(run: RunDir) -> bool:
+    """Whether the record says so; False where it was moved away, or cannot be read."""
+    try:
+        return run.read().get("status") == "running"
+    except DataError:
+        return False
 
 
 def _reason(error: BaseException) -> str:
@@ -148,13 +165,17 @@ def _train(
     tell: Tell,
     disk: Disk,
 ) -> RunResult:
+    gap = _gap(run, parts, at)
     journal = run.journal(parts.ranks.rank, disk=disk)
     source = source_of(parts.feed, session)
     try:
         recorder = _recorder(parts, session, at, ledger, tell, journal)
         keeper = _keeper(
-            run, parts, session, recorder, ledger, tell=tell, disk=disk, last_step=at.step
-        )
+            run, parts, session, recorder, ledger, tell=tell, disk=disk, last_step=at.step,
+            beside=beside(run) if parts.ranks.rank == 0 else {},
+        )  # fmt: skip
+        if gap is not None:
+            recorder.note(at.step, gap, warning=True)
         loop = Loop(
             session=session,
             feed=parts.feed,
@@ -187,6 +208,18 @@ def _train(
         source.close()
         journal.close()
         prepare.undo(session)  # switches of the process are the caller's again
+
+
+def _gap(run: RunDir, parts: Assembly, at: Position) -> str | None:
+    """Return what the log lacks of the steps that a resumed run has made; None: nothing."""
+    written = newest_step(run.events_file(parts.ranks.rank))
+    if written >= at.step:
+        return None
+    lost = "step" if written + 1 == at.step else f"steps {written + 1:,} to"
+    return (
+        f"the log lacks {lost} {at.step:,}: it was cut off after the checkpoint was written. "
+        "Nothing else is lost; reports have a gap there"
+    )
 
 
 def set_up(
@@ -256,6 +289,7 @@ def _recorder(
         steps=parts.steps,
         flops_per_token=parts.flops_per_token,
         peak_flops=_peak_of_all(parts),
+        guesses=parts.job.guesses,
         steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
     )
     recorder.event("session", at.step, at=_now(), pid=os.getpid())
@@ -323,7 +357,8 @@ def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledge
     """Run the loop; write how it ended, also when it ends in an error."""
     ledger.mark("start")
     try:
-        ending = loop.train(at)
+        with recompiling(ledger) if "compile" in loop.session.undo else nullcontext():
+            ending = loop.train(at)
     except DivergedError as error:
         _end(run, parts, loop, ledger, "diverged", str(error))
         diverged = DivergedError(f"{error}; {loop.keeper.safe}. {DIVERGED}")
@@ -347,7 +382,7 @@ def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledge
                 "(hotloop explain out-of-memory)"
             ) from error
         raise
-    done, at = ending.reason in ("complete", "early stop"), ending.at
+    run, done, at = _found(run, loop), ending.reason in ("complete", "early stop"), ending.at
     final = {"step": at.step, "best_loss": at.best_loss, "best_step": at.best_step}
     if at.best_score is not None:
         final["best_score"] = at.best_score
@@ -366,6 +401,14 @@ def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledge
     )
 
 
+def _found(run: RunDir, loop: Loop) -> RunDir:
+    """Return where the run lies now; where it was, if that cannot be told."""
+    try:
+        return run.followed(loop.recorder.journal)
+    except WriteError:
+        return run
+
+
 def _end(
     run: RunDir,
     parts: Assembly,
@@ -379,7 +422,9 @@ def _end(
     ledger.mark("other")
     rows = {name: round(seconds, 4) for name, seconds in ledger.rows().items()}
     loop.recorder.event("end", loop.keeper.last_step, reason=reason, wall=rows)
-    _note_down(run, parts, status=status, reason=reason, **fields)
+    if not (there := _found(run, loop)).exists and parts.ranks.rank == 0:
+        return rows  # it is gone: the error that ends the run says so
+    _note_down(there, parts, status=status, reason=reason, **fields)
     return rows
 
 

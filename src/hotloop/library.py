@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from hotloop.core.finding import Diagnosis
+    from hotloop.core.trace import Event
     from hotloop.data.chars import Vocabulary
     from hotloop.execute import RunResult
     from hotloop.exporting import Exported
@@ -37,15 +39,27 @@ __all__ = ["Run", "doctor", "load_run", "train", "tune"]
 FEW: Final = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run read back from its folder."""
+    """A run read back from its folder. Its log is read when something of it is asked for."""
 
     path: Path
     record: Mapping[str, Any]  # run.json
-    steps: Sequence[StepTrace]
-    evaluations: Sequence[Mapping[str, Any]]  # step, loss, targets, best, wall
     checkpoints: Sequence[Stored]
+
+    @cached_property
+    def steps(self) -> Sequence[StepTrace]:
+        """The optimizer steps; DataError where the log cannot be read."""
+        return steps(self._events)
+
+    @cached_property
+    def evaluations(self) -> Sequence[Mapping[str, Any]]:
+        """The validations: step, loss, targets, best, wall (seconds)."""
+        return [event for event in self._events if event["kind"] == "eval"]
+
+    @cached_property
+    def _events(self) -> Sequence[Event]:
+        return RunDir(self.path).events()
 
     @property
     def config(self) -> Any:
@@ -72,9 +86,11 @@ class Run:
         None leaves it to `chosen`. Raises UsageError when there is no such checkpoint,
         CheckpointError when all are broken.
         """
+        from hotloop.placing import refuse_changed
         from hotloop.training.parts import read_all
 
         stored = self.checkpoint(which)
+        refuse_changed(RunDir(self.path), stored.path)
         model = self._recipe.rebuilt(self.config, RunDir(self.path).kept())
         learned = {name for name, each in model.named_parameters() if each.requires_grad}
         found = model.load_state_dict(read_all(stored.path), strict=False)
@@ -233,14 +249,7 @@ class Run:
 def load_run(path: str | Path) -> Run:
     """Read a run folder. Raises UsageError when it is none, DataError when it is damaged."""
     run = RunDir.open(Path(path))
-    events = run.events()
-    return Run(
-        path=run.path,
-        record=run.read(),
-        steps=steps(events),
-        evaluations=[event for event in events if event["kind"] == "eval"],
-        checkpoints=listing(run.checkpoints),
-    )
+    return Run(path=run.path, record=run.read(), checkpoints=listing(run.checkpoints))
 
 
 def train(

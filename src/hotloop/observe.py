@@ -22,6 +22,7 @@ from hotloop.core.env import ENV, forget_children, observe_children
 from hotloop.core.errors import HotloopError
 from hotloop.core.files import read_json, write_file
 from hotloop.core.rundir import OBSERVED, RunDir
+from hotloop.core.secrets import hider, redacted
 from hotloop.diagnose import diagnose
 from hotloop.gather import gathered, leave, wait_for
 from hotloop.host import Host, Limits
@@ -162,21 +163,23 @@ def _kept(
     effects: Sequence[Effect],
 ) -> Observed:
     """Write the run folder; a disk that takes nothing costs the folder, not the result."""
-    home = RunDir(folder)
+    home, hide = RunDir(folder), hider(target.command)
     record: dict[str, Any] = {
         "kind": "script",
         "status": "failed" if case.raised else "stopped" if case.stopped else "complete",
         "script": case.script,
-        "command": list(target.command),
+        "command": list(redacted(target.command)),
         "hotloop": __version__,
         "hardware": case.hardware.to_json(),
         "effects": [effect.to_json() for effect in effects],
     }
     known = Observed(case=case, diagnosis=diagnosis, folder=None, page=None, effects=effects)
     try:
-        home.save_observed(record, case.to_json(), diagnosis.to_json(), plan)
+        home.save_observed(
+            hide.json(record), hide.json(case.to_json()), hide.json(diagnosis.to_json()), plan
+        )
         if page is not None:
-            write_file(home.report, page(case, diagnosis))
+            write_file(home.report, hide.text(page(case, diagnosis)))
     except HotloopError as error:
         return replace(known, problem=str(error))
     return replace(known, folder=folder, page=home.report if page is not None else None)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from hotloop.core.errors import DataError
+from hotloop.core.files import digest, read_json
+from hotloop.recipes.declared import CODE
+from hotloop.request import DATA_PATHS
 from hotloop.training import checkpoint, store
 from hotloop.training.feed import Position
 from hotloop.training.held import whole
@@ -18,7 +23,49 @@ if TYPE_CHECKING:
     from hotloop.session import Session
     from hotloop.training.messages import Tell
 
-__all__ = ["restore", "start_weights"]
+__all__ = ["beside", "refuse_changed", "restore", "start_weights"]
+
+_MOVABLE = frozenset({*DATA_PATHS, CODE})  # settings that a resume may change
+
+
+def beside(run: RunDir) -> dict[str, object]:
+    """Return what decides a run and lies beside its checkpoints: settings, plan, the model's texts.
+
+    Settings as they are, so that a changed one can be named; of the rest digests.
+    """
+    config = run.read()["config"]
+    assert isinstance(config, Mapping)
+    return {
+        "config": {key: value for key, value in config.items() if key not in _MOVABLE},
+        "plan": digest(json.dumps(run.plan_file(), sort_keys=True)),
+        "kept": {name: digest(text) for name, text in run.kept(must=False).items()},
+    }
+
+
+def refuse_changed(run: RunDir, folder: Path) -> None:
+    """Raise DataError where a run folder no longer has what a checkpoint of it was made with."""
+    was: Any = read_json(folder / store.STATE).get("beside")
+    if not isinstance(was, Mapping):  # of an older version
+        return
+    now: Any = beside(run)
+    keys = sorted({*was["config"], *now["config"]})
+    changed = [
+        f"run.json has {key}={json.dumps(now['config'].get(key))}, it was "
+        f"{json.dumps(was['config'].get(key))}"
+        for key in keys
+        if was["config"].get(key) != now["config"].get(key)
+    ]
+    changed += ["plan.json is another"] if was["plan"] != now["plan"] else []
+    for name, sum_ in was["kept"].items():
+        if now["kept"].get(name) != sum_:
+            changed.append(f"{name} {'is another' if name in now['kept'] else 'is missing'}")
+    if changed:
+        told = "\n  ".join(changed)
+        raise DataError(
+            f"{run.path} is not what {folder.name} was made with:\n  {told}\n"
+            "a file was damaged or changed: put it back, or begin a new run with other settings "
+            f"from these weights (init_from={folder})"
+        )
 
 
 def restore(run: RunDir, parts: Assembly, session: Session, tell: Tell) -> Position:
@@ -29,6 +76,7 @@ def restore(run: RunDir, parts: Assembly, session: Session, tell: Tell) -> Posit
             step = _newest(run, tell)
     if step := ranks.exchange(step)[0]:
         path = store.path_of(run.checkpoints, step)
+        refuse_changed(run, path)
         return checkpoint.restore(path, session, parts.identity)
     return start_weights(parts, session, tell)
 

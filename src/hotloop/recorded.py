@@ -7,6 +7,7 @@ It has no loaders, batches or module: those are looked at before a run (`hotloop
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.around import Process
@@ -64,7 +65,10 @@ def case_of_run(run: RunDir) -> Case:
             if record["origins"].get(key) == "command line"
         ),
         wall=_wall(events, made),
-        steps=_steps(made, _accumulation(plan, ranks), record.get("flops_per_token"), ranks),
+        steps=replace(
+            _steps(made, _accumulation(plan, ranks), record.get("flops_per_token"), ranks),
+            guesses=(guesses,) if type(guesses := record.get("guesses")) is int else (),
+        ),
         stopped=None if record["status"] == "complete" else str(record.get("reason", "running")),
         planned_steps=record["steps"],
         epochs=last.epoch + 1,
@@ -81,7 +85,11 @@ def case_of_run(run: RunDir) -> Case:
         requested={
             key: str(value) for key, value in record["config"].items() if _is_asked(record, key)
         },
-        not_checked=(*_LEFT, *(ranks.gaps if ranks else ())),
+        not_checked=(
+            *_LEFT,
+            *(ranks.gaps if ranks else ()),
+            *(str(event["text"]) for event in events if "skipped" in event),
+        ),
     )
 
 

@@ -326,6 +326,9 @@ class Job:
     parts: Callable[[nn.Module], Mapping[str, float]] | None = None
     example: Callable[[], str] | None = None  # the first sample, as somebody would read it
     loss_unit: str = "nats"
+    guesses: int | None = (
+        None  # values that one is chosen among; None: the loss is none of a choice
+    )
     facts: Mapping[str, str] = field(default_factory=dict)  # lines of the table before step 1
 
 

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cleaning.disks import GONE, NOW, checkpoint, environment, hold, made, spoil, temp
 
+from hotloop.cleaning.look import remove
 from hotloop.cleaning.runs import run_shelf
 from hotloop.cleaning.shelves import Order
 from hotloop.core.rundir import RunDir
@@ -188,3 +189,22 @@ def test_the_promise_holds_for_any_folder(tmp_path_factory, kinds, keep, best, b
     assert broken or going <= set(sound), "evidence stays"
     assert not broken or not sound or going >= set(range(1, len(kinds) + 1)) - set(sound)
     assert len(set(sound) - going) >= min(2, len(sound))
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_what_lies_behind_a_link_is_another_runs(busy, tmp_path):
+    """Seen: --yes followed a `checkpoints` link, and deleted in the folder of a running run."""
+    other, run = made(tmp_path / "other"), made(tmp_path / "r")
+    for step in (10, 20, 30, 40):
+        checkpoint(other, step)
+    temp(RunDir(other).checkpoints, "step-00000050")
+    if busy:
+        hold(other)
+    RunDir(run).checkpoints.symlink_to(RunDir(other).checkpoints)
+    order = Order(environment=environment(tmp_path), now=lambda: NOW, broken=True)
+    shelf = run_shelf(run, tmp_path, order, lambda text: None)
+    assert shelf.can_go == ()
+    assert f"is a link to {RunDir(other).checkpoints}" in shelf.why
+    before = sorted(RunDir(other).checkpoints.iterdir())
+    assert remove(shelf, order) == ([], [])
+    assert sorted(RunDir(other).checkpoints.iterdir()) == before

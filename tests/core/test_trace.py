@@ -1,4 +1,5 @@
 import json
+import re
 import statistics
 
 import pytest
@@ -10,6 +11,7 @@ from hotloop.core.trace import (
     SCHEMA,
     WARMUP_STEPS,
     event_line,
+    newest_step,
     read_events,
     steady,
     step_line,
@@ -37,6 +39,8 @@ FIELDS = {
 
 def line(kind, step, **fields):
     values = {**FIELDS, **fields} if kind == "step" else fields
+    if kind == "eval":
+        values = {"loss": 1.0, **fields}
     return event_line(kind, step=step, t=step / 10, **values)
 
 
@@ -137,7 +141,7 @@ def test_a_torn_last_line_is_ignored(path, tail):
         (b"\xff\xff", "is not an event"),
         (b"[" * 100_000, "is not an event"),
         (b"[1]", "is not an event but a list"),
-        (b'{"v":2,"kind":"step","step":2}', "has event schema 2, this version of hotloop reads 1"),
+        (b'{"v":2,"kind":"step","step":2}', "has another schema"),
         (b'{"kind":"step","step":2}', "has event schema None"),
         (b'{"v":1,"step":2}', "lacks its kind or its step"),
         (b'{"v":1,"kind":"step"}', "lacks its kind or its step"),
@@ -145,13 +149,35 @@ def test_a_torn_last_line_is_ignored(path, tail):
         (b'{"v":1,"kind":"step","step":true}', "lacks its kind or its step"),
     ],
 )
-def test_a_bad_line_in_the_middle_is_named_by_file_and_line(path, bad, words):
+def test_a_bad_line_in_the_middle_is_skipped_and_named_by_file_and_line(path, bad, words):
     good = line("step", 1).encode()
     path.write_bytes(b"\n".join([good, good, bad, good, b""]))
-    with pytest.raises(DataError) as caught:
+    one, two, note, three = read_events(path)
+    assert [each["kind"] for each in (one, two, note, three)] == ["step", "step", "note", "step"]
+    assert note["text"].startswith(f"{path}:3 ")
+    assert words in note["text"]
+    assert (note["skipped"], note["step"], note["t"]) == (1, 1, 0.1)
+
+
+def test_many_bad_lines_are_counted(path):
+    path.write_bytes(b"nonsense\n" * 1000 + line("step", 1).encode() + b"\n")
+    *_, last = found = read_events(path)
+    assert len(found) == 5
+    assert "997 more lines are no events" in last["text"]
+    assert sum(each.get("skipped", 0) for each in found) == 1000
+
+
+def test_a_file_of_another_version_is_refused(path):
+    path.write_bytes(b'{"v":2,"kind":"step","step":2}\n' * 2)
+    with pytest.raises(DataError, match="has event schema 2, this version of hotloop reads 1"):
         read_events(path)
-    assert str(caught.value).startswith(f"{path}:3 ")
-    assert words in str(caught.value)
+
+
+def test_the_newest_step_is_told_by_the_end_of_the_file(path):
+    assert newest_step(path) == 0
+    lines = [line("step", n) for n in range(1, 3001)]
+    written(path, *lines, line("resumed_from", 2990), line("save", 2990), tail=b'{"v":1,"ki')
+    assert newest_step(path) == 2990
 
 
 def test_a_file_that_cannot_be_read(path):
@@ -198,14 +224,18 @@ def test_a_norm_may_be_unknown_and_whole_numbers_are_numbers(path):
 def test_fields_of_a_wrong_type_are_named_with_their_step(path, fields, words):
     written(path, line("step", 4, **fields))
     with pytest.raises(DataError, match=words):
-        steps(read_events(path))
+        steps([json.loads(path.read_bytes())])
+    (note,) = read_events(path)
+    assert re.search(words, note["text"])
 
 
 def test_a_missing_field_is_named(path):
     event = json.loads(line("step", 4))
     del event["tokens"]
     with pytest.raises(DataError, match="has tokens=None, expected int"):
-        steps(read_events(written(path, json.dumps(event))))
+        steps([event])
+    (note,) = read_events(written(path, json.dumps(event)))
+    assert "has tokens=None, expected int" in note["text"]
 
 
 def test_step_time_leaves_out_the_warm_up_of_every_process(path):

@@ -9,7 +9,7 @@ from tests.golden.tiny_tokenizer import save
 from hotloop.core.errors import DataError
 from hotloop.core.units import duration
 from hotloop.data.preparing import Order
-from hotloop.data.ready import ready
+from hotloop.data.ready import own, ready
 from hotloop.data.records import find_sources
 from hotloop.data.rows import Packing
 from hotloop.data.tokenise import tokenise
@@ -77,3 +77,48 @@ def test_only_the_folder_is_used_where_that_is_asked_for(order, sources, tmp_pat
     with pytest.raises(DataError, match="length: 64, not 32" if change == "length" else "changed"):
         ready(sources, order, cache=tmp_path / "cache", use="only")
     assert not (tmp_path / "cache").exists()
+
+
+def flipped(folder):
+    """Change a byte of the tokens; their number stays."""
+    file = folder / "train" / "data-00000-of-00001.arrow"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def test_tokens_with_a_flipped_bit_are_never_trained_on(order, sources, tmp_path):
+    tokenise(sources, order)
+    before = content(order.out)
+    flipped(order.out)
+    found = ready(sources, order, cache=tmp_path / "cache")
+    assert "is damaged: train/data-00000-of-00001.arrow" in found.notes[0]
+    again = found.store.folder
+    assert content(again).keys() == before.keys()
+    flipped(again)
+    found = ready(sources, order, cache=tmp_path / "cache")
+    assert any("cached tokens were damaged and are made again" in note for note in found.notes)
+    assert found.store.folder == again
+    other = ready(sources, order, cache=tmp_path / "other")
+    assert (
+        content(again)["train/data-00000-of-00001.arrow"]
+        == content(other.store.folder)["train/data-00000-of-00001.arrow"]
+    )
+    with pytest.raises(DataError, match="is damaged"):
+        ready(sources, order, cache=tmp_path / "cache", use="only")
+
+
+def test_the_same_data_by_another_path_have_the_same_tokens(order, sources, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tokenise(sources, order)
+    (relative,) = find_sources(["train.jsonl"]).files
+    (tmp_path / "moved").mkdir()
+    (tmp_path / "moved" / "mine.jsonl").write_bytes((tmp_path / "train.jsonl").read_bytes())
+    moved = find_sources([str(tmp_path / "moved" / "mine.jsonl")]).files
+    moved = [replace(each, split=relative.split) for each in moved]
+    for other in ([relative], moved):
+        found = ready(other, order, cache=tmp_path / "cache", use="only")
+        assert (found.store.folder, found.notes) == (order.out, ())
+    first = own(sources, order, cache=tmp_path / "cache")[0]
+    assert first.is_new
+    assert not own(moved, order, cache=tmp_path / "cache")[0].is_new

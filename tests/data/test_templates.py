@@ -1,5 +1,7 @@
 """Chat templates and what an assistant says in them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from hotloop.core.errors import ConfigError, DataError
@@ -71,3 +73,37 @@ def test_equal_templates_have_one_fingerprint():
     assert one.fingerprint == Template(source=CHATML, names={"eos_token": "a"}).fingerprint
     assert one.fingerprint != Template(source=CHATML, names={"eos_token": "b"}).fingerprint
     assert one.fingerprint != Template(source=CHATML + " ", names={"eos_token": "a"}).fingerprint
+
+
+MANY = "{% for b in range(9999) %}" * 3 + "{% endfor %}" * 3
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (MANY, "its loops make more than 5,000,000 turns"),
+        ("{% macro f() %}" + MANY + "{% endmacro %}{{ f() }}", "more than 5,000,000 turns"),
+        ("{{ 'ab' * 999999999999 }}", "more than 100,000,000 characters"),
+        ("{{ 9 ** 999999999 }}", "more than 100,000,000 characters"),
+        ("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}", "recursion"),
+    ],
+)
+def test_a_template_without_an_end_is_refused(source, said):
+    with pytest.raises(ConfigError, match=said):
+        Template(source=source).render(CHAT)
+
+
+def test_loops_know_their_place_and_have_turns_anew_for_each_text():
+    each = "{{ loop.index }}/{{ loop.length }}{{ ';' if not loop.last }}"
+    source = f"{{% for m in messages %}}{each}{{% endfor %}}"
+    template = Template(source=source)
+    for _ in range(3):
+        assert template.render(CHAT) == "1/5;2/5;3/5;4/5;5/5"
+
+
+def test_loops_in_order_of_threads_are_counted_apart():
+    template = Template(
+        source="{% for a in range(2000) %}{% for b in range(2000) %}{% endfor %}{% endfor %}x"
+    )
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(template.render, [CHAT, CHAT])) == ["x", "x"]

@@ -7,7 +7,7 @@ from tests.golden.tiny_tokenizer import save, tokenizer
 
 from hotloop.core.errors import DataError
 from hotloop.data.templates import CHATML
-from hotloop.data.tokenizer import find_tokenizer
+from hotloop.data.tokenizer import find_tokenizer, no_panic
 
 
 def test_a_folder_says_its_special_tokens_and_its_size(tmp_path):
@@ -82,3 +82,15 @@ def test_a_file_that_is_no_tokenizer_is_said(tmp_path):
 
 def test_the_tiny_one_is_the_same_every_time():
     assert tokenizer().to_str() == tokenizer().to_str()
+
+
+class PanicException(BaseException):
+    """As pyo3 makes one for each package written in Rust."""
+
+
+def test_a_panic_of_the_package_names_the_tokenizer():
+    said = "fails on the tokenizer of mine: index out of bounds"
+    with pytest.raises(DataError, match=said), no_panic("mine"):
+        raise PanicException("index out of bounds")
+    with pytest.raises(KeyboardInterrupt), no_panic("mine"):
+        raise KeyboardInterrupt

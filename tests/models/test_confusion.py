@@ -59,8 +59,8 @@ def test_the_host_does_not_wait_for_the_card():
     groups = torch.randint(3, (64,))
     on_card = [tensor.cuda() for tensor in (logits, labels, groups)]
     into = torch.zeros(3, 5, 5, dtype=torch.int64, device="cuda")
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         confusion(*on_card, into)
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -107,16 +107,52 @@ def test_flex_is_given_the_same_blocks(causal, window):
 
 def test_why_not_is_said():
     half = torch.bfloat16
+    new = {"capability": lambda device: (8, 9)}
     assert why_no_varlen(HOST, half) == "varlen_attn is for CUDA, and this is a cpu device"
-    assert "takes float16 and bfloat16, not torch.float32" in why_no_varlen(CARD, torch.float32)
-    assert (why_no_varlen(CARD, half) is None) == (varlen_kernel() is not None)
+    assert "takes float16 and bfloat16, not torch.float32" in why_no_varlen(
+        CARD, torch.float32, **new
+    )
+    assert (why_no_varlen(CARD, half, **new) is None) == (varlen_kernel() is not None)
     assert why_no_flex(HOST) == "FlexAttention has no backward pass on a cpu device"
-    assert why_no_varlen(CARD, half, dropout=0.1) == "varlen_attn has no dropout"
+    assert why_no_varlen(CARD, half, dropout=0.1, **new) == "varlen_attn has no dropout"
     if kernel := varlen_kernel():
         known = "window_size" in inspect.signature(kernel).parameters
-        assert (why_no_varlen(CARD, half, window=3) is None) == known
-    assert why_no_flex(CARD) in (None, "this torch has no torch.nn.attention.flex_attention")
-    assert why_no_flex(CARD, dropout=0.1) == "FlexAttention has no dropout"
+        assert (why_no_varlen(CARD, half, window=3, **new) is None) == known
+    assert why_no_flex(CARD, **new) in (None, "this torch has no torch.nn.attention.flex_attention")
+    assert why_no_flex(CARD, dropout=0.1, **new) == "FlexAttention has no dropout"
+
+
+@pytest.mark.parametrize("old", [(7, 0), (7, 5)])
+def test_a_card_before_ampere_has_neither(old):
+    capability = {"capability": lambda device: old}
+    said = f"is for cards from sm80 on, this one has sm{old[0]}{old[1]}"
+    assert said in why_no_varlen(CARD, torch.float16, **capability)
+    assert said in why_no_flex(CARD, **capability)
+
+
+@pytest.mark.parametrize(
+    ("card", "fits"),
+    [((8, 0), True), ((8, 6), False), ((8, 9), False), ((9, 0), True), ((12, 0), False)],
+)
+def test_wide_heads_need_shared_memory_that_consumer_cards_lack(card, fits):
+    capability = {"capability": lambda device: card}
+    assert (why_no_flex(CARD, width=256, **capability) is None) == fits
+    assert why_no_flex(CARD, width=128, **capability) is None
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_varlen_that_does_not_know_grouped_queries_is_not_told_of_them(causal):
+    """torch 2.9 to 2.11: the kernel takes fewer heads of keys by itself."""
+    given, fake = drawn((4, 2)), Varlen()
+
+    def kernel(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, window_size=(-1, -1)):
+        return fake.kernel(
+            query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, window_size=window_size,
+            enable_gqa=True,
+        )  # fmt: skip
+
+    out = varlen(*given, AT, causal=causal, kernel=kernel)
+    torch.testing.assert_close(out, per_document(*given, AT, causal=causal))
 
 
 @pytest.mark.gpu

@@ -1,5 +1,7 @@
 import pytest
+import torch
 
+from hotloop.training.compiling import recompiling
 from hotloop.training.ledger import ROWS, Ledger
 
 
@@ -32,3 +34,37 @@ def test_an_unknown_phase_is_other_and_not_lost():
     ledger = Ledger(lambda: next(times))
     ledger.mark("somewhere")
     assert ledger.rows()["other"] == 2.0
+
+
+def test_a_stretch_within_a_phase_has_its_own_row():
+    times = iter([1.0, 2.0, 4.0, 5.0])
+    ledger = Ledger(lambda: next(times), began=0.0)
+    ledger.mark("data")
+    ledger.pause("compile")
+    ledger.pause("compile")  # one within another
+    ledger.go_on()
+    ledger.go_on()
+    assert ledger.mark("forward") == 2.0
+    rows = ledger.rows()
+    assert (rows["compile"], rows["step"], sum(rows.values())) == (2.0, 2.0, 5.0)
+    assert ledger.step == {"data": 1.0, "forward": 2.0}
+
+
+def test_what_torch_compiles_in_a_step_is_charged_to_compiling():
+    now = [0.0]
+    ledger = Ledger(lambda: now[0], began=0.0)
+
+    def compiler(graph, inputs):
+        now[0] += 5.0
+        return graph.forward
+
+    torch._dynamo.reset()
+    double = torch.compile(lambda x: x * 2, backend=compiler, dynamic=False)
+    with recompiling(ledger):
+        for width in (2, 3):  # a ragged batch
+            double(torch.ones(width))
+            now[0] += 1.0
+            ledger.mark("forward")
+    double(torch.ones(4))
+    rows = ledger.rows()
+    assert (rows["compile"], rows["step"]) == (10.0, 2.0)

@@ -6,6 +6,7 @@ be at keeps all. What is broken is evidence.
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from dataclasses import replace
@@ -43,7 +44,7 @@ def run_shelf(
     Checkpoints are read whole when some may go. `alone`: this process holds its lock.
     """
     run, told = RunDir(path), row(path, root)
-    why = None if alone else _at_work(run)
+    why = _linked(run) or (None if alone else _at_work(run))
     items: list[Item] = []
     try:
         kept, best = _kept(run), run.best_step()
@@ -61,6 +62,13 @@ def run_shelf(
     return Shelf(
         path=path, name=told.path, state=told.state, bytes=taken(path), items=tuple(items), why=why
     )
+
+
+def _linked(run: RunDir) -> str | None:
+    """Return why a run's checkpoints are not its own, or None: a link may lead into another run."""
+    if not run.checkpoints.is_symlink():
+        return None
+    return f"checkpoints is a link to {os.path.realpath(run.checkpoints)}: what lies there stays"
 
 
 def _at_work(run: RunDir) -> str | None:

@@ -19,6 +19,7 @@ from hotloop.cli.asked import ORDER, split
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError, did_you_mean
 from hotloop.core.files import make_folder, write_file, write_json
+from hotloop.core.secrets import redacted
 from hotloop.probe.threads import load, others, watch
 from hotloop.request import fresh_request, read_plan
 
@@ -134,7 +135,15 @@ def _command(options: argparse.Namespace) -> list[str]:
     """Return the command as far as it decides what is measured; where results go does not."""
     rungs = ["--rungs", options.rungs] if options.rungs else []
     files = [f"--{name}" for name in ("config", "plan") if getattr(options, name) is not None]
-    return ["hotloop", "bench", *options.what, "--rounds", str(options.rounds), *rungs, *files]
+    return [
+        "hotloop",
+        "bench",
+        *redacted(options.what),
+        "--rounds",
+        str(options.rounds),
+        *rungs,
+        *files,
+    ]
 
 
 def _with_plan(ladder: Ladder, path: Path) -> Ladder:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hotloop import __version__
 from hotloop.cli.steady import open_standard_streams, say, steady_streams
 from hotloop.core.env import ENV
-from hotloop.core.errors import ConfigError, HotloopError, UsageError, did_you_mean
+from hotloop.core.errors import ConfigError, DataError, HotloopError, UsageError, did_you_mean
 from hotloop.launch import Left
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ def _ended(args: list[str]) -> int:
         if not (error.is_told or alike):
             say(f"hotloop: {error}")
         return error.exit_code
+    except PermissionError as error:  # a file or folder of the user's
+        if error.filename is None:
+            raise
+        say(f"hotloop: {error.filename}: this user may not read or write it; change its mode")
+        return DataError.exit_code
     except KeyboardInterrupt:
         say("hotloop: stopped")
         return 130

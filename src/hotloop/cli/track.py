@@ -73,6 +73,8 @@ def _fed(feed: Feed, folder: RunDir, *, until_it_ends: bool) -> int:
             print(feed.open().where)
         _say(f"{sent:,} points were sent" if sent else "nothing new to send")
     finally:
+        for text in feed.skipped:
+            _say(text)
         feed.close()
     return 0
 

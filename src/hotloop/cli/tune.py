@@ -14,6 +14,7 @@ from hotloop.cli.script import add_script, console, is_script, target_of
 from hotloop.cli.trials import Progress, show
 from hotloop.core.errors import DeviceError, UsageError
 from hotloop.core.files import write_json
+from hotloop.core.secrets import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +92,12 @@ def run(args: Sequence[str]) -> int:
     try:
         with stoppable() as stopped:
             found = tune(
-                script, folder, wanted, name=target.command, tell=progress.tell, row=progress.row
+                script,
+                folder,
+                wanted,
+                name=redacted(target.command),
+                tell=progress.tell,
+                row=progress.row,
             )
     finally:
         progress.close()

@@ -318,6 +318,14 @@ class Journal:
             raise cannot_write(self.path, error) from error
         self._end += len(data)
 
+    def folder(self) -> Path | None:
+        """Return where its folder is now, also after a move; None where the system cannot tell."""
+        try:
+            there = Path(os.readlink(f"/proc/self/fd/{self._stream.fileno()}"))
+            return there.parent if there.exists() else None  # "... (deleted)" of a removed one
+        except (OSError, ValueError):  # not Linux; closed
+            return None
+
     def close(self) -> None:
         """Close the file."""
         try:

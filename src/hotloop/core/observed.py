@@ -81,6 +81,8 @@ class Steps:
     samples: float | None = None  # of a micro batch, median
     tokens: float | None = None  # of a micro batch, padding included, median
     losses: tuple[tuple[int, float], ...] = ()  # (step, value at backward), sampled
+    # Values that the model chooses among, where a run says so itself: one of hotloop train.
+    guesses: tuple[int, ...] = ()
     nonfinite: int | None = None  # first step whose loss was NaN or infinite
     main_cpu: float | None = None  # share of the step time the main thread was computing, 0..1
     starved: float | None = None  # share of sampled steps where the card was done first (run-ahead)

@@ -113,7 +113,9 @@ def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
             missing.append(number)
             continue
         try:
-            log = _log(run.events(number))
+            events = run.events(number)
+            gaps += [str(event["text"]) for event in events if "skipped" in event]
+            log = _log(events)
         except (DataError, OverflowError) as error:
             gaps.append(f"{_named([number], world)} cannot be read: {error}")
             continue

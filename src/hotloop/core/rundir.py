@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
-from hotloop.core.errors import DataError, HotloopError, PlanError, UsageError
+from hotloop.core.errors import DataError, HotloopError, PlanError, UsageError, WriteError
 from hotloop.core.files import DISK, Disk, Journal, make_folder, read_json, write_file, write_json
 from hotloop.core.lock import Holder, Lock
 from hotloop.core.plan import Plan
@@ -284,16 +284,39 @@ class RunDir:
             assert name in KEPT, name
             write_file(self.path / name, text)
 
-    def kept(self) -> dict[str, str]:
-        """Return the texts that `keep` was given, by name. Raises DataError when there are none."""
+    def kept(self, *, must: bool = True) -> dict[str, str]:
+        """Return the texts that `keep` was given, by name.
+
+        Raises DataError where one cannot be read and, if there `must` be some, where there is none.
+        """
         files = {name: self.path / name for name in sorted(KEPT) if (self.path / name).is_file()}
-        if not files:
+        if must and not files:
             raise DataError(f"{self.path} keeps none of {', '.join(sorted(KEPT))}: copy it whole")
-        return {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+        try:
+            return {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{self.path}: its {', '.join(files)} cannot be read: {error}"
+            ) from error
 
     def lock(self) -> Lock:
         """Return the lock of this folder, not yet taken."""
         return Lock(self._lock)
+
+    def followed(self, journal: Journal) -> RunDir:
+        """Return where this run lies now: its folder may be moved while `journal` is written.
+
+        Raises WriteError where it is gone, or lies on another disk.
+        """
+        if self.exists:
+            return self
+        there = journal.folder()
+        if there is not None and RunDir(there).exists:
+            return RunDir(there)
+        raise WriteError(
+            f"the run folder {self.path} is gone: it was moved to another disk or removed while "
+            "the run goes on; put it back, and the next save is written there"
+        )
 
     def journal(self, rank: int = 0, *, disk: Disk = DISK) -> Journal:
         """Open this rank's event file for appending."""

@@ -17,6 +17,7 @@ Schema history: 1 (2026-11) first.
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,10 @@ __all__ = [
     "Event",
     "StepTrace",
     "event_line",
+    "newest_step",
     "read_event",
     "read_events",
+    "read_lines",
     "steady",
     "step_line",
     "step_time",
@@ -45,6 +48,25 @@ SCHEMA = 1
 # "exchange" is what a rank waits for the others, and for what travels between them.
 PHASES = ("data", "forward", "backward", "exchange", "update")
 WARMUP_STEPS = 3  # allocation, cache fills and lazy initialisation live in the first steps
+
+_TOLD = 3  # lines that are no events are named one by one
+_END = 1 << 18  # bytes: some 900 steps
+_MOST, _HUGE = 1 << 53, 1e300  # of steps and tokens; of other numbers
+# Fields that are numbers where they are there; "wall" of the end is a table.
+_NUMBERS = frozenset(
+    [
+        "t",
+        "loss",
+        "durable",
+        "bytes",
+        "evaluated",
+        "memory_bytes",
+        "utilisation",
+        "tokens_per_s",
+        "norm",
+        "lr",
+    ]
+)
 
 Event = Mapping[str, object]
 _T = TypeVar("_T")
@@ -115,12 +137,66 @@ def step_line(
 def _parse(path: Path) -> Iterator[Event]:
     try:
         with path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                if not line.endswith(b"\n"):
-                    return  # torn: the run is alive, or died while writing
-                yield read_event(line, f"{path}:{number}")
+            whole = (line for line in stream if line.endswith(b"\n"))  # a torn one: it is written
+            yield from read_lines(whole, str(path))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def read_lines(lines: Iterable[bytes], place: str) -> Iterator[Event]:
+    """Yield the events of whole lines; in place of one that is none, a note that says so.
+
+    Such a note has `skipped`, the number of lines. Raises DataError where the first line is of
+    another schema: the file is another version's.
+    """
+    good, bad, last, t = 0, 0, 0, 0.0
+    for number, line in enumerate(lines, 1):
+        where = f"{place}:{number}"
+        try:
+            event = read_event(line, where)
+        except _SchemaError:
+            if not good:
+                raise
+            why: str | None = f"{where} has another schema"
+        except DataError as error:
+            why = str(error)
+        else:
+            why = _fault(event, where)
+        if why is None:
+            good, last = good + 1, _int(event, "step")
+            t = _float(event, "t") if "t" in event else t
+            yield event
+            continue
+        bad += 1
+        if bad <= _TOLD:
+            yield _skipped(f"{why}: the line is skipped", last, t, lines=1)
+    if bad > _TOLD:
+        text = f"{place}: {bad - _TOLD:,} more lines are no events"
+        yield _skipped(text, last, t, lines=bad - _TOLD)
+
+
+def _skipped(text: str, step: int, t: float, *, lines: int) -> Event:
+    return {"v": SCHEMA, "kind": "note", "step": step, "t": t, "text": text, "skipped": lines}
+
+
+def newest_step(path: Path) -> int:
+    """Return the newest step that the end of a file tells of, a torn line left out; 0 for none."""
+    try:
+        with path.open("rb") as stream:
+            start = max(0, stream.seek(0, os.SEEK_END) - _END)
+            stream.seek(start)
+            lines = stream.read().splitlines(keepends=True)[bool(start) :]
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from error
+    whole = (line for line in lines if line.endswith(b"\n"))
+    events = surviving(read_lines(whole, f"the end of {path}"))
+    return max((_int(each, "step") for each in events if each["kind"] == "step"), default=0)
+
+
+class _SchemaError(DataError):
+    """An event of another version."""
 
 
 def read_event(line: bytes, place: str) -> Event:
@@ -132,7 +208,8 @@ def read_event(line: bytes, place: str) -> Event:
     if not isinstance(event, dict):
         raise DataError(f"{place} is not an event but a {type(event).__name__}")
     if event.get("v") != SCHEMA:
-        raise DataError(
+        kind = _SchemaError if type(event.get("v")) is int else DataError
+        raise kind(
             f"{place} has event schema {event.get('v')!r}, this version of hotloop reads {SCHEMA}"
         )
     if not isinstance(event.get("kind"), str) or type(event.get("step")) is not int:
@@ -140,11 +217,32 @@ def read_event(line: bytes, place: str) -> Event:
     return event
 
 
+def _fault(event: Event, place: str) -> str | None:
+    """Return what is wrong with the fields of an event, or None."""
+    try:
+        if not 0 <= _int(event, "step") <= _MOST:
+            raise DataError(f"it has step={event['step']!r:.40}")
+        if event["kind"] == "step":
+            if not 0 <= _step(event, 0, 0).tokens <= _MOST:
+                raise DataError(f"it has tokens={event['tokens']!r:.40}")
+        elif event["kind"] == "eval":
+            _float(event, "loss")
+        for key in _NUMBERS & event.keys():
+            if event[key] is not None and not abs(_float(event, key)) < _HUGE:
+                raise DataError(f"it has {key}={event[key]!r:.40}")
+    except (DataError, OverflowError) as error:
+        return f"{place} is not an event: {error}"
+    wall = event.get("wall", {})
+    if event["kind"] == "end" and not isinstance(wall, dict):
+        return f"{place} is not an event: the end has wall={wall!r:.40}"
+    return None
+
+
 def read_events(path: Path, *, void: bool = False) -> list[Event]:
     """Return the events of a file in order, `surviving` ones or, with `void`, all.
 
-    Raises DataError naming file and line, or the file that cannot be read. A torn last line is
-    ignored. Only `v`, `kind` and `step` are checked here.
+    A torn last line is ignored; a line that is no event is skipped, and a note says so
+    (`read_lines`). Raises DataError naming a file that cannot be read or is another version's.
     """
     events = _parse(path)
     return list(events) if void else surviving(events)

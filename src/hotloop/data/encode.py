@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from hotloop.core.errors import ConfigError, DeviceError
+from hotloop.data.tokenizer import no_panic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,7 @@ class Encoder:
     ) -> None:
         self._eos, self._masks, self._pairs = vocabulary.eos, has_loss_mask, has_pairs
         self._source, self._around = vocabulary.source, vocabulary.around
+        self._name = vocabulary.name
         self._fast = _gigatoken(vocabulary.source) if backend == "gigatoken" else None
         self._made: Any = None
 
@@ -63,7 +65,8 @@ class Encoder:
         given = [(t.text, t.pair) if t.pair is not None else t.text for t in texts]
         is_rendered = bool(texts) and texts[0].is_rendered
         encode = self._tokenizer.encode_batch if self._masks else self._tokenizer.encode_batch_fast
-        found = encode(given, add_special_tokens=not is_rendered)
+        with no_panic(self._name):
+            found = encode(given, add_special_tokens=not is_rendered)
         ids = [self._piece(text, each.ids) for text, each in zip(texts, found, strict=True)]
         ends = [self._ends(text, row) for text, row in zip(texts, ids, strict=True)]
         lengths = np.array([len(row) + end for row, end in zip(ids, ends, strict=True)], np.int64)

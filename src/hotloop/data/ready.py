@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hotloop.core.errors import DataError
-from hotloop.core.manifest import digest
+from hotloop.core.files import remove_folder
+from hotloop.core.manifest import check_folder, digest
 from hotloop.core.units import duration
+from hotloop.data.pace import Progress
 from hotloop.data.preparing import wanted
-from hotloop.data.store import open_store
+from hotloop.data.store import contents, open_store
 from hotloop.data.tokenise import tokenise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from hotloop.data.pace import Progress
     from hotloop.data.portions import Source
     from hotloop.data.preparing import Order, Wanted
     from hotloop.data.store import Store
@@ -54,7 +55,8 @@ def ready(
     """
     wants = wanted(sources, order, tell=tell)
     try:
-        return Ready(store=open_store(order.out, wanted=wants.identity))
+        tell(Progress(what="checksums of the tokens"))
+        return Ready(store=open_store(order.out, wanted=wants.identity, sums=True))
     except DataError as error:
         if use == "only":
             raise
@@ -80,6 +82,25 @@ def own(
     `found` as for `tokenise`. Raises DataError where rows cannot be used.
     """
     wants = found or wanted(sources, order, tell=tell)
-    folder = cache / digest(json.dumps(wants.identity, sort_keys=True))
+    folder = cache / _name(wants.identity)
+    broken = _broken(folder, tell) if folder.exists() else []
+    if broken:
+        remove_folder(folder)
     made = tokenise(sources, replace(order, out=folder), found=wants, tell=tell)
+    if broken:
+        note = f"cached tokens were damaged and are made again: {'; '.join(broken)}"
+        made = replace(made, about={**made.about, "notes": [note, *made.about["notes"]]})
     return made, open_store(made.folder)
+
+
+def _name(identity: Mapping[str, Any]) -> str:
+    """Return the name of a folder in the cache: where the files lie, and when they were written,
+    does not decide what their tokens are."""
+    made = {key: value for key, value in identity.items() if key not in ("data", "tokenizer_name")}
+    return digest(json.dumps([made, contents(identity)], sort_keys=True))
+
+
+def _broken(folder: Path, tell: Callable[[Progress], None]) -> list[str]:
+    """Return what is damaged in a folder of tokens: a run reads all of its bytes once."""
+    tell(Progress(what="checksums of the tokens"))
+    return check_folder(folder)

@@ -8,6 +8,7 @@ transformers does it (https://huggingface.co/docs/transformers/chat_templating, 
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -15,9 +16,13 @@ from hotloop.core.errors import ConfigError, DataError
 from hotloop.core.manifest import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 __all__ = ["CHATML", "Span", "Template"]
+
+_TURNS: Final = 5_000_000  # of all loops of a text: seconds; a conversation takes some thousands
+_LONGEST: Final = 100_000_000  # characters that a product may make
+_COUNTED: Final = "_hotloop_counted"
 
 Span = tuple[int, int]  # characters, the second one excluded
 CHATML: Final = (
@@ -54,6 +59,9 @@ class Template:
                 f"the chat template is not valid Jinja, line {error.lineno}: {error.message}; "
                 "the template chatml is another"
             ) from error
+        except (MemoryError, RecursionError, _EndlessError) as error:
+            why = str(error) or "it takes more memory than there is"
+            raise ConfigError(f"the chat template cannot be used: {why}; take chatml") from error
         except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
             raise DataError(f"the chat template refuses these messages: {error}") from error
         return str(text)
@@ -82,17 +90,71 @@ class Template:
         return whole, tuple(spans)
 
 
-def _compiled(source: str, known: dict[str, Any] = {}) -> Any:  # noqa: B006 - it is the memory
+class _EndlessError(Exception):
+    """A template makes more turns, or a longer text, than any conversation needs."""
+
+
+def _compiled(source: str, known: dict[str, Any] = {}) -> _Bounded:  # noqa: B006 - it is the memory
     if source not in known:
+        known[source] = _Bounded(source)
+    found: _Bounded = known[source]
+    return found
+
+
+class _Bounded:
+    """A compiled template whose loops and products come to an end."""
+
+    def __init__(self, source: str) -> None:
+        """Compile it; raise jinja2.TemplateSyntaxError where it is not valid."""
+        from jinja2 import Template, nodes
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-        environment = ImmutableSandboxedEnvironment(
+        class Environment(ImmutableSandboxedEnvironment):
+            intercepted_binops = frozenset({"*", "**"})
+
+            def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+                if _length(operator, left, right) > _LONGEST:
+                    raise _EndlessError(f"it makes a value of more than {_LONGEST:,} characters")
+                return super().call_binop(context, operator, left, right)
+
+        environment = Environment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.filters["tojson"] = _json
         environment.globals["raise_exception"] = _refuse
-        known[source] = environment.from_string(source)
-    return known[source]
+        environment.globals[_COUNTED] = self._counted
+        tree = environment.parse(source)
+        for loop in tree.find_all(nodes.For):
+            loop.iter = nodes.Call(
+                nodes.Name(_COUNTED, "load", lineno=loop.lineno),
+                [loop.iter], [], None, None, lineno=loop.lineno,
+            )  # fmt: skip
+        code = environment.compile(tree)
+        self._template = Template.from_code(environment, code, environment.make_globals(None))
+        self._local = threading.local()  # each thread renders for itself
+
+    def render(self, **given: Any) -> str:
+        """Return the text; raise what the template raises, and _EndlessError."""
+        self._local.left = _TURNS
+        return self._template.render(**given)
+
+    def _counted(self, values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            self._local.left -= 1
+            if self._local.left < 0:
+                raise _EndlessError(f"its loops make more than {_TURNS:,} turns")
+            yield value
+
+
+def _length(operator: str, left: Any, right: Any) -> float:
+    """Return the length of what `*` makes of a sequence, and that of a power; else 0."""
+    if operator == "**":
+        is_whole = isinstance(left, int) and isinstance(right, int)
+        return left.bit_length() * right / 3 if is_whole else 0  # decimal digits
+    for one, times in ((left, right), (right, left)):
+        if isinstance(one, str | bytes | list | tuple) and isinstance(times, int):
+            return len(one) * times
+    return 0
 
 
 def _json(value: object, indent: int | None = None) -> str:

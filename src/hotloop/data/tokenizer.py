@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +19,11 @@ from hotloop.data.advice import said
 from hotloop.data.templates import CHATML, Template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hotloop.data.advice import Said
 
-__all__ = ["Vocabulary", "find_tokenizer"]
+__all__ = ["Vocabulary", "find_tokenizer", "no_panic"]
 
 _FILES: Final = (
     "tokenizer.json",
@@ -102,6 +103,19 @@ def find_tokenizer(name: str) -> Vocabulary:
     return _vocabulary(name, files) if "tokenizer.json" in files else _converted(name, files)
 
 
+@contextmanager
+def no_panic(name: str) -> Iterator[None]:
+    """Have a panic of the package `tokenizers`, no Exception of Python's, raise DataError."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # pyo3 makes a class for each package
+            raise
+        raise DataError(
+            f"the package tokenizers fails on the tokenizer of {name}: {error}"
+        ) from error
+
+
 def _need(package: str) -> None:
     if importlib.util.find_spec(package) is None:
         raise DeviceError(f"the package {package} is missing: pip install 'hotloop[hf]'")
@@ -162,10 +176,12 @@ def _vocabulary(name: str, files: Mapping[str, Path]) -> Vocabulary:
 def _made(name: str, source: str, files: Mapping[str, Path]) -> Vocabulary:
     from tokenizers import Tokenizer
 
-    try:
-        made = Tokenizer.from_str(source)
-    except Exception as error:  # the package raises no other
-        raise DataError(f"the tokenizer.json of {name} is not one: {error}") from error
+    with no_panic(name):
+        try:
+            made = Tokenizer.from_str(source)
+        except Exception as error:  # the package raises no other
+            raise DataError(f"the tokenizer.json of {name} is not one: {error}") from error
+        around, parts_pairs = _around(made), _parts_pairs(made)
     config = read_json(files["tokenizer_config.json"]) if "tokenizer_config.json" in files else {}
     special = files.get("special_tokens_map.json")
     more = read_json(special) if special is not None else {}
@@ -180,8 +196,8 @@ def _made(name: str, source: str, files: Mapping[str, Path]) -> Vocabulary:
         size=size,
         specials=specials,
         eos=None if eos is None else made.token_to_id(eos),
-        around=_around(made),
-        parts_pairs=_parts_pairs(made),
+        around=around,
+        parts_pairs=parts_pairs,
         template=template,
     )
 

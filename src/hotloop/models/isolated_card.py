@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,8 +19,6 @@ import torch
 from hotloop.models.isolated import flat, near, rows_again, segments_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
     from hotloop.core.boundaries import Boundaries
@@ -35,14 +34,28 @@ __all__ = [
 ]
 
 _HALF = (torch.float16, torch.bfloat16)
+# Heads that wide need more than the 99 KB of shared memory that a block of other cards has:
+# https://github.com/pytorch/pytorch/issues/133254 (2026-11); capabilities with 163 KB or more:
+# https://docs.nvidia.com/cuda/cuda-c-programming-guide/ "Technical Specifications" (2026-11)
+_WIDE, _LARGE_SHARED = 128, ((8, 0), (8, 7), (9, 0), (10, 0), (10, 3))
+
+
+Capability = Callable[[torch.device], tuple[int, int]]
 
 
 def why_no_varlen(
-    device: torch.device, dtype: torch.dtype, *, window: int | None = None, dropout: float = 0.0
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    window: int | None = None,
+    dropout: float = 0.0,
+    capability: Capability = torch.cuda.get_device_capability,
 ) -> str | None:
     """Return why varlen_attn cannot be used, or None."""
     if device.type != "cuda":
         return f"varlen_attn is for CUDA, and this is a {device.type} device"
+    if (why := _too_old("varlen_attn", device, capability)) is not None:
+        return why
     if dtype not in _HALF:
         return f"varlen_attn takes float16 and bfloat16, not {dtype}"
     if dropout:
@@ -55,14 +68,32 @@ def why_no_varlen(
     return None
 
 
-def why_no_flex(device: torch.device, *, dropout: float = 0.0) -> str | None:
-    """Return why FlexAttention cannot be used to train, or None."""
+def why_no_flex(
+    device: torch.device,
+    *,
+    dropout: float = 0.0,
+    width: int = 0,
+    capability: Capability = torch.cuda.get_device_capability,
+) -> str | None:
+    """Return why FlexAttention cannot be used to train heads of a width, or None."""
     if device.type != "cuda":
         return f"FlexAttention has no backward pass on a {device.type} device"
+    if (why := _too_old("FlexAttention", device, capability)) is not None:
+        return why
+    if width > _WIDE and capability(device) not in _LARGE_SHARED:
+        return f"FlexAttention's backward pass of heads of {width} does not fit into this card"
     if dropout:
         return "FlexAttention has no dropout"
     found = importlib.util.find_spec("torch.nn.attention.flex_attention")
     return None if found else "this torch has no torch.nn.attention.flex_attention"
+
+
+def _too_old(what: str, device: torch.device, capability: Capability) -> str | None:
+    """Return why a card has none of the two; both need what came with Ampere."""
+    major, minor = capability(device)
+    return (
+        None if major >= 8 else f"{what} is for cards from sm80 on, this one has sm{major}{minor}"
+    )
 
 
 def varlen_kernel() -> Callable[..., Any] | None:
@@ -105,8 +136,8 @@ def varlen(
         options["window_size"] = (window - 1, 0 if causal else window - 1)
     elif causal:  # torch 2.10 says is_causal, later ones a window
         options |= {"is_causal": True} if "is_causal" in known else {"window_size": (-1, 0)}
-    if q_BHTK.shape[1] != k_BHTK.shape[1]:
-        options["enable_gqa"] = True
+    if q_BHTK.shape[1] != k_BHTK.shape[1] and "enable_gqa" in known:
+        options["enable_gqa"] = True  # torch 2.9 to 2.11 take fewer heads of keys unasked
     if "num_splits" in known:
         options["num_splits"] = 1  # else how sums are split depends on the longest document
     starts, longest = boundaries.cu_seqlens, boundaries.max_seqlen

@@ -141,7 +141,7 @@ class Isolation:
         device, dtype = given[0].device, given[0].dtype
         if self._card.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
             return "varlen"
-        if self._card.why_no_flex(device, dropout=dropout) is None:
+        if self._card.why_no_flex(device, dropout=dropout, width=given[0].shape[-1]) is None:
             return "flex"
         if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
             return "documents"  # a card's time would not be seen without waiting for it

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, BinaryIO
 
 from hotloop.core.errors import DataError
-from hotloop.core.trace import read_event, surviving
+from hotloop.core.trace import read_lines, surviving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class Tail:
         self.silent = max(0.0, self._now() - stat.st_mtime)
         whole = data[: data.rfind(b"\n") + 1]  # the rest is torn: the run is alive, or died there
         place = f"{self._path}, after byte {self._at}"
-        new = [read_event(line, place) for line in whole.splitlines()]
+        new = list(read_lines(whole.splitlines(), place))
         self._at += len(whole)
         if new:
             known = surviving([*self.events, *new])

@@ -50,6 +50,7 @@ def to_denoise(
     return replace(
         job,
         model=lambda: build_sedd(config, vocabulary),
+        guesses=None,
         loss=ScoreEntropy(transition=noise.transition, ends=noise.ends()),
         train=Noised(train, noise=noise, seed=config.seed),
         valid=Noised(valid, noise=noise, seed=config.seed),

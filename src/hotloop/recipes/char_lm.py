@@ -116,6 +116,7 @@ def build(config: CharLmConfig, data: TokenSet) -> Job:
         seed=config.seed,
         objective=config.objective,
         vocabulary=size,
+        guesses=size,
         kept={"vocabulary.json": json.dumps(data.vocabulary.to_json(), ensure_ascii=False)},
         example=lambda: _excerpt(data, int(train.ids(0, 0, 1)[0])),
         facts={

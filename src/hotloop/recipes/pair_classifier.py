@@ -182,6 +182,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
         learns_all=True,
         skeleton=lambda: _model(config, classes, weights=False),
         vocabulary=found.vocabulary,
+        guesses=classes,
         kept={"classes.json": json.dumps(_kept(data, found))},
         example=partial(_excerpt, data, found, train),
         facts={

@@ -15,10 +15,14 @@ _SIZES = {12: 16, 16: 32, 24: 64, 80: 256}  # rows of a step, by GB of memory
 
 
 def _card(memory: str, batch_size: int) -> Preset:
+    parts = 4 if batch_size >= _SIZES[80] else 2
     return Preset(
         source="rule",
-        values={"training.batch_size": batch_size},
-        reasons={"training.batch_size": f"for {memory}, not measured"},
+        values={"training.batch_size": batch_size, "training.accumulation": parts},
+        reasons={
+            "training.batch_size": f"for {memory}, not measured",
+            "training.accumulation": "so that a 0.6B decoder is forecast to fit",
+        },
     )
 
 
@@ -64,12 +68,14 @@ EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
             source="rule",
             values={
                 "training.batch_size": 64,
+                "training.accumulation": 2,
                 "training.precision": "bf16",
                 "training.use_compile": "auto",
                 "data.layout": "flat",
             },
             reasons={
                 "training.batch_size": "for 24 GB, not measured",
+                "training.accumulation": "so that a 0.6B decoder is forecast to fit",
                 "training.precision": "bf16 runs on tensor cores from sm80 on",
                 "training.use_compile": "where the run is long enough to pay it back",
                 "data.layout": "no padding is computed",

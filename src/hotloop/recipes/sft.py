@@ -98,6 +98,7 @@ def build(config: SftConfig, data: Texts, *, name: str) -> Job:
         learns_all=True,
         skeleton=lambda: _model(config, found, weights=False),
         vocabulary=found.vocabulary,
+        guesses=found.vocabulary,
         kept={"texts.json": json.dumps(_kept(data.store, found), ensure_ascii=False)},
         example=partial(shown, found, train),
         facts={

@@ -216,6 +216,7 @@ def _router_job(
         judge=judge_of(data.names, task, score="routing_accuracy"),
         objective=f"the task of texts by {found.fingerprint}",
         learns_tokens=False,
+        guesses=len(data.names),
         learns_all=True,
         computed=partial(_computed, config, data, found),
         kept={"tasks.json": json.dumps(_kept(data, found, width))},

@@ -10,7 +10,7 @@ from hotloop.recipes.text_presets import by_memory, card_presets, same_batch
 
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
 
-_SIZES = {12: 16, 16: 32, 24: 32, 80: 64}  # rows of a micro batch, by GB of memory
+_SIZES = {12: 8, 16: 8, 24: 16, 80: 64}  # rows of a micro batch, by GB of memory
 _BATCH = 64  # rows of an optimizer step: what is learned must not depend on the card
 _phase_1 = same_batch(_BATCH)
 

@@ -119,7 +119,19 @@ def history(events: Sequence[Event]) -> History:
                 _add(found, event, offset + at, worked + at, traces)
         found.processes.append(process)
         offset += process.seconds
+    found.notes.extend(_missing(found.steps))
     return found
+
+
+def _missing(made: Sequence[Step]) -> Iterator[tuple[int, str]]:
+    """Yield a note for each stretch of steps that the log lacks: it was cut, or a line is bad."""
+    last = 0
+    for each in made:
+        first, last = last + 1, each.trace.step
+        if last > first:
+            one = last == first + 1
+            lost = f"step {first:,} is" if one else f"steps {first:,} to {last - 1:,} are"
+            yield last, f"{lost} missing from the log"
 
 
 def rates(made: Sequence[Step], *, stride: int) -> list[Rate]:

@@ -20,6 +20,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy, Severity
+from hotloop.core.plateau import GUESSING, guessing
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ __all__ = ["RULE"]
 
 FEWEST = 10  # values
 STILL = 1e-5  # relative range of the losses; random batches alone make 1e-3 and more
-PLATEAU = 0.01  # relative
-GUESSING = 200  # steps after which a model should know more than at its start
 
 
 def judge(case: Case) -> Finding | None:
@@ -80,18 +79,14 @@ def _losses(case: Case) -> tuple[str, Severity] | None:
     middle, count = statistics.median(values), case.steps.count
     if max(values) - min(values) <= STILL * abs(middle):
         return f"the loss is {middle:.6g} at every step, over {count} steps", "critical"
-    quarter = len(values) // 4
-    first, last = statistics.median(values[:quarter]), statistics.median(values[-quarter:])
-    moved = abs(last - first) > PLATEAU * abs(middle)
-    if moved or count < GUESSING or quarter < FEWEST // 2 or case.steps.optimizers > 1:
+    if count < GUESSING or case.steps.optimizers > 1:
         return None
-    for model in case.models:
-        outputs = max(model.output[-1] if model.output else 0, 2)
-        guess = math.log(outputs)
-        if model.role == "train" and model.output and abs(last / guess - 1) <= PLATEAU:
+    trained = (model for model in case.models if model.role == "train" and model.output)
+    for outputs in (*(max(model.output[-1], 2) for model in trained), *case.steps.guesses):
+        if (last := guessing(values, outputs)) is not None:
             return (
                 f"after {count} steps the loss stands at {last:.3f}, what guessing among "
-                f"{outputs} gives (ln {outputs} = {guess:.3f})"
+                f"{outputs} gives (ln {outputs} = {math.log(outputs):.3f})"
             ), "warn"
     return None
 

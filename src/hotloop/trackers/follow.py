@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.codec import from_json
 from hotloop.core.errors import DataError, DeviceError
 from hotloop.core.files import read_json, write_json
-from hotloop.core.trace import read_event, surviving
+from hotloop.core.trace import read_lines, surviving
 from hotloop.trackers.points import began, facts, points
 from hotloop.trackers.sink import Opening
 
@@ -69,6 +69,7 @@ class Feed:
         self._run, self._to, self._open = run, to, open_sink
         self._name, self._project = name, project
         self._cursor = Cursor.read(run, to)
+        self.skipped: list[str] = []  # what could not be read, a sentence each
         self._sink: Sink | None = None  # a call with nothing to send leaves the tracker alone
 
     def open(self) -> Sink:
@@ -148,7 +149,8 @@ class Feed:
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror or error}") from error
         whole = text[: text.rfind(b"\n") + 1]
-        events = [read_event(line, str(path)) for line in whole.splitlines(keepends=True)]
+        events = list(read_lines(whole.splitlines(keepends=True), str(path)))
+        self.skipped += [str(event["text"]) for event in events if "skipped" in event]
         return events, self._cursor.bytes + len(whole)
 
 

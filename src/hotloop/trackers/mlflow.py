@@ -1,7 +1,7 @@
 """MLflow as a sink: a run with its metrics and parameters, through MLflow's own client.
 
-Where runs are kept is MLflow's business: MLFLOW_TRACKING_URI, or what it takes without one. The
-extra brings mlflow-skinny, which talks to a server; a local database needs the whole mlflow.
+Where runs are kept is MLflow's business: MLFLOW_TRACKING_URI, or without one a SQLite database in
+the working folder. mlflow-skinny is enough where a server keeps them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 model.safetensors, optimizer.safetensors ("<parameter>/<state>"), rng.safetensors and state.json.
 Of several ranks each writes its part (training.parts), and those above 0 state-r<rank>.json.
-History of state.json: schema 1 (2026-11) first; ranks, where there are several.
+History of state.json: schema 1 (2026-11) first; ranks, where there are several; beside: what the
+run folder holds besides checkpoints.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import datetime
 import json
 from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -156,9 +158,17 @@ class Snapshot:
 
 
 def take(
-    session: Session, at: Position, identity: Identity, *, validation_loss: float | None
+    session: Session,
+    at: Position,
+    identity: Identity,
+    *,
+    validation_loss: float | None,
+    beside: Mapping[str, object] = MappingProxyType({}),
 ) -> Snapshot:
-    """Return the session's state at a position, without a copy; of several ranks, this one's."""
+    """Return the session's state at a position, without a copy; of several ranks, this one's.
+
+    `beside` says what the run folder has besides checkpoints: a damaged file is then noticed.
+    """
     rank, world = session.ranks.rank, session.ranks.world
     weights, optimizer, rest = _written(session)
     files = {
@@ -185,6 +195,7 @@ def take(
             "scaler": session.scaler.state_dict() if session.scaler else None,
             "choices": choices,
             **({} if world == 1 else {"ranks": world}),
+            **({"beside": dict(beside)} if beside else {}),
         },
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import HotloopError, LostRankError, WriteError
@@ -14,6 +15,8 @@ from hotloop.training.messages import Note, Saved
 from hotloop.training.step import is_out_of_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hotloop.core.files import Disk
     from hotloop.core.rundir import RunDir
     from hotloop.session import Session
@@ -71,10 +74,11 @@ class Keeper:
         tell: Tell,
         disk: Disk,
         last_step: int,
+        beside: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self._run, self._session, self._identity = run, session, identity
         self.policy, self._ledger, self._recorder = policy, ledger, recorder
-        self._tell, self._disk = tell, disk
+        self._tell, self._disk, self._beside = tell, disk, beside
         self.last_step = last_step  # newest durable checkpoint; 0: none yet
         self.seconds = 0.0  # the newest save took, of the loop
         self.durable: float | None = None  # seconds until the newest one was; None: none yet
@@ -157,17 +161,35 @@ class Keeper:
 
     def _snapshot(self, at: Position) -> Snapshot:
         loss = at.best_loss if at.best_step == at.step else None
-        return checkpoint.take(self._session, at, self._identity, validation_loss=loss)
+        return checkpoint.take(
+            self._session, at, self._identity, validation_loss=loss, beside=self._beside
+        )
 
     def _start(self, snapshot: Snapshot, *, best_step: int | None, must: bool = False) -> None:
         """Write a snapshot: in the thread from a copy, or at once."""
         self._last_time = self._ledger.elapsed()
+        if (error := self._followed()) is not None:
+            gone = _Outcome(step=snapshot.step, bytes=0, seconds=0.0, error=error)
+            self._finish(gone, must=must)
+            return
         write = partial(self._write, best_step=best_step, began=self._last_time)
         copy = self._copied(snapshot) if self.is_beside else None
         if copy is None:
             self._finish(write(snapshot), must=must)
         else:
             self._background.start_copied(copy, write)
+
+    def _followed(self) -> WriteError | None:
+        """Find the run folder again where it was moved; return why it cannot be found."""
+        try:
+            now = self._run.followed(self._recorder.journal)
+        except WriteError as error:
+            return error
+        if now != self._run:
+            text = f"the run folder was moved to {now.path}: what is saved goes there"
+            self._tell(Note(text=text, warning=True))
+            self._run = now
+        return None
 
     def _copied(self, snapshot: Snapshot) -> Snapshot | None:
         """Return a copy; None, and told, when there is no memory for one."""
@@ -204,6 +226,9 @@ class Keeper:
         assert held is not None
         self._recorder.flush(sync=True)
         self._last_time = self._ledger.elapsed()
+        if (error := self._followed()) is not None:
+            self._finish(_Outcome(step=held.step, bytes=0, seconds=0.0, error=error), must=False)
+            return
         self._finish(self._write(held, best_step=held.step, began=self._last_time), must=False)
 
     def abandon(self) -> None:

@@ -28,7 +28,21 @@ class Ledger:
         self._clock = clock
         self.began = self._last = clock() if began is None else began
         self._seconds: dict[str, float] = {}
+        self._paused: tuple[str, float] | None = None  # a phase within another, and its start
         self.step: dict[str, float] = {}  # phases of the step in flight, seconds
+
+    def pause(self, phase: str) -> None:
+        """Begin a stretch inside whatever phase is going on that belongs to `phase`."""
+        if self._paused is None:
+            self._paused = phase, self._clock()
+
+    def go_on(self) -> None:
+        """End the stretch: the next mark charges what was before and after it."""
+        if self._paused is not None:
+            (phase, since), self._paused = self._paused, None
+            spent = self._clock() - since
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + spent
+            self._last += spent
 
     def mark(self, phase: str) -> float:
         """Charge everything since the last mark to `phase`; return those seconds."""

@@ -9,6 +9,7 @@ import torch
 
 from hotloop.core.errors import DivergedError, WriteError
 from hotloop.core.files import digest
+from hotloop.core.plateau import GUESSING, guessing
 from hotloop.core.trace import PHASES, event_line, step_line
 from hotloop.training.messages import EpochDone, Note, Progress
 from hotloop.training.step import refuse_collapse
@@ -67,8 +68,9 @@ class Recorder:
         flops_per_token: float | None,
         peak_flops: float | None,
         steady_from: int | None,
+        guesses: int | None = None,
     ) -> None:
-        self._session, self._samples, self._journal = session, samples, journal
+        self._session, self._samples, self.journal = session, samples, journal
         self._ledger, self._tell, self._readings = ledger, tell, readings
         self._log_every = log_every if session.lag_reads else 1
         self._tell_every, self._steps = log_every, steps
@@ -83,6 +85,9 @@ class Recorder:
         self._epoch_began, self._epoch_worked = ledger.elapsed(), self._worked
         self._run, self._run_began = _Counts(), ledger.elapsed()
         self._read_last: tuple[_Step, float] | None = None  # newest step with its loss
+        self._guesses = guesses  # values that the loss is a choice among
+        # Losses of the first steps, until they were looked at; of several ranks each has a part.
+        self._first: list[float] | None = None if session.ranks.world > 1 else []
         self._now: Readings = {"memory_bytes": None, "utilisation": None}
         self._read_at = self._noted_at = -math.inf  # when readings were taken, and written
 
@@ -152,7 +157,7 @@ class Recorder:
         if not self._lines:
             return
         try:
-            self._journal.append(self._lines, sync=sync)
+            self.journal.append(self._lines, sync=sync)
         except WriteError as error:
             if not self._unwritten:
                 text = f"{error}; the log waits in memory and training goes on"
@@ -203,9 +208,29 @@ class Recorder:
                 )
             self._lines.append(self._line(step, loss, None if overflow else norm))
             self._read_last = step, loss
+            self._look_at(step.number, loss)
         self._pending = []
         if self._session.scaler and self._session.lag_reads:
             refuse_collapse(self._session.scaler)
+
+    def _look_at(self, step: int, loss: float) -> None:
+        """Say once, after the first steps of a process, that the loss is that of guessing."""
+        if self._first is None:
+            return
+        self._first.append(loss)
+        if len(self._first) < GUESSING:
+            return
+        first, self._first = self._first, None
+        outputs = self._guesses or 0
+        if (stands := guessing(first, outputs)) is not None:
+            text = (
+                f"the loss has stood at {stands:.3f} for {GUESSING} steps: that is ln {outputs}, "
+                f"what guessing among {outputs} gives. Nothing is learned yet: look at "
+                "training.learning_rate and training.warmup_steps, and at the data "
+                "(hotloop explain S11)"
+            )
+            self._lines.append(event_line("note", step=step, t=self._ledger.elapsed(), text=text))
+            self._tell(Note(text=text, warning=True))
 
     def _line(self, step: _Step, loss: float, norm: float | None) -> str:
         ids = b"".join(
