@@ -23,7 +23,8 @@ import torch
 
 from benchmarks.measure import Bench, Goal, interleave, options
 from benchmarks.turns import NotRun
-from hotloop.core.files import Growing, finish_folder, make_folder, write_json
+from hotloop.core.files import finish_folder, make_folder, write_json
+from hotloop.core.journal import Growing
 from hotloop.data.order import permutation
 from hotloop.data.packing import best_fit
 from hotloop.data.store import ABOUT, FILE, SCHEMA, Store, open_store

@@ -23,7 +23,7 @@ LAYERS = [  # lowest first; a module may import its own folder and anything lowe
     {"forecasting"},
     {"planning"},
     {"assemble"},
-    {"placing"},
+    {"placing", "looping"},
     {"execute", "estimate", "exporting"},
     {"checks", "tryout"},
     {"engine", "rehearsal", "checkup"},

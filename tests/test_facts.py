@@ -34,6 +34,7 @@ ELSEWHERE = {
     ("Case", "raised"): "casebook.py",  # tests/test_observe.py
     ("Case", "requested"): "recorded.py",  # a run of hotloop train: tests/test_recorded.py
     ("Case", "techniques"): "recorded.py",
+    ("Steps", "guesses"): "recorded.py",
     ("Case", "not_checked"): "casebook.py",  # something that failed
     ("Case", "throttle_reasons"): "probe/readings.py",  # a card that is slowed down
     ("Hardware", "count"): "probe/machine.py",  # several cards

@@ -62,7 +62,7 @@ def test_slow_saves_are_found_in_a_record(run, tmp_path, monkeypatch):
             event["wall"] = slow / 3
         if event["kind"] == "end":
             event["wall"]["save"] = slow
-    monkeypatch.setattr(RunDir, "events", lambda self: events)
+    monkeypatch.setattr(RunDir, "events", lambda self, **_: events)
     _, diagnosis = judge_again(run.path)
     found = [f for f in diagnosis.findings if f.severity in ("warn", "critical")]
     assert any("sav" in f.claim for f in found), [f.claim for f in found]
@@ -70,7 +70,7 @@ def test_slow_saves_are_found_in_a_record(run, tmp_path, monkeypatch):
 
 def test_a_run_that_was_killed_is_judged_by_its_steps(run, monkeypatch):
     events = [event for event in run.events() if event["kind"] != "end"]
-    monkeypatch.setattr(RunDir, "events", lambda self: events)
+    monkeypatch.setattr(RunDir, "events", lambda self, **_: events)
     case = case_of_run(run)
     assert any(each.startswith("data.path=") for each in case.arguments), case.arguments
     whole = sum(step.wall for step in steps(events))
@@ -79,7 +79,7 @@ def test_a_run_that_was_killed_is_judged_by_its_steps(run, monkeypatch):
 
 
 def test_a_run_without_a_step_is_not_judged(run, monkeypatch):
-    monkeypatch.setattr(RunDir, "events", lambda self: [])
+    monkeypatch.setattr(RunDir, "events", lambda self, **_: [])
     with pytest.raises(DataError, match="no step in its log"):
         case_of_run(run)
 

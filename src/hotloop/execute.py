@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
-import os
 import platform
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotloop.core.errors import (
     DataError,
@@ -17,20 +15,16 @@ from hotloop.core.errors import (
     LostRankError,
     WriteError,
 )
-from hotloop.core.trace import WARMUP_STEPS, newest_step
-from hotloop.forecasting import precision_of
+from hotloop.looping import gap_of, keeper_of, recorder_of, rules_of, schedule_of
 from hotloop.placing import beside, restore
 from hotloop.spreading import of_rank
 from hotloop.training import prepare, store
 from hotloop.training.ahead import source_of
 from hotloop.training.compiling import recompiling
-from hotloop.training.keeper import Keeper, SavePolicy
-from hotloop.training.loop import Ending, Loop, Rules
+from hotloop.training.loop import Ending, Loop
 from hotloop.training.messages import Note, Prepared
 from hotloop.training.outlook import Outlook
-from hotloop.training.readings import peak_told, reader, watched
-from hotloop.training.recorder import Recorder
-from hotloop.training.schedule import schedule
+from hotloop.training.readings import peak_told
 from hotloop.training.signals import Dropped
 from hotloop.training.step import is_out_of_memory
 
@@ -39,17 +33,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.assemble import Assembly
-    from hotloop.core.files import Disk, Journal
+    from hotloop.core.files import Disk
     from hotloop.core.rundir import RunDir
     from hotloop.session import Batch, Session
     from hotloop.training.effect import Effect
     from hotloop.training.feed import Position
     from hotloop.training.ledger import Ledger
     from hotloop.training.messages import Tell
-    from hotloop.training.schedule import Schedule
     from hotloop.training.signals import Signals
 
-__all__ = ["RunResult", "execute", "interrupted", "schedule_of", "set_up"]
+__all__ = ["RunResult", "execute", "interrupted", "set_up"]
 
 TOO_LARGE = "Use a smaller model or context, or raise training.accumulation"
 TOO_LARGE_FOR_ALL = (
@@ -165,12 +158,12 @@ def _train(
     tell: Tell,
     disk: Disk,
 ) -> RunResult:
-    gap = _gap(run, parts, at)
+    gap = gap_of(run, parts, at)
     journal = run.journal(parts.ranks.rank, disk=disk)
     source = source_of(parts.feed, session)
     try:
-        recorder = _recorder(parts, session, at, ledger, tell, journal)
-        keeper = _keeper(
+        recorder = recorder_of(parts, session, at, ledger, tell, journal)
+        keeper = keeper_of(
             run, parts, session, recorder, ledger, tell=tell, disk=disk, last_step=at.step,
             beside=beside(run) if parts.ranks.rank == 0 else {},
         )  # fmt: skip
@@ -180,7 +173,7 @@ def _train(
             session=session,
             feed=parts.feed,
             source=source,
-            rules=_rules(parts),
+            rules=rules_of(parts),
             rate=schedule_of(parts),
             recorder=recorder,
             keeper=keeper,
@@ -208,18 +201,6 @@ def _train(
         source.close()
         journal.close()
         prepare.undo(session)  # switches of the process are the caller's again
-
-
-def _gap(run: RunDir, parts: Assembly, at: Position) -> str | None:
-    """Return what the log lacks of the steps that a resumed run has made; None: nothing."""
-    written = newest_step(run.events_file(parts.ranks.rank))
-    if written >= at.step:
-        return None
-    lost = "step" if written + 1 == at.step else f"steps {written + 1:,} to"
-    return (
-        f"the log lacks {lost} {at.step:,}: it was cut off after the checkpoint was written. "
-        "Nothing else is lost; reports have a gap there"
-    )
 
 
 def set_up(
@@ -272,85 +253,6 @@ def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
         run.update(effects=[row.to_json() for row in rows])
 
     return correct
-
-
-def _recorder(
-    parts: Assembly, session: Session, at: Position, ledger: Ledger, tell: Tell, journal: Journal
-) -> Recorder:
-    """Return the recorder with its first events written."""
-    recorder = Recorder(
-        session=session,
-        samples=parts.job.train,
-        journal=journal,
-        ledger=ledger,
-        tell=tell,
-        readings=watched(parts.hardware, reader(parts.hardware), tell),
-        log_every=parts.request.config.training.log_every,
-        steps=parts.steps,
-        flops_per_token=parts.flops_per_token,
-        peak_flops=_peak_of_all(parts),
-        guesses=parts.job.guesses,
-        steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
-    )
-    recorder.event("session", at.step, at=_now(), pid=os.getpid())
-    if at.step or journal.had_lines:
-        recorder.event("resumed_from", at.step, evaluated=at.evaluated)
-    return recorder
-
-
-def _peak_of_all(parts: Assembly) -> float | None:
-    """Return the FLOP/s of all ranks' cards; None where unknown, as where they share a CPU."""
-    peak = parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware))
-    if peak is None or (parts.ranks.world > 1 and parts.hardware.device != "cuda"):
-        return None
-    return peak.median * parts.ranks.world
-
-
-def _rules(parts: Assembly) -> Rules:
-    training = parts.request.config.training
-    return Rules(
-        steps=parts.steps,
-        max_time=training.max_time,
-        gradient_clip=training.gradient_clip,
-        evaluate_every_steps=training.eval_every_steps,
-        evaluate_every_epochs=training.eval_every_epochs,
-        evaluate_batches=training.eval_batches,
-        evaluate_micro=training.batch_size // training.accumulation,
-        patience=training.patience,
-        min_delta=training.min_delta,
-    )
-
-
-def _keeper(
-    run: RunDir, parts: Assembly, session: Session, recorder: Recorder, ledger: Ledger, **to: Any
-) -> Keeper:
-    training = parts.request.config.training
-    return Keeper(
-        run=run,
-        session=session,
-        identity=parts.identity,
-        policy=SavePolicy(
-            every_steps=training.save_every_steps,
-            every_seconds=training.save_every,
-            keep=training.keep,
-            best_cooldown=training.best_cooldown,
-        ),
-        ledger=ledger,
-        recorder=recorder,
-        **to,
-    )
-
-
-def schedule_of(parts: Assembly) -> Schedule:
-    """Return the learning rate of each optimizer step of the run."""
-    training = parts.request.config.training
-    return schedule(
-        training.schedule,
-        peak=training.learning_rate,
-        floor=training.min_learning_rate,
-        warmup=training.warmup(parts.steps),
-        total=parts.steps,
-    )
 
 
 def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
@@ -433,7 +335,3 @@ def _exit_code(ending: Ending) -> int:
         assert ending.signal is not None
         return 128 + ending.signal
     return TIME_LIMIT if ending.reason == "time limit" else 0
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["case_of_run"]
 
+_EVENTS: Final = 40_000  # of steps that are kept of a long log, the older ones as sums
 _MOST: Final = 2000  # steps whose times are given, the last ones
 _PHASES: Final = {
     "data": "data wait",
@@ -49,7 +50,7 @@ _LEFT: Final = (
 def case_of_run(run: RunDir) -> Case:
     """Return what is known of a run of hotloop train. Raises DataError where it made no step."""
     record: dict[str, Any] = run.read()
-    events = run.events()
+    events = run.events(most=_EVENTS)
     made = steps(events)
     if not made:
         raise DataError(f"{run.path} has no step in its log yet: there is nothing to judge")
@@ -192,13 +193,13 @@ def _steps(
     timed = [each for each in made if each.nth > 1][-_MOST:]
     began = max(at for at, each in enumerate(made) if each.nth == 1)
     mine = made if ranks is None else made[began:]
-    tokens = sorted(each.tokens for each in mine)[len(mine) // 2]
+    tokens = sorted(each.tokens / each.steps for each in mine)[len(mine) // 2]
     rows = _phases(made)
     return Steps(
         count=made[-1].step,
-        wall=tuple(each.wall for each in timed),
+        wall=tuple(each.wall / each.steps for each in timed),
         rows={
-            row: tuple(each.phases.get(phase, 0.0) for each in timed)
+            row: tuple(each.phases.get(phase, 0.0) / each.steps for each in timed)
             for phase, row in _PHASES.items()
             if row in rows
         },

@@ -13,7 +13,7 @@ from hotloop.core.files import read_json
 from hotloop.core.plan import Plan, Use, Value, elsewhere, measured_on
 from hotloop.core.rundir import RunDir
 from hotloop.recipes.auto import Choice, derive_plan, for_ranks
-from hotloop.recipes.declared import CODE, files_of, refuse_untyped
+from hotloop.recipes.declared import CODE, code_in, files_of, refuse_untyped
 from hotloop.recipes.manifests import typed_manifests
 from hotloop.recipes.registry import Recipe, find
 from hotloop.recipes.schema import flatten
@@ -72,8 +72,7 @@ class Request:
     @property
     def code(self) -> dict[str, str]:
         """Return the setting that names files to run as code, which this call typed; or nothing."""
-        declared = flatten(self.config).get(CODE)
-        return {CODE: str(declared)} if declared else {}
+        return code_in(flatten(self.config))
 
     def refuse_series(self) -> None:
         """Raise UsageError where it is several runs and one is needed."""
@@ -219,23 +218,15 @@ def read_plan(
         plan, measured = Plan.from_json(raw), measured_on(raw)
     except (DataError, PlanError, UsageError) as error:
         raise PlanError(f"--plan {path}: {error}") from error
-    if measured is not None and (other := elsewhere(measured, (here or _here)())):
-        uses = ",".join(_typed(use) for use in plan.techniques if takes_techniques)
+    from hotloop.probe.identity import identity
+
+    if measured is not None and (other := elsewhere(measured, (here or identity)())):
+        uses = ",".join(use.typed for use in plan.techniques if takes_techniques)
         raise PlanError(
             f"--plan {path} was proved elsewhere: {'; '.join(other)}. Measure it here with "
             f"hotloop tune" + (f", or take it without a proof: --with {uses}" if uses else "")
         )
     return plan
-
-
-def _here() -> Mapping[str, str]:
-    from hotloop.probe.identity import identity
-
-    return identity()
-
-
-def _typed(use: Use) -> str:
-    return ":".join([use.id, *(f"{name}={value}" for name, value in use.choice)])
 
 
 def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -402,5 +393,5 @@ def _with_asked(
         others = techniques.get(id).excludes
         kept = [c for c in kept if c.use.id not in others or c.origin != "auto"]
         kept.append(Choice(use=use, origin=origin, reason="asked for"))
-    kept.sort(key=lambda choice: choice.use.id)
-    return replace(plan, techniques=tuple(choice.use for choice in kept)), kept, refused
+    kept.sort(key=lambda each: each.use.id)
+    return replace(plan, techniques=tuple(each.use for each in kept)), kept, refused

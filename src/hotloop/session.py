@@ -304,11 +304,10 @@ class Job:
     cut: Cut = evenly
     judge: Judge | None = None  # None: the loss alone tells the best model
     objective: str = ""  # what is learned: a resumed run must learn the same
-    # A batch of that many of the longest samples, for forecasts; None: any samples will do.
-    widest: Callable[[int], Batch] | None = None
+    widest: Callable[[int], Batch] | None = None  # a batch of so many of the longest samples
     # Bytes that the optimizer keeps of a parameter, where a forecast cannot make its step.
     state_bytes: Callable[[Tensor], int] | None = None
-    # Around micro batches between which no weight changes: what hangs on weights is made once.
+    # Around micro batches between which no weight changes.
     steady: Callable[[nn.Module], AbstractContextManager[None]] | None = None
     # What a model chose by measuring, by shape: a resumed run goes on with the same choices.
     choices: Callable[[nn.Module], MutableMapping[str, str]] | None = None
@@ -320,8 +319,7 @@ class Job:
     computed: Callable[[torch.device, int | None], Callable[[Tensor], Tensor]] | None = None
     begins: Sequence[Path] = ()  # runs whose weights it begins with
     vocabulary: int = 0  # tokens; shapes depend on it
-    # Name -> text of what a run folder keeps beside the weights, so that it can be moved.
-    kept: Mapping[str, str] = field(default_factory=dict)
+    kept: Mapping[str, str] = field(default_factory=dict)  # texts beside the weights, by name
     # Mean losses in training of parts of the data, by name, since this was asked last.
     parts: Callable[[nn.Module], Mapping[str, float]] | None = None
     example: Callable[[], str] | None = None  # the first sample, as somebody would read it
@@ -398,5 +396,5 @@ class ScriptSession(Subject):
     scale: Any = None  # a probe.loss_scale.LossScale around backward passes and steps
     refused: str | None = None  # why the technique that was applied last changed nothing
     needless: str | None = None  # why it had nothing to change, where its own words do not fit
-    # technique id -> what went wrong after it was applied, as it happens
+    # Technique id -> what went wrong after it was applied.
     troubles: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

@@ -13,7 +13,7 @@ from hotloop.core.files import free_bytes, make_folder, remove_folder
 from hotloop.core.measurement import Measurement
 from hotloop.core.trace import WARMUP_STEPS
 from hotloop.estimate import Timing
-from hotloop.execute import schedule_of
+from hotloop.looping import schedule_of
 from hotloop.probe.clock import clock
 from hotloop.probe.threads import load, others
 from hotloop.training import checkpoint, prepare, store

@@ -2,11 +2,11 @@ import json
 from importlib import import_module
 
 import pytest
+from tests.trackers.conftest import step
 
 from hotloop.cli.track import TRACKERS, run
 from hotloop.core.errors import UsageError
 from hotloop.core.rundir import RunDir
-from hotloop.core.trace import event_line
 
 
 class Sink:
@@ -38,17 +38,16 @@ def folder(tmp_path):
     path = tmp_path / "mine"
     path.mkdir()
     (path / "run.json").write_text(json.dumps({"schema": 1, "status": "complete"}))
-    line = event_line("step", step=1, t=1.0, loss=2.0, wall=0.5)
-    (path / "events-r0.jsonl").write_text(line + "\n")
+    (path / "events-r0.jsonl").write_text(step(1) + "\n")
     return path
 
 
 def test_it_sends_a_run_and_prints_where_it_is(folder, sink, capsys):
     assert run([str(folder), "--to", "wandb"], open_sink=sink.open) == 0
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("http://tracker/a1\n", "hotloop: 2 points were sent\n")
+    assert (said.out, said.err) == ("http://tracker/a1\n", "hotloop: 4 points were sent\n")
     assert (sink.opening.name, sink.opening.project) == ("mine", "hotloop")
-    assert (len(sink.points), sink.status) == (2, "complete")
+    assert (len(sink.points), sink.status) == (4, "complete")
     assert run([str(folder), "--to", "wandb"], open_sink=sink.open) == 0
     said = capsys.readouterr()
     assert (said.out, said.err) == ("", "hotloop: nothing new to send\n")

@@ -14,7 +14,6 @@ from hotloop.core.files import (
     DISK,
     MANIFEST,
     Disk,
-    Journal,
     check_folder,
     make_folder,
     remove_folder,
@@ -22,6 +21,7 @@ from hotloop.core.files import (
     write_folder,
     write_json,
 )
+from hotloop.core.journal import Journal
 
 FILES = {"model.bin": [b"a" * 700, b"b" * 300], "state.json": [b'{"step": 7}']}
 CONTENT = {name: b"".join(chunks) for name, chunks in FILES.items()}

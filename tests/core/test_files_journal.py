@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hotloop.core.errors import WriteError
-from hotloop.core.files import DISK, Disk, Growing, Journal
+from hotloop.core.files import DISK, Disk
+from hotloop.core.journal import Growing, Journal
 
 
 def failing(call, error, *, at=0):

@@ -5,7 +5,7 @@ import statistics
 import pytest
 
 from hotloop.core.errors import DataError
-from hotloop.core.files import Journal
+from hotloop.core.journal import Journal
 from hotloop.core.trace import (
     PHASES,
     SCHEMA,
@@ -277,3 +277,35 @@ def test_a_step_line_is_what_event_line_would_write(norm):
     )
     found = step_line(9, t=1.5, clock="host", phases=phases, learning_rate=1e-05, **values)
     assert json.loads(found) == json.loads(expected)
+
+
+def test_a_long_log_takes_no_more_memory_than_a_short_one(path):
+    """Older steps are put together: sums and means stay what they are, and so do the newest."""
+    made = 5000
+    lines = [line("session", 0), *(line("step", n, loss=float(n % 7)) for n in range(1, 2001))]
+    lines += [line("eval", 2000), line("session", 2000)]
+    lines += [line("step", n, loss=float(n % 7)) for n in range(2001, made + 1)]
+    written(path, *lines)
+    whole, few = (read_events(path, most=most) for most in (None, 400))
+    assert len(whole) == made + 3
+    assert len(few) < 420
+    assert [each for each in few if each["kind"] != "step"] == [whole[0], whole[2001], whole[2002]]
+    every, blocks = steps(whole), steps(few)
+    assert sum(each.steps for each in blocks) == made
+    assert blocks[-100:] == every[-100:], "the newest stay apart"
+    assert blocks[:16] == every[:16], "and the warm-up of a process"
+    assert [each.nth for each in blocks if each.step == 2001] == [1]
+    for name in ("wall", "tokens", "targets", "samples"):
+        total = sum(getattr(each, name) for each in every)
+        assert sum(getattr(each, name) for each in blocks) == pytest.approx(total)
+    assert sum(each.phases["data"] for each in blocks) == pytest.approx(made * 0.1)
+    losses = sum(each.loss * each.steps for each in blocks)
+    assert losses == pytest.approx(sum(each.loss for each in every))
+    assert step_time(blocks).median == pytest.approx(step_time(every).median)
+    ends = [each.step for each in blocks]
+    assert ends == sorted(ends)
+
+
+def test_steps_that_do_not_follow_one_another_stay_apart(path):
+    written(path, line("session", 0), *(line("step", 2 * n) for n in range(1, 501)))
+    assert len(read_events(path, most=50)) == 501

@@ -4,7 +4,8 @@ from itertools import chain
 
 import numpy as np
 
-from hotloop.core.files import Growing, finish_folder, make_folder, write_json
+from hotloop.core.files import finish_folder, make_folder, write_json
+from hotloop.core.journal import Growing
 from hotloop.data.store import ABOUT, FILE, SCHEMA, open_store
 from hotloop.data.tokenfile import END, Columns, Rows, head, message
 

@@ -3,6 +3,7 @@ import os
 import pytest
 from tests.monitor.conftest import session, step, steps
 
+from hotloop.core.errors import DataError
 from hotloop.core.trace import event_line
 from hotloop.monitor.tail import KEEP, Tail
 
@@ -98,6 +99,9 @@ def test_silence_is_counted_from_the_last_write(file):
 def test_a_line_that_is_no_event_is_named(file):
     write(file, ["not json"])
     tail = Tail(file)
+    with pytest.raises(DataError, match=r"events-r0\.jsonl, after byte 0:1 is not an event"):
+        tail.read()
+    write(file, steps(1, 1))
     tail.read()
-    (note,) = tail.events
-    assert "events-r0.jsonl, after byte 0:1 is not an event" in note["text"]
+    assert numbers(tail) == [1]
+    assert "is not an event" in tail.skipped

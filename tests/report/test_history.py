@@ -4,7 +4,7 @@ import pytest
 from tests.report.conftest import end, session, step, usual
 
 from hotloop.core.errors import DataError
-from hotloop.core.trace import Event, event_line
+from hotloop.core.trace import Event, event_line, read_events
 from hotloop.report.history import UNTOLD, history, rates
 
 
@@ -88,6 +88,23 @@ def test_the_warm_up_of_every_process_is_not_steady():
     made = rates(history(parsed(lines)).steps, stride=1)
     assert [r.step for r in made if r.steady] == [4, 5, 6, 7, 11, 12, 13, 14]
     assert 8 not in [r.step for r in made], "between two processes lies a start"
+
+
+def test_a_long_log_has_the_same_throughput_in_fewer_points(tmp_path):
+    path = tmp_path / "events-r0.jsonl"
+    lines = [session(0), *(step(n, t=1 + n / 10) for n in range(1, 3001))]
+    path.write_text("".join(f"{each}\n" for each in lines))
+    whole, few = (history(read_events(path, void=True, most=most)) for most in (None, 300))
+    assert len(few.steps) < 320
+    assert few.notes == whole.notes == []
+    fast = {round(rate.tokens_per_s) for rate in rates(whole.steps, stride=1)}
+    assert {round(rate.tokens_per_s) for rate in rates(few.steps, stride=1)} == fast
+    assert few.processes[0].rows == pytest.approx(whole.processes[0].rows)
+    gap = [*lines[:50], *lines[60:]]
+    path.write_text("".join(f"{each}\n" for each in gap))
+    found = history(read_events(path, void=True, most=300))
+    ((_, text),) = found.notes
+    assert text == "steps 50 to 59 are missing from the log"
 
 
 def test_lagged_losses_are_timed_by_whole_intervals():

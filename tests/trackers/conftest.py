@@ -24,8 +24,9 @@ def session(t=1.0):
 
 def step(n, *, loss=2.0):
     return event_line(
-        "step", step=n, t=1.0 + n, clock="host", wall=0.5, data=0.1, loss=loss, norm=None, lr=1e-3
-    )
+        "step", step=n, t=1.0 + n, clock="host", wall=0.5, data=0.1, loss=loss, norm=None, lr=1e-3,
+        epoch=0, first=0, samples=4, tokens=8, targets=8, ids="00",
+    )  # fmt: skip
 
 
 def validation(n, *, loss=3.0):

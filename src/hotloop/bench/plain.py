@@ -91,7 +91,7 @@ class PlainTrial(RecipeTrial):
 
     def train(self) -> None:
         """Make steps without an end."""
-        from hotloop.execute import schedule_of
+        from hotloop.looping import schedule_of
 
         session, plan, mark = self.session, self.parts.plan, self.ledger.mark
         rate, clip = schedule_of(self.parts), self.parts.request.config.training.gradient_clip

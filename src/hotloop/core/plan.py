@@ -38,6 +38,11 @@ class Use:
         """Return `id` or `id(name=value, ...)`."""
         return self.id + (f"({', '.join(f'{k}={v}' for k, v in self.choice)})" * bool(self.choice))
 
+    @property
+    def typed(self) -> str:
+        """Return what --with takes for it."""
+        return ":".join([self.id, *(f"{name}={value}" for name, value in self.choice)])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

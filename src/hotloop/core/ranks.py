@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["EXCHANGE", "Rank", "Ranks", "ranks_of"]
 
 EXCHANGE: Final = "exchange"  # the phase in which a rank waits for the others
+_EVENTS: Final = 40_000  # of steps that are kept of a long log, the older ones as sums
 _STEPS: Final = 2000  # whose times count, the last ones
 _WORLD: Final = 65_536  # ranks: what says more is no record of a run
 _NAMED: Final = 8  # of the ranks that left nothing
@@ -113,7 +114,7 @@ def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
             missing.append(number)
             continue
         try:
-            events = run.events(number)
+            events = run.events(number, most=_EVENTS)
             gaps += [str(event["text"]) for event in events if "skipped" in event]
             log = _log(events)
         except (DataError, OverflowError) as error:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
 from hotloop.core.errors import DataError, HotloopError, PlanError, UsageError, WriteError
-from hotloop.core.files import DISK, Disk, Journal, make_folder, read_json, write_file, write_json
+from hotloop.core.files import DISK, Disk, make_folder, read_json, write_file, write_json
+from hotloop.core.journal import Journal
 from hotloop.core.lock import Holder, Lock
 from hotloop.core.plan import Plan
 from hotloop.core.sharing import launcher
@@ -322,10 +323,13 @@ class RunDir:
         """Open this rank's event file for appending."""
         return Journal(self.events_file(rank), disk=disk)
 
-    def events(self, rank: int = 0, *, void: bool = False) -> list[Event]:
-        """Return this rank's events, void ones only with `void`; empty before the first."""
+    def events(self, rank: int = 0, *, void: bool = False, most: int | None = None) -> list[Event]:
+        """Return this rank's events, void ones only with `void`; empty before the first.
+
+        With `most` the steps of a long log are put together, as `read_events` does.
+        """
         path = self.events_file(rank)
-        return read_events(path, void=void) if path.exists() else []
+        return read_events(path, void=void, most=most) if path.exists() else []
 
     def events_file(self, rank: int = 0) -> Path:
         """Return where this rank's events are, for a reader that follows them."""

@@ -18,7 +18,7 @@ Schema history: 1 (2026-11) first.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -49,6 +49,7 @@ SCHEMA = 1
 PHASES = ("data", "forward", "backward", "exchange", "update")
 WARMUP_STEPS = 3  # allocation, cache fills and lazy initialisation live in the first steps
 
+_FIRST = 16  # steps of a process that stay apart: they are the warm-up
 _TOLD = 3  # lines that are no events are named one by one
 _END = 1 << 18  # bytes: some 900 steps
 _MOST, _HUGE = 1 << 53, 1e300  # of steps and tokens; of other numbers
@@ -78,6 +79,7 @@ class StepTrace:
 
     step: int  # 1 for the first
     nth: int  # step of its process: 1 for the first after a start or resume
+    steps: int = 1  # it stands for, of a long log: their sums, and the mean loss
     rank: int
     clock: str  # "host": when the host went on; "device": when the device was done
     wall: float  # seconds
@@ -238,14 +240,65 @@ def _fault(event: Event, place: str) -> str | None:
     return None
 
 
-def read_events(path: Path, *, void: bool = False) -> list[Event]:
+def read_events(path: Path, *, void: bool = False, most: int | None = None) -> list[Event]:
     """Return the events of a file in order, `surviving` ones or, with `void`, all.
 
     A torn last line is ignored; a line that is no event is skipped, and a note says so
-    (`read_lines`). Raises DataError naming a file that cannot be read or is another version's.
+    (`read_lines`). With `most` a longer log has so many step events at most: older steps that
+    follow one another are one event with their sums and `steps`, their number. Raises DataError
+    naming a file that cannot be read or is another version's.
     """
-    events = _parse(path)
-    return list(events) if void else surviving(events)
+    left: list[Event] = []
+    together, made = 2, 0  # steps of an event; step events
+    for event in _parse(path):
+        if event["kind"] == "resumed_from" and not void:
+            left = _before(left, event)
+        left.append(event)
+        made += event["kind"] == "step"
+        if most is not None and made > most:
+            left = _together(left, together, newest=most // 4)
+            made = sum(each["kind"] == "step" for each in left)
+            together *= 1 if made < 0.6 * most else 2
+            most *= 1 if made < 0.9 * most else 2  # of steps that do not follow one another
+    return left
+
+
+def _together(events: Sequence[Event], size: int, *, newest: int) -> list[Event]:
+    """Put up to `size` steps into one event, but for the newest and a process's first ones."""
+    alone = 0
+    left: list[Event] = []
+    older = sum(event["kind"] == "step" for event in events) - newest
+    for event in events:
+        alone = _FIRST if event["kind"] == "session" else alone
+        if event["kind"] != "step":
+            left.append(event)
+            continue
+        older, alone = older - 1, alone - 1
+        last = left[-1] if left else event
+        follows = last["kind"] == "step" and _int(last, "step") + _many(event) == event["step"]
+        block = (_int(event, "step") - 1) // size == (_int(last, "step") - 1) // size
+        if older >= 0 > alone + 1 and follows and block and last is not event:
+            left[-1] = _sum_of(last, event)
+        else:
+            left.append(event)
+    return left
+
+
+def _sum_of(one: Event, other: Event) -> Event:
+    """Return two step events as one: sums, the mean loss, and what is so after the later one."""
+    n, m = _many(one), _many(other)
+    sums = {
+        key: one[key] + other[key]  # type: ignore[operator]
+        for key in ("wall", "samples", "tokens", "targets", *PHASES)
+        if key in one and key in other
+    }
+    loss = (n * _float(one, "loss") + m * _float(other, "loss")) / (n + m)
+    return {**other, **sums, "loss": loss, "steps": n + m}
+
+
+def _many(event: Event) -> int:
+    """Return how many steps an event stands for."""
+    return _int(event, "steps") if "steps" in event else 1
 
 
 def surviving(events: Iterable[Event]) -> list[Event]:
@@ -253,9 +306,13 @@ def surviving(events: Iterable[Event]) -> list[Event]:
     left: list[Event] = []
     for event in events:
         if event["kind"] == "resumed_from":
-            left = [e for e in left if e["kind"] == "session" or _survives(e, event)]
+            left = _before(left, event)
         left.append(event)
     return left
+
+
+def _before(events: Iterable[Event], resumed: Event) -> list[Event]:
+    return [e for e in events if e["kind"] == "session" or _survives(e, resumed)]
 
 
 def _survives(event: Event, resumed: Event) -> bool:
@@ -298,7 +355,7 @@ def steps(events: Iterable[Event], *, rank: int = 0) -> list[StepTrace]:
         if event["kind"] == "session":
             nth = 0
         elif event["kind"] == "step":
-            nth += 1
+            nth += _many(event)
             found.append(_step(event, rank, nth))
     return found
 
@@ -307,6 +364,7 @@ def _step(event: Event, rank: int, nth: int) -> StepTrace:
     return StepTrace(
         step=_int(event, "step"),
         nth=nth,
+        steps=_many(event),
         rank=rank,
         clock=_value(event, "clock", str),
         wall=_float(event, "wall"),
@@ -329,5 +387,5 @@ def steady(trace: Iterable[StepTrace]) -> list[StepTrace]:
 
 def step_time(trace: Iterable[StepTrace]) -> Measurement | None:
     """Return the wall time of the steady steps in seconds, or None when there are none."""
-    readings = tuple(step.wall for step in steady(trace))
+    readings = tuple(step.wall / step.steps for step in steady(trace))
     return Measurement(unit="s", readings=readings) if readings else None

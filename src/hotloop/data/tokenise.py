@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import DataError
 from hotloop.core.files import (
-    Growing,
-    Journal,
     finish_folder,
     make_folder,
     read_json,
     remove_folder,
     write_json,
 )
+from hotloop.core.journal import Growing, Journal
 from hotloop.core.lock import Lock
 from hotloop.data.advice import said
 from hotloop.data.clustered import Cluster, must_be_usable

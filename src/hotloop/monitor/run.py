@@ -164,7 +164,7 @@ class RunReader:
             path=self.path,
             what=str(record.get("recipe") or record.get("kind") or "unknown"),
             state=now,
-            why=why,
+            why=why or self._tail.skipped,
             pid=holder.pid if holder is not None and here else None,
             step=0 if last is None else _step(last),
             steps=total,

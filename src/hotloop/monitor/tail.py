@@ -33,6 +33,7 @@ class Tail:
         self._path, self._bytes, self._now = path, bytes, now
         self._at = -1  # where the next line begins; -1: nothing was read yet
         self.events: list[Event] = []  # that still count, oldest first
+        self.skipped: str | None = None  # the newest line that is no event, in words
         self.silent: float | None = None  # seconds since the file was written; None: no file
 
     def read(self) -> None:
@@ -53,6 +54,10 @@ class Tail:
         whole = data[: data.rfind(b"\n") + 1]  # the rest is torn: the run is alive, or died there
         place = f"{self._path}, after byte {self._at}"
         new = list(read_lines(whole.splitlines(), place))
+        skipped = [str(event["text"]) for event in new if "skipped" in event]
+        if skipped and len(skipped) == len(new) and not self.events:
+            raise DataError(skipped[0])  # not one line is an event
+        self.skipped = skipped[-1] if skipped else self.skipped
         self._at += len(whole)
         if new:
             known = surviving([*self.events, *new])

@@ -16,7 +16,7 @@ from hotloop.core.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CODE", "digests", "files_of", "named_code", "refuse_untyped", "running"]
+__all__ = ["CODE", "code_in", "digests", "files_of", "named_code", "refuse_untyped", "running"]
 
 CODE = "data.declared"  # the setting that names the files, with commas between
 TYPED = "command line"  # the origin that may name code
@@ -25,6 +25,11 @@ TYPED = "command line"  # the origin that may name code
 def files_of(declared: str | None) -> list[Path]:
     """Return the files that `data.declared` names."""
     return [Path(each.strip()) for each in (declared or "").split(",") if each.strip()]
+
+
+def code_in(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the setting that names files to run as code, of flat settings; or nothing."""
+    return {CODE: str(declared)} if (declared := config.get(CODE)) else {}
 
 
 def digests(declared: str | None) -> dict[str, str]:

@@ -28,6 +28,7 @@ __all__ = ["Facts", "Technique", "read_facts"]
 
 LAGGED = "lagged-loss-read"  # where it is in effect, only whole log intervals can be timed
 MOST_SOURCES = 20  # files that are listed by name
+MOST_STEPS = 40_000  # events of steps that are kept of a log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ def read_facts(path: Path) -> Facts:
     except (DataError, PlanError) as error:
         gaps.append(f"the plan of this run cannot be read: {error}")
     settings, techniques = _flat(record.get("config")), _techniques(plan, record)
-    past, stride = history(run.events(void=True)), _stride(techniques, settings)
+    past, stride = history(run.events(void=True, most=MOST_STEPS)), _stride(techniques, settings)
     ranks = ranks_of(run, record)
     return Facts(
         path=path.absolute(),

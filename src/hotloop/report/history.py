@@ -128,9 +128,8 @@ def _missing(made: Sequence[Step]) -> Iterator[tuple[int, str]]:
     last = 0
     for each in made:
         first, last = last + 1, each.trace.step
-        if last > first:
-            one = last == first + 1
-            lost = f"step {first:,} is" if one else f"steps {first:,} to {last - 1:,} are"
+        if (lacks := last - each.trace.steps) >= first:
+            lost = f"step {first:,} is" if lacks == first else f"steps {first:,} to {lacks:,} are"
             yield last, f"{lost} missing from the log"
 
 
@@ -140,17 +139,18 @@ def rates(made: Sequence[Step], *, stride: int) -> list[Rate]:
     From the end of a step to the end of another, because where the device works while the host
     goes on, a step's own wall time is only that of launching it.
     """
-    found, first = [], 0
-    while first + stride < len(made):
-        a, b = made[first], made[first + stride]
-        if b.trace.nth - a.trace.nth != stride:  # a process began in between
-            first += 1
-            continue
-        tokens = sum(step.trace.tokens for step in made[first + 1 : first + stride + 1])
-        if (seconds := b.worked - a.worked) > 0:
-            steady = a.trace.nth >= WARMUP_STEPS
-            found.append(Rate(step=b.trace.step, tokens_per_s=tokens / seconds, steady=steady))
-        first += stride
+    found, first, last = [], 0, 0
+    while last + 1 < len(made):
+        last += 1
+        a, b = made[first], made[last]
+        if b.trace.nth - a.trace.nth != b.trace.step - a.trace.step or b.trace.nth <= a.trace.nth:
+            first = last  # a process began in between
+        elif b.trace.nth - a.trace.nth >= stride:
+            tokens = sum(step.trace.tokens for step in made[first + 1 : last + 1])
+            if (seconds := b.worked - a.worked) > 0:
+                steady = a.trace.nth >= WARMUP_STEPS
+                found.append(Rate(step=b.trace.step, tokens_per_s=tokens / seconds, steady=steady))
+            first = last
     return found
 
 
@@ -209,7 +209,7 @@ def _process(mine: Sequence[Event], alive: set[int]) -> Process:
         last=max(map(_step, mine)),
         reason=reason,
         rows=rows,
-        void_steps=len(gone),
+        void_steps=sum(_step_count(event) for event in gone),
         void=_sum(gone, "wall"),
     )
 
@@ -240,6 +240,11 @@ def _with_exchange(rows: dict[str, float], mine: Sequence[Event]) -> dict[str, f
         for row in rows
         for name, seconds in (within if row == "step" else {row: rows[row]}).items()
     }
+
+
+def _step_count(event: Event) -> int:
+    count = event.get("steps", 1)
+    return count if isinstance(count, int) else 1
 
 
 def _step(event: Event) -> int:

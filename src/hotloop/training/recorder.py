@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.core.files import Journal
+    from hotloop.core.journal import Journal
     from hotloop.session import Samples, Session
     from hotloop.training.accord import Share
     from hotloop.training.feed import Position
