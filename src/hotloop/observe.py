@@ -22,7 +22,7 @@ from hotloop.core.env import ENV, forget_children, observe_children
 from hotloop.core.errors import HotloopError
 from hotloop.core.files import read_json, write_file
 from hotloop.core.rundir import OBSERVED, RunDir
-from hotloop.core.secrets import hider, redacted
+from hotloop.core.secrets import Hider, redacted
 from hotloop.diagnose import diagnose
 from hotloop.gather import gathered, leave, wait_for
 from hotloop.host import Host, Limits
@@ -163,7 +163,7 @@ def _kept(
     effects: Sequence[Effect],
 ) -> Observed:
     """Write the run folder; a disk that takes nothing costs the folder, not the result."""
-    home, hide = RunDir(folder), hider(target.command)
+    home, hide = RunDir(folder), Hider(target.command)
     record: dict[str, Any] = {
         "kind": "script",
         "status": "failed" if case.raised else "stopped" if case.stopped else "complete",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hotloop.core.secrets import MASK, hider, redacted
+from hotloop.core.secrets import MASK, Hider, redacted
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_is_none_stays(words):
 
 
 def test_a_secret_is_taken_out_of_every_text_and_of_a_page():
-    hide = hider(["t.py", "--password", "a&b-4711", "--secret", "train"])
+    hide = Hider(["t.py", "--password", "a&b-4711", "--secret", "train"])
     assert hide.text("failed with a&amp;b-4711") == f"failed with {MASK}"
     found = hide.json({"a": ["login a&b-4711", 3], "train.py": {"raised": "a&b-4711"}})
     assert found == {"a": [f"login {MASK}", 3], "train.py": {"raised": MASK}}

@@ -73,18 +73,16 @@ def _ended(args: list[str]) -> int:
         if not (error.is_told or alike):
             say(f"hotloop: {error}")
         return error.exit_code
-    except PermissionError as error:  # a file or folder of the user's
-        if error.filename is None:
-            raise
-        say(f"hotloop: {error.filename}: this user may not read or write it; change its mode")
-        return DataError.exit_code
     except KeyboardInterrupt:
         say("hotloop: stopped")
         return 130
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output went away: not an error of ours
         return 141
-    except Exception:  # noqa: BLE001 - the last line of defence; it is printed whole
+    except Exception as error:  # noqa: BLE001 - the last line of defence; it is printed whole
+        if isinstance(error, PermissionError) and error.filename:  # a file of the user's
+            say(f"hotloop: {error.filename}: this user may not read or write it; change its mode")
+            return DataError.exit_code
         say(traceback.format_exc().rstrip())
         say(f"hotloop {__version__}: this is a bug of ours, please report it")
         return BUG

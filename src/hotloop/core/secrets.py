@@ -13,61 +13,24 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["MASK", "hider", "redacted"]
+__all__ = ["MASK", "Hider", "redacted"]
 
 MASK: Final = "***"
 _PARTS: Final = re.compile(r"[^A-Za-z0-9]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_ALWAYS: Final = frozenset(
-    [
-        "password",
-        "passwd",
-        "pwd",
-        "passphrase",
-        "secret",
-        "secrets",
-        "credential",
-        "credentials",
-        "apikey",
-        "authtoken",
-        "accesstoken",
-        "accesskey",
-        "secretkey",
-    ]
-)
-_KEYS: Final = frozenset(
-    ["api", "access", "secret", "private", "auth", "account", "encryption", "wandb"]
-)
+_ALWAYS: Final = frozenset({
+    "password", "passwd", "pwd", "passphrase", "secret", "secrets", "credential",
+    "credentials", "apikey", "authtoken", "accesstoken", "accesskey", "secretkey"
+})  # fmt: skip
+_KEYS: Final = frozenset({
+    "api", "access", "secret", "private", "auth", "account", "encryption", "wandb"
+})  # fmt: skip
 # Tokens of a vocabulary, and counts of them: pad_token, max-token.
-_OF_TEXT: Final = frozenset(
-    [
-        "pad",
-        "eos",
-        "bos",
-        "sos",
-        "unk",
-        "mask",
-        "sep",
-        "cls",
-        "image",
-        "audio",
-        "video",
-        "stop",
-        "end",
-        "start",
-        "per",
-        "new",
-        "next",
-        "special",
-        "prompt",
-        "text",
-        "min",
-        "max",
-        "num",
-        "first",
-        "last",
-    ]
-)
+_OF_TEXT: Final = frozenset({
+    "pad", "eos", "bos", "sos", "unk", "mask", "sep", "cls", "image", "audio", "video", "stop",
+    "end", "start", "per", "new", "next", "special", "prompt", "text", "min", "max", "num",
+    "first", "last"
+})  # fmt: skip
 _NUMBER: Final = re.compile(r"[-+]?[0-9.]+|true|false|none|null", re.IGNORECASE)
 _OPTION: Final = re.compile(r"(-{1,2}|\+{0,2})([A-Za-z][\w.\-/@]*)(?:=(.*))?", re.DOTALL)
 _USER: Final = re.compile(r"[a-z][a-z0-9+.\-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
@@ -88,7 +51,7 @@ def redacted(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(_without(word, found.get(at, ())) for at, word in enumerate(words))
 
 
-class hider:  # noqa: N801 - it is called
+class Hider:
     """Takes the secrets of a command out of whatever is to be kept."""
 
     def __init__(self, words: Sequence[str]) -> None:

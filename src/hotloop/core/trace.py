@@ -54,20 +54,10 @@ _TOLD = 3  # lines that are no events are named one by one
 _END = 1 << 18  # bytes: some 900 steps
 _MOST, _HUGE = 1 << 53, 1e300  # of steps and tokens; of other numbers
 # Fields that are numbers where they are there; "wall" of the end is a table.
-_NUMBERS = frozenset(
-    [
-        "t",
-        "loss",
-        "durable",
-        "bytes",
-        "evaluated",
-        "memory_bytes",
-        "utilisation",
-        "tokens_per_s",
-        "norm",
-        "lr",
-    ]
-)
+_NUMBERS = frozenset({
+    "t", "loss", "durable", "bytes", "evaluated", "memory_bytes", "utilisation", "tokens_per_s",
+    "norm", "lr"
+})  # fmt: skip
 
 Event = Mapping[str, object]
 _T = TypeVar("_T")
