@@ -99,9 +99,7 @@ def main() -> int:
         Tuned.from_json(read_json(Path(tuned, "trials.json"))),
         before,
         after,
-        distance=0.0
-        if digests(Path(plain)) == digests(Path(fast))
-        else apart(Path(plain), Path(fast)),
+        distance=0.0 if same else apart(Path(plain), Path(fast)),
     )
     print(f"\n{said}\npages: {looked}/report.html, {tuned}/report.html")
     return code
