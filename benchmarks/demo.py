@@ -25,7 +25,7 @@ from hotloop.techniques.base import Numerics
 FASTER = "sample-cache"  # the technique that helps
 WEIGHTS = "model.pt"  # that the script saves
 # Of the weights' norm, after 16 epochs whose sums had another order: 0.004 was measured with fused
-# AdamW (docs/log.md); it grows with each step.
+# AdamW, 1.4 with another seed (docs/log.md); it grows with each step.
 ROUNDING = 0.05
 SCRIPT = Path(__file__).parents[1] / "examples" / "slow" / "slow_getitem" / "train.py"
 
