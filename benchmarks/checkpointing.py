@@ -190,6 +190,7 @@ class _Kept:
         self.name = name
         self._at = 0.0
         self._logged = 0  # newest step whose save was logged
+        self.journal = None  # nobody moves the folder
         self._folder = make_folder(run.checkpoints)
         self._keeper = Keeper(
             run=run,

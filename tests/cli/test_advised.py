@@ -84,6 +84,7 @@ SPEAKS_FOR = {  # the longest beginning of the path counts
 ONLY = {
     ("data/preparing.py", "--pack"): ("data tokenize",),
     ("library.py", "--checkpoint"): ("sample", "predict", "export"),
+    ("library.py", "--declared"): ("predict",),
     ("request.py", "--out"): ("train",),
     ("cli/data.py", "--root"): ("data find",),
     ("cli/data.py", "--out"): ("data tokenize",),
@@ -99,6 +100,7 @@ SECTIONS = {  # keys of a module that speaks of some recipes alone
     "checks/rows.py": ("chat-sft", "expert-sft"),
     "checks/tasks.py": ("task-router",),
     "checks/texts.py": ("chat-sft", "expert-sft"),
+    "cli/predict.py": ("task-router",),
     "data/chars.py": ("char-lm",),
     "data/labelled.py": ("pair-classifier",),
     "data/texts.py": ("chat-sft", "expert-sft"),
@@ -107,6 +109,7 @@ SECTIONS = {  # keys of a module that speaks of some recipes alone
     "models/backbone.py": ("pair-classifier", "chat-sft", "expert-sft", "task-router"),
     "recipes/auto.py": ("char-lm",),
     "recipes/char_": ("char-lm",),
+    "recipes/declared.py": ("task-router",),
     "recipes/manifest": ("expert-sft",),
     "recipes/pair_": ("pair-classifier",),
     "recipes/router_": ("task-router",),

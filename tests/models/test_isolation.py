@@ -129,7 +129,7 @@ def test_a_cards_kernel_is_not_asked_for_dropout():
         **{
             **vars(card()),
             "why_no_varlen": lambda *_, window, dropout: asked.append((window, dropout)) or "none",
-            "why_no_flex": lambda *_, dropout: asked.append(dropout) or "none",
+            "why_no_flex": lambda *_, dropout, width: asked.append(dropout) or "none",
         }
     )
     one = Isolation(clock=Clock(*[3, 2, 1] * 4), card=why)

@@ -309,7 +309,7 @@ class RunDir:
 
         Raises WriteError where it is gone, or lies on another disk.
         """
-        if self.exists:
+        if os.path.isdir(self.path):
             return self
         there = journal.folder()
         if there is not None and RunDir(there).exists:
