@@ -97,7 +97,7 @@ docs: $(VENV)/.ready
 gpu:
 	rc=0; export PYTHONPATH=src; \
 	python3 -m pytest -m gpu -p no:cacheprovider -W default --continue-on-collection-errors \
-	  tests/training tests/probe tests/models tests/data || rc=1; \
+	  tests/engine tests/observe tests/machine tests/techniques tests/models tests/data || rc=1; \
 	python3 -m benchmarks.gpu || rc=1; \
 	python3 -m benchmarks.gpu_texts || rc=1; \
 	exit $$rc

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from benchmarks.measure import Bench, Goal, interleave, options
-from hotloop.models.adapter_config import AdapterConfig
-from hotloop.models.adapters import attach
+from hotloop.models.adapters.attach import attach
+from hotloop.models.adapters.config import AdapterConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

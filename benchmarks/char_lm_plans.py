@@ -20,13 +20,13 @@ from benchmarks import loops
 from benchmarks.measure import Bench, Goal, interleave, options
 from benchmarks.turns import Elsewhere, NotRun, Racer, serve
 from hotloop.core.plan import Plan
-from hotloop.probe.gemm import measure_gemm
-from hotloop.probe.machine import detect
+from hotloop.machine.detect import detect
+from hotloop.machine.matmul_rate import measure_gemm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.assemble import Assembly
+    from hotloop.jobs.job import Assembly
 
 RATE, WALL = "tokens/s", "step s"
 THREADS = 2

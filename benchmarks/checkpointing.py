@@ -22,28 +22,28 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Bench, Goal, interleave, options
-from hotloop.core.files import DISK, Disk, make_folder
 from hotloop.core.plan import Plan
-from hotloop.core.rundir import RunDir
-from hotloop.data.windows import Windows
-from hotloop.engine import silent
+from hotloop.core.storage.files import DISK, Disk, make_folder
+from hotloop.core.storage.rundir import RunDir
+from hotloop.data.sampling.context_windows import Windows
+from hotloop.engine.apply_plan import prepare
+from hotloop.engine.checkpoint.folders import listing
+from hotloop.engine.checkpoint.state import Identity
+from hotloop.engine.checkpoint_policy import Keeper, SavePolicy
+from hotloop.engine.rank_agreement import Now
+from hotloop.engine.wall_time import Ledger
+from hotloop.jobs.train import silent
+from hotloop.machine.clock import clock
+from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.probe.clock import clock
-from hotloop.probe.machine import detect
-from hotloop.recipes.optimizers import AdamW
-from hotloop.session import Job
-from hotloop.training.accord import Now
-from hotloop.training.checkpoint import Identity
-from hotloop.training.feed import Position
-from hotloop.training.keeper import Keeper, SavePolicy
-from hotloop.training.ledger import Ledger
-from hotloop.training.prepare import prepare
-from hotloop.training.store import listing
+from hotloop.recipes.building.optimizers import AdamW
+from hotloop.session.accumulation_windows import Position
+from hotloop.session.session import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.session import Session
+    from hotloop.session.session import Session
 
 BLOCKED, DURABLE = "blocked s", "durable s"
 MEMCPY, SYNC, ASYNC = "memcpy", "hotloop, at once", "hotloop, async-checkpoint"

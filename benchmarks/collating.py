@@ -23,13 +23,13 @@ import torch
 
 from benchmarks.measure import Bench, Goal, interleave, options
 from benchmarks.turns import NotRun
-from hotloop.core.files import finish_folder, make_folder, write_json
-from hotloop.core.journal import Growing
-from hotloop.data.order import permutation
-from hotloop.data.packing import best_fit
-from hotloop.data.store import ABOUT, FILE, SCHEMA, Store, open_store
-from hotloop.data.tokenfile import END, Columns, Rows, head, message
-from hotloop.data.tokenrows import Form, TokenRows
+from hotloop.core.storage.files import finish_folder, make_folder, write_json
+from hotloop.core.storage.journal import Growing
+from hotloop.data.sampling.epoch_order import permutation
+from hotloop.data.sampling.token_rows import Form, TokenRows
+from hotloop.data.tokenising.arrow_file import END, Columns, Rows, head, message
+from hotloop.data.tokenising.packing import best_fit
+from hotloop.data.tokenising.token_store import ABOUT, FILE, SCHEMA, Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

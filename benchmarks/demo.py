@@ -17,8 +17,8 @@ import sys
 import time
 from pathlib import Path
 
-from hotloop.core.files import make_folder, read_json
-from hotloop.core.tuned import Tuned
+from hotloop.core.storage.files import make_folder, read_json
+from hotloop.core.tuning_result import Tuned
 from hotloop.techniques import get
 from hotloop.techniques.base import Numerics
 

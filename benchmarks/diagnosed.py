@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.table import RESULTS
-from hotloop.core.case import Case
-from hotloop.core.files import make_folder, write_file, write_json
-from hotloop.diagnose import diagnose
-from hotloop.probe.machine import detect
+from hotloop.core.case.case import Case
+from hotloop.core.storage.files import make_folder, write_file, write_json
+from hotloop.machine.detect import detect
+from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

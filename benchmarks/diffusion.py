@@ -22,20 +22,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from benchmarks.table import RESULTS
-from hotloop import engine
-from hotloop.assemble import assemble
-from hotloop.core.files import make_folder, write_json
-from hotloop.library import load_run
-from hotloop.probe.machine import detect
-from hotloop.recipes.char_samples import Wanted, sample
-from hotloop.request import fresh_request
-from hotloop.training.messages import Evaluated
+from hotloop.api import load_run
+from hotloop.core.progress import Evaluated
+from hotloop.core.storage.files import make_folder, write_json
+from hotloop.jobs import train
+from hotloop.jobs.job import assemble
+from hotloop.jobs.request import fresh_request
+from hotloop.machine.detect import detect
+from hotloop.recipes.char_lm.sampling import Wanted, sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hotloop.assemble import Assembly
-    from hotloop.training.messages import Message
+    from hotloop.core.progress import Message
+    from hotloop.jobs.job import Assembly
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare" / "input.txt"
 SETTINGS = (
@@ -92,10 +92,10 @@ def one_seed(seed: int, settings: Sequence[str], out: Path) -> tuple[dict[str, A
             print(f"seed {seed}  step {message.step}  bound {message.loss:.4f}", flush=True)
 
     request = fresh_request("char-lm", [*settings, f"seed={seed}"])
-    parts = assemble(request, engine.silent, lambda: None)
+    parts = assemble(request, train.silent, lambda: None)
     first, bound = untrained(parts)
     print(f"seed {seed}  step 0  bound {bound:.4f}", flush=True)
-    result = engine.train(request, out=out, tell=tell)
+    result = train.train(request, out=out, tell=tell)
     if result.reason != "complete":
         raise SystemExit(f"seed {seed} was stopped after step {result.step}: nothing is written")
     trained, vocabulary = load_run(out), parts.data.vocabulary

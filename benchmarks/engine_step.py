@@ -24,7 +24,7 @@ from benchmarks.turns import Racer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.assemble import Assembly
+    from hotloop.jobs.job import Assembly
 
 BLOCK = 200  # steps
 CPU, WALL = "cpu us/step", "wall us/step"

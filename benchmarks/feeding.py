@@ -21,11 +21,11 @@ import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from benchmarks.measure import Bench, Goal, interleave, options
-from hotloop.assemble import prepare_data
-from hotloop.data.windows import Windows
-from hotloop.engine import silent
-from hotloop.request import fresh_request
-from hotloop.training.feed import Feed, Position
+from hotloop.data.sampling.context_windows import Windows
+from hotloop.jobs.job import prepare_data
+from hotloop.jobs.request import fresh_request
+from hotloop.jobs.train import silent
+from hotloop.session.accumulation_windows import Feed, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,11 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hotloop.core.files import make_folder, write_json
+from hotloop.api import load_run
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
-from hotloop.library import load_run
-from hotloop.probe.machine import detect
+from hotloop.core.storage.files import make_folder, write_json
+from hotloop.machine.detect import detect
 
 LOG_EVERY, WINDOWS, WARM_UP = 20, 6, 2  # a reading is one log interval: it ends in a wait
 STEPS = LOG_EVERY * (WARM_UP + WINDOWS) + 1

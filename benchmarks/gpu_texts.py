@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.recipe_data import Lengths, Sizes, Texts, written
-from hotloop.core.files import make_folder, write_json
-from hotloop.probe.machine import detect
+from hotloop.core.storage.files import make_folder, write_json
+from hotloop.machine.detect import detect
 
 LIMIT_S = 90  # of one ladder: it writes its result after each rung
 ROUNDS = 4

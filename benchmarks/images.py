@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from hotloop.recipes.optimizers import AdamW
-from hotloop.session import Batch, Job
+from hotloop.recipes.building.optimizers import AdamW
+from hotloop.session.session import Batch, Job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,17 +17,17 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.turns import NotRun
-from hotloop.assemble import assemble, run_record
-from hotloop.core.files import DISK
-from hotloop.core.rundir import RunDir
-from hotloop.engine import silent
-from hotloop.execute import execute
-from hotloop.probe.clock import clock
-from hotloop.request import fresh_request
-from hotloop.training.ledger import Ledger
-from hotloop.training.messages import Message, Prepared
-from hotloop.training.schedule import schedule
-from hotloop.training.signals import Signals
+from hotloop.core.progress import Message, Prepared
+from hotloop.core.storage.files import DISK
+from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.lr_schedule import schedule
+from hotloop.engine.signals import Signals
+from hotloop.engine.wall_time import Ledger
+from hotloop.jobs.job import assemble, run_record
+from hotloop.jobs.request import fresh_request
+from hotloop.jobs.run import execute
+from hotloop.jobs.train import silent
+from hotloop.machine.clock import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch.optim import Optimizer
 
-    from hotloop.assemble import Assembly
     from hotloop.core.plan import Plan
-    from hotloop.session import Batch, Samples
+    from hotloop.jobs.job import Assembly
+    from hotloop.session.session import Batch, Samples
 
 __all__ = [
     "Course",

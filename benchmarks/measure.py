@@ -23,10 +23,10 @@ import psutil
 
 from benchmarks.table import RESULTS, lines, quartiles
 from benchmarks.turns import NotRun, Reading
-from hotloop.core.files import make_folder, write_json
 from hotloop.core.measurement import Measurement
-from hotloop.probe.gemm import measure_gemm
-from hotloop.probe.machine import detect
+from hotloop.core.storage.files import make_folder, write_json
+from hotloop.machine.detect import detect
+from hotloop.machine.matmul_rate import measure_gemm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

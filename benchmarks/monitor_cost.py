@@ -24,17 +24,17 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from benchmarks.table import RESULTS
-from hotloop.cli.live import screen
-from hotloop.core.files import make_folder, write_json
+from hotloop.cli.terminal.monitor_screen import screen
+from hotloop.core.events import event_line, step_line
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import event_line, step_line
+from hotloop.core.storage.files import make_folder, write_json
+from hotloop.core.storage.rundir import RunDir
+from hotloop.machine.detect import host, import_nvml
 from hotloop.monitor.assess import assess
 from hotloop.monitor.run import RunReader
 from hotloop.monitor.sample import Sampler
 from hotloop.monitor.series import History
-from hotloop.probe.machine import host, import_nvml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Bench, Goal, interleave, options
-from hotloop.data.batching import BUDGET, bucketed, by_budget
-from hotloop.data.packing import best_fit, waste
-from hotloop.data.padding import strategies
+from hotloop.data.sampling.length_buckets import BUDGET, bucketed, by_budget
+from hotloop.data.statistics.padding_waste import strategies
+from hotloop.data.tokenising.packing import best_fit, waste
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

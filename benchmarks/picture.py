@@ -8,8 +8,8 @@ from pathlib import Path
 
 import matplotlib as mpl
 
-from hotloop.core.rundir import RunDir
-from hotloop.library import Run, load_run
+from hotloop.api import Run, load_run
+from hotloop.core.storage.rundir import RunDir
 
 mpl.use("svg")
 import matplotlib.pyplot as plt

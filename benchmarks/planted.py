@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.diagnosed import EXAMPLES, record, recorded
 from hotloop import rules
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
 from hotloop.rules.base import unmet
 
 if TYPE_CHECKING:

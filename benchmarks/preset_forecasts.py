@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from benchmarks.recipe_data import Lengths, Texts, tokenizer
-from hotloop import preflight
-from hotloop.assemble import prepare_data
 from hotloop.core.hardware import Hardware
-from hotloop.engine import silent
-from hotloop.forecasting import forecast_of, shapes
-from hotloop.request import fresh_request, plan_of
+from hotloop.jobs.forecast import limits
+from hotloop.jobs.forecast.memory_fit import forecast_of, shapes
+from hotloop.jobs.job import prepare_data
+from hotloop.jobs.request import fresh_request, plan_of
+from hotloop.jobs.train import silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -146,7 +146,7 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
             job = request.recipe.load().build(request.config, prepare_data(request, silent, None))
             plan, *_ = plan_of(request, hardware, steps=1000, threads=(1, "one"))
             found = forecast_of(job, plan, hardware, shapes(request.config, job))
-            fits = preflight.memory_sentence(found, hardware)[1]
+            fits = limits.memory_sentence(found, hardware)[1]
             yield {
                 "recipe": recipe,
                 "preset": preset,
@@ -158,7 +158,7 @@ def forecasts(recipe: str, presets: Sequence[str]) -> Iterator[dict[str, Any]]:
                 "batch": plan.micro_batch * plan.accumulation,
                 "techniques": [str(use) for use in plan.techniques],
                 "peak_bytes": found.peak_bytes,
-                "parts": preflight.budget(found),
+                "parts": limits.budget(found),
                 "fits": fits,
             }
 

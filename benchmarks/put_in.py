@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.table import RESULTS
 from hotloop import techniques
-from hotloop.core.case import ONCE, Case
-from hotloop.core.files import write_json
-from hotloop.probe.machine import detect
+from hotloop.core.case.case import ONCE, Case
+from hotloop.core.storage.files import write_json
+from hotloop.machine.detect import detect
 from hotloop.techniques.base import Numerics
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from hotloop.assemble import Assembly
     from hotloop.core.plan import Plan
+    from hotloop.jobs.job import Assembly
 
 __all__ = ["RATE", "STEPS", "Contestant", "Given", "memory", "serve"]
 

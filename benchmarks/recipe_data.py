@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from hotloop.data.tokenrows import TokenRows
+    from hotloop.data.sampling.token_rows import TokenRows
 
 __all__ = ["HELD", "Lengths", "Sizes", "Texts", "held", "kept", "rows_of", "tokenizer", "written"]
 

@@ -19,7 +19,7 @@ from benchmarks import loops
 from benchmarks.recipe_contestant import RATE, STEPS
 from benchmarks.recipe_data import kept
 from benchmarks.turns import NotRun
-from hotloop.models.shifted import shifted_loss
+from hotloop.models.shifted_loss import shifted_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from benchmarks.recipe_contestant import Contestant
-    from hotloop.assemble import Assembly
     from hotloop.core.plan import Plan
-    from hotloop.session import Batch
+    from hotloop.jobs.job import Assembly
+    from hotloop.session.session import Batch
 
 __all__ = ["hotloop", "products", "trainer", "trl"]
 

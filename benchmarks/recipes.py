@@ -32,7 +32,7 @@ from benchmarks.recipe_data import Lengths, Sizes, Texts, rows_of, written
 from benchmarks.recipe_loops import hotloop
 from benchmarks.turns import Elsewhere
 from hotloop.core.plan import Plan
-from hotloop.probe.machine import detect
+from hotloop.machine.detect import detect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -29,18 +29,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from benchmarks import images
 from hotloop import techniques
-from hotloop.core.files import write_json
 from hotloop.core.plan import Plan, Use
-from hotloop.data.windows import Windows
+from hotloop.core.storage.files import write_json
+from hotloop.data.sampling.context_windows import Windows
+from hotloop.engine.apply_plan import prepare
+from hotloop.engine.lr_schedule import schedule
+from hotloop.engine.step import Guard, accumulate, update
+from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.probe.machine import detect
-from hotloop.recipes.optimizers import AdamW
-from hotloop.session import Job
+from hotloop.recipes.building.optimizers import AdamW
+from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.session.session import Job
 from hotloop.techniques.base import anywhere
-from hotloop.training.feed import Feed, Position
-from hotloop.training.prepare import prepare
-from hotloop.training.schedule import schedule
-from hotloop.training.step import Guard, accumulate, update
 
 RESULT = Path(__file__).parent / "results" / "rounding-cpu.json"
 STEPS = 10

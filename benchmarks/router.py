@@ -29,17 +29,17 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks.measure import FEWEST, Bench, Goal, interleave, options
 from benchmarks.recipe_data import Lengths
-from hotloop.models.adapter_config import AdapterConfig
-from hotloop.models.adapters import adapted
+from hotloop.machine.detect import detect
+from hotloop.models.adapters.attach import adapted
+from hotloop.models.adapters.config import AdapterConfig
+from hotloop.models.adapters.multi_task import attach_stack
 from hotloop.models.backbone import load_backbone
-from hotloop.models.find import find_model
 from hotloop.models.pooling import Pooling
 from hotloop.models.routing import Router, RouterAlone
-from hotloop.models.stacked import attach_stack
 from hotloop.models.task_heads import TaskHeads
 from hotloop.models.task_router import TaskRouter
-from hotloop.probe.machine import detect
-from hotloop.recipes.pretrained import isolation
+from hotloop.models.weights.discovery import find_model
+from hotloop.recipes.building.pretrained import isolation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.measure import Load
 from benchmarks.table import RESULTS
 from benchmarks.text_runs import Desk, asked, furnish, small_decoder, weights
-from hotloop.core.files import write_json
-from hotloop.probe.machine import detect
+from hotloop.core.storage.files import write_json
+from hotloop.machine.detect import detect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -30,8 +30,8 @@ from benchmarks.scaling_paper import (
 )
 from benchmarks.scaling_sources import FIGURES, value
 from benchmarks.scaling_steps import Noise, Step, simulate
-from hotloop.core.cards import find_card
-from hotloop.core.files import write_json
+from hotloop.core.gpu_specs import find_card
+from hotloop.core.storage.files import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ SMALL = 1e9  # numbers below which a model reaches the smaller share of the peak
 
 
 def _cluster(name: str, machines: int, per_machine: int, inside: str, net: str) -> Cluster:
-    """Return cards of core/cards.py, joined by links of scaling_sources."""
+    """Return cards of core/gpu_specs.py, joined by links of scaling_sources."""
     known = find_card(name)
     assert known is not None
     assert known.bandwidth is not None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from benchmarks.preset_forecasts import PAGE
-from hotloop.probe.memory import forecast
-from hotloop.session import Batch
+from hotloop.jobs.forecast.memory_forecast import forecast
+from hotloop.session.session import Batch
 from hotloop.techniques.activation_checkpointing import change
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from benchmarks.scaling_paper import Model
-    from hotloop.session import Job
+    from hotloop.session.session import Job
 
 __all__ = ["bytes_a_token", "logits_bytes", "lora_bytes_a_token"]
 

@@ -23,7 +23,7 @@ from benchmarks.measure import BUSY, Load
 from benchmarks.scaling_paper import BUCKET, Cluster, Link, all_reduce, buckets
 from benchmarks.scaling_steps import Noise, Step, simulate
 from hotloop.core.measurement import Measurement
-from hotloop.probe.machine import detect
+from hotloop.machine.detect import detect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

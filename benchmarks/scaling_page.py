@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["BEGIN", "END", "GUIDE", "block", "comparison", "replaced", "steps", "write"]
 
 ROOT = Path(__file__).parents[1]
-GUIDE = ROOT / "src" / "hotloop" / "guides" / "several-cards.md"
+GUIDE = ROOT / "src" / "hotloop" / "cli" / "guides" / "several-cards.md"
 COPY = ROOT / "docs" / "guides" / "several-cards.md"
 BEGIN = "<!-- python -m benchmarks.scaling docs writes from here -->"
 END = "<!-- to here -->"

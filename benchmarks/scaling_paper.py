@@ -176,8 +176,8 @@ def memory(model: Model, scheme: str, ranks: int, tokens: int) -> dict[str, floa
     """Return the most bytes of each part on one rank; `tokens` are those of a micro batch.
 
     A scheme is ddp, zero1, zero2, zero3 or fsdp2, the last with one micro batch or keep=off. Of
-    ZeRO's a rank has the gradients whole until a step's last backward is over (hotloop.ranks.zero).
-    DeepSpeed's own buckets are left out.
+    ZeRO's a rank has the gradients whole until a step's last backward is over
+    (hotloop.distributed.zero). DeepSpeed's own buckets are left out.
     """
     zero = {"zero1": (1, 1, 0), "zero2": (1, 1, 0), "zero3": (0, 1, 0)}
     whole = {"ddp": (1, 1, 1), **zero}.get(scheme, (0, 0, 0))

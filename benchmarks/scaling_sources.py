@@ -1,6 +1,6 @@
 """Every constant that the scaling model takes from outside or assumes, with its source.
 
-Read 2026-11 in stored copies of the pages. Peaks and memory bandwidths come from core/cards.py.
+Read 2026-11 in stored copies of the pages. Peaks and memory bandwidths come from core/gpu_specs.py.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FIGURES: Mapping[str, Figure] = MappingProxyType(
         ),
         "nvlink3": _figure(
             "NVLink 3, a card and direction", 300, _RATE, "published",
-            "600 both ways, NVIDIA A100 datasheet (core/cards.py)",
+            "600 both ways, NVIDIA A100 datasheet (core/gpu_specs.py)",
         ),
         "nvlink3_reached": _figure("of it in NCCL's rings", 235, _RATE, "published", _NCCL),
         "pcie4": _figure(

@@ -19,10 +19,10 @@ from statistics import median, quantiles
 
 from benchmarks.measure import Load, versions
 from benchmarks.table import RESULTS
-from hotloop.core.files import write_json
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import steady, steps
-from hotloop.probe.machine import detect
+from hotloop.core.events import steady, steps
+from hotloop.core.storage.files import write_json
+from hotloop.core.storage.rundir import RunDir
+from hotloop.machine.detect import detect
 
 WAYS = {
     "one rank": (),

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import BUSY, Load
 from benchmarks.table import RESULTS, quartiles, shown
-from hotloop.core.files import make_folder, write_json
 from hotloop.core.measurement import Measurement
-from hotloop.probe.machine import detect
+from hotloop.core.storage.files import make_folder, write_json
+from hotloop.machine.detect import detect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

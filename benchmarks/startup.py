@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.measure import Bench, Goal, interleave, options
 from benchmarks.turns import NotRun
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.rundir import RunDir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

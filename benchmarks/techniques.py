@@ -22,17 +22,17 @@ import torch
 from benchmarks import images
 from benchmarks.rounding import SIZES, job
 from hotloop import techniques
-from hotloop.core.files import write_json
 from hotloop.core.plan import Plan, Use
-from hotloop.probe.clock import clock
-from hotloop.probe.machine import detect
+from hotloop.core.storage.files import write_json
+from hotloop.engine.apply_plan import prepare, undo, warm_up
+from hotloop.engine.step import Guard, accumulate, update
+from hotloop.machine.clock import clock
+from hotloop.machine.detect import detect
+from hotloop.session.accumulation_windows import Feed, Position
 from hotloop.techniques.base import Stage
-from hotloop.training.feed import Feed, Position
-from hotloop.training.prepare import prepare, undo, warm_up
-from hotloop.training.step import Guard, accumulate, update
 
 if TYPE_CHECKING:
-    from hotloop.session import Job, Session
+    from hotloop.session.session import Job, Session
 
 RESULT = Path(__file__).parent / "results" / "techniques-cpu.json"
 MODEL = job(SIZES[-1], seed=1)  # 6 layers, 384 wide, context 256, dropout 0.2

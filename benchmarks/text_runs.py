@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.measure import Load
 from benchmarks.table import RESULTS
-from hotloop.core.files import write_json
-from hotloop.library import Run, load_run
-from hotloop.probe.machine import detect
+from hotloop.api import Run, load_run
+from hotloop.core.storage.files import write_json
+from hotloop.machine.detect import detect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

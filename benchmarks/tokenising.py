@@ -27,7 +27,7 @@ import psutil
 import xxhash
 
 from benchmarks.measure import Bench, Goal, interleave, options
-from hotloop.core.manifest import digest
+from hotloop.core.digest import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -138,7 +138,7 @@ def reading(name: str, file: Path, folder: Path, sums: dict[Path, set[str]]) -> 
 
 def stream_of(out: Path) -> str:
     """Return the checksum of the tokens in a folder, in this process: it maps all of them."""
-    from hotloop.data.store import open_store
+    from hotloop.data.tokenising.token_store import open_store
 
     state, rows = xxhash.xxh3_128(), open_store(out).splits["train"]
     for at in rows.batches():

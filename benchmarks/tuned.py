@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.diagnosed import Example, examples
 from benchmarks.table import RESULTS
-from hotloop.core.files import write_json
+from hotloop.core.storage.files import write_json
 from hotloop.core.trial import compare
-from hotloop.core.tuned import Tuned
-from hotloop.probe.machine import detect
-from hotloop.tuning.race import Pace, race
-from hotloop.tuning.scripttarget import Script
+from hotloop.core.tuning_result import Tuned
+from hotloop.machine.detect import detect
+from hotloop.tuning.interleaved_timing import Pace, race
+from hotloop.tuning.script_target import Script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

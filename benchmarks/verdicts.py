@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.table import RESULTS
-from hotloop.core.files import read_json, write_json
 from hotloop.core.plan import Plan
+from hotloop.core.storage.files import read_json, write_json
 from hotloop.core.trial import compare
-from hotloop.probe.machine import detect
-from hotloop.tuning.live import Live
-from hotloop.tuning.race import Entry, Pace, race
-from hotloop.tuning.scripttrial import command
+from hotloop.machine.detect import detect
+from hotloop.tuning.interleaved_timing import Entry, Pace, race
+from hotloop.tuning.script_trial import command
+from hotloop.tuning.trial_process import Live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,13 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.paths import ROOT
+
 from hotloop.core.plan import Plan
-from hotloop.tuning.live import Ended, Report
-from hotloop.tuning.scripttrial import command
+from hotloop.tuning.script_trial import command
+from hotloop.tuning.trial_process import Ended, Report
 
 __all__ = ["Forked", "Forks"]
-
-ROOT = Path(__file__).parents[1]
 
 
 class Forks:

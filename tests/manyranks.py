@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from hotloop.core.events import PHASES, event_line, step_line
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import PHASES, event_line, step_line
+from hotloop.core.storage.rundir import RunDir
 
 __all__ = ["GIB", "OWN", "Times", "add", "hostile_ranks", "log", "made", "slowed"]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from hotloop.casebook import case_of
-from hotloop.core.case import Case
-from hotloop.host import Host, Limits
-from hotloop.launch import Stopped, Target
+from hotloop.core.case.case import Case
+from hotloop.observe.build_case import case_of
+from hotloop.observe.host import Host, Limits
+from hotloop.process.run_script import Stopped, Target
 
 __all__ = ["observed"]
 

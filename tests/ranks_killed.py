@@ -54,25 +54,27 @@ def cut_short(chunks, count):
 
 
 def plant(place, count):
-    from hotloop.ranks import group, replicas, sharded
-    from hotloop.training import checkpoint, feed, step, writing
+    from hotloop.distributed import ddp, fsdp, process_group
+    from hotloop.engine import step
+    from hotloop.engine.checkpoint import multi_rank_writer, state
+    from hotloop.session import accumulation_windows
 
     if place == "read":
-        feed.batch_at = unreadable(feed.batch_at, count)
+        accumulation_windows.batch_at = unreadable(accumulation_windows.batch_at, count)
     elif place == "stop":
         step.to_device = deadly(step.to_device, count, signal.SIGTERM)
     elif place == "forward":
         step.to_device = deadly(step.to_device, count)
     elif place == "exchange":
-        replicas.allreduce_hook = deadly(replicas.allreduce_hook, count)
-        sharded._Timed.__call__ = deadly(sharded._Timed.__call__, count)
+        ddp.allreduce_hook = deadly(ddp.allreduce_hook, count)
+        fsdp._Timed.__call__ = deadly(fsdp._Timed.__call__, count)
     elif place == "agree":
-        group.Group.gather = deadly(group.Group.gather, count)
+        process_group.Group.gather = deadly(process_group.Group.gather, count)
     elif place == "save":
-        checkpoint.tensor_chunks = cut_short(checkpoint.tensor_chunks, count)
+        state.tensor_chunks = cut_short(state.tensor_chunks, count)
     else:
         assert place == "commit", place
-        writing.commit_folder = deadly(writing.commit_folder, count)
+        multi_rank_writer.commit_folder = deadly(multi_rank_writer.commit_folder, count)
 
 
 if __name__ == "__main__":

@@ -16,16 +16,16 @@ BURNERS = 4  # processes on its core
 
 
 def plant(fault):
-    from hotloop.training import feed
+    from hotloop.session import accumulation_windows
 
     if fault == "data":
-        plain = feed.batch_at
+        plain = accumulation_windows.batch_at
 
         def late(*args):
             time.sleep(LATE)
             return plain(*args)
 
-        feed.batch_at = late
+        accumulation_windows.batch_at = late
         return []
     assert fault == "core", fault
     burn = [sys.executable, "-c", "while True: pass"]

@@ -5,8 +5,8 @@ import subprocess
 import sys
 import time
 
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import steps
+from hotloop.core.events import steps
+from hotloop.core.storage.rundir import RunDir
 
 WAIT = 120  # seconds until a group counts as hanging
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from hotloop.core.rundir import RunDir
-from hotloop.training.store import listing
+from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.checkpoint.folders import listing
 
 STEPS = 1500
 MOMENTS = 20  # of a campaign

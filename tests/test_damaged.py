@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from tests.test_resume import cut
 
-from hotloop import engine
+from hotloop.api import load_run
 from hotloop.cli.main import main
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import read_events
-from hotloop.library import load_run
-from hotloop.request import fresh_request
-from hotloop.training.messages import Note, Saved
+from hotloop.core.events import read_events
+from hotloop.core.progress import Note, Saved
+from hotloop.core.storage.rundir import RunDir
+from hotloop.jobs import train as engine
+from hotloop.jobs.request import fresh_request
 
 
 def train(out: Path, settings: list[str], **options) -> engine.RunResult:

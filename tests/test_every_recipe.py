@@ -1,16 +1,16 @@
 """Each recipe with its default settings, under each command: whatever comes, it is no traceback."""
 
 import pytest
-from tests.data.test_tokenise import jsonl
+from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
-from hotloop import engine
-from hotloop.assemble import assemble
 from hotloop.cli.main import BUG, main
-from hotloop.core.cards import CARDS
+from hotloop.core.gpu_specs import CARDS
+from hotloop.jobs import train as engine
+from hotloop.jobs.job import assemble
+from hotloop.jobs.request import fresh_request
 from hotloop.recipes.registry import RECIPES
-from hotloop.request import fresh_request
-from hotloop.tuning.fit import MODES, fits
+from hotloop.tuning.fit_other_gpu import MODES, fits
 
 WORDS = ["quick", "brown", "fox", "jumps", "lazy", "dog", "wizard", "vex"]
 EVERY = pytest.mark.parametrize("recipe", RECIPES)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from benchmarks.diagnosed import RECORDED, Example, examples, recorded, verdict
 
-from hotloop.diagnose import diagnose
+from hotloop.rules.diagnose import diagnose
 
 ALL = list(examples())
 every_example = pytest.mark.parametrize("example", ALL, ids=lambda example: example.name)

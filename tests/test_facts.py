@@ -22,37 +22,43 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import hotloop
-from hotloop.core.around import Ceiling, Operator, Raised
-from hotloop.core.case import Case
-from hotloop.host import Limits
+from hotloop.core.case.case import Case
+from hotloop.core.case.environment import Ceiling, Operator, Raised
+from hotloop.observe.host import Limits
 
 SOURCE = Path(hotloop.__file__).parent
 # Facts that need what is not here: the file that fills them, and what it takes.
 ELSEWHERE = {
     ("Case", "operators"): "cli/doctor.py",  # hotloop doctor --profile
     ("Case", "profiled"): "cli/doctor.py",
-    ("Case", "raised"): "casebook.py",  # tests/test_observe.py
-    ("Case", "requested"): "recorded.py",  # a run of hotloop train: tests/test_recorded.py
-    ("Case", "techniques"): "recorded.py",
-    ("Steps", "guesses"): "recorded.py",
-    ("Case", "not_checked"): "casebook.py",  # something that failed
-    ("Case", "throttle_reasons"): "probe/readings.py",  # a card that is slowed down
-    ("Hardware", "count"): "probe/machine.py",  # several cards
-    ("Hardware", "capability"): "probe/machine.py",  # a card
-    ("Hardware", "smem_bytes"): "probe/machine.py",
-    ("Steps", "card"): "probe/card.py",
-    ("Steps", "starved"): "probe/card.py",
-    ("Model", "device"): "probe/describe.py",
-    ("Process", "allocator"): "probe/card.py",
-    ("Loader", "pinned"): "probe/batches.py",
-    ("Process", "throttled"): "probe/surroundings.py",  # a cgroup's quota
-    ("Process", "rank"): "probe/surroundings.py",  # torchrun: tests/test_observe.py
-    ("Process", "ranked"): "gather.py",
-    ("Process", "hosts"): "recorded.py",
+    ("Case", "raised"): "observe/build_case.py",  # tests/diagnosis/test_script.py
+    (
+        "Case",
+        "requested",
+    ): "diagnosis/run_record.py",  # a run of hotloop train: tests/diagnosis/test_run_record.py
+    ("Case", "techniques"): "diagnosis/run_record.py",
+    ("Steps", "guesses"): "diagnosis/run_record.py",
+    ("Case", "not_checked"): "observe/build_case.py",  # something that failed
+    ("Case", "throttle_reasons"): "observe/probes/utilisation.py",  # a card that is slowed down
+    ("Hardware", "count"): "machine/detect.py",  # several cards
+    ("Hardware", "capability"): "machine/detect.py",  # a card
+    ("Hardware", "smem_bytes"): "machine/detect.py",
+    ("Steps", "card"): "observe/probes/cuda.py",
+    ("Steps", "starved"): "observe/probes/cuda.py",
+    ("Model", "device"): "observe/hooks/describe.py",
+    ("Process", "allocator"): "observe/probes/cuda.py",
+    ("Loader", "pinned"): "observe/probes/batches.py",
+    ("Process", "throttled"): "observe/probes/process_state.py",  # a cgroup's quota
+    (
+        "Process",
+        "rank",
+    ): "observe/probes/process_state.py",  # torchrun: tests/diagnosis/test_script.py
+    ("Process", "ranked"): "observe/merge_ranks.py",
+    ("Process", "hosts"): "diagnosis/run_record.py",
     ("Measurement", "source"): "core/measurement.py",  # of published figures, in plans and pages
     ("Measurement", "where"): "core/measurement.py",
-    ("Process", "graph_breaks"): "probe/surroundings.py",  # a compiler: tests/probe
-    ("Process", "break_reasons"): "probe/surroundings.py",
+    ("Process", "graph_breaks"): "observe/probes/process_state.py",  # a compiler: tests/observe
+    ("Process", "break_reasons"): "observe/probes/process_state.py",
 }
 
 

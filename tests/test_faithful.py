@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.paths import ROOT
 
-SCRIPTS = Path(__file__).parents[1] / "examples" / "faithful"
+SCRIPTS = ROOT / "examples" / "faithful"
 HOTLOOP = (sys.executable, "-m", "hotloop", "run")
 DOCTOR = (sys.executable, "-m", "hotloop", "doctor", "--full")
 MAY_STOP = (sys.executable, "-m", "hotloop", "doctor", "--steps", "100")

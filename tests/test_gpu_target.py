@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from tests.paths import ROOT
 
 
 def test_every_test_of_a_card_is_in_make_gpu_and_none_stops_the_rest():

@@ -8,14 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.recipes.test_task_router import data, model, settings  # noqa: F401 - fixtures
-from tests.recipes.test_tasks import MINE
+from tests.recipes.task_router.test_recipe import data, model, settings  # noqa: F401 - fixtures
+from tests.recipes.task_router.test_tasks import MINE
 
-from hotloop import engine
+from hotloop.api import load_run
 from hotloop.cli.main import main
 from hotloop.core.errors import ConfigError, UsageError
-from hotloop.library import load_run
-from hotloop.request import fresh_request
+from hotloop.jobs import train
+from hotloop.jobs.request import fresh_request
 
 
 class Canary:
@@ -32,7 +32,7 @@ class Canary:
 def adapted(model, data, tmp_path_factory) -> Path:
     """A finished run of phase 1 of task-router with the tasks that come with hotloop."""
     out = tmp_path_factory.mktemp("adapted") / "run"
-    engine.train(fresh_request("task-router", settings(model, data, "phase=1")), out=out)
+    train.train(fresh_request("task-router", settings(model, data, "phase=1")), out=out)
     return out
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tests.observing import observed
 
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
 from hotloop.core.finding import Finding
-from hotloop.host import Limits
+from hotloop.observe.host import Limits
 from hotloop.rules import ALL
 from hotloop.rules.base import unmet
 

@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from tests.data.test_tokenise import jsonl
+from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 from tests.golden.adapting import QUIET
 
-from hotloop.assemble import assemble
 from hotloop.core.hardware import Hardware
-from hotloop.engine import silent
-from hotloop.forecasting import fitted, forecast_of, packing_loses, shapes
-from hotloop.preflight import HEAD_ROOM, too_much
-from hotloop.probe import memory
-from hotloop.request import fresh_request
+from hotloop.jobs.forecast import memory_forecast
+from hotloop.jobs.forecast.limits import HEAD_ROOM, too_much
+from hotloop.jobs.forecast.memory_fit import fitted, forecast_of, packing_loses, shapes
+from hotloop.jobs.job import assemble
+from hotloop.jobs.request import fresh_request
+from hotloop.jobs.train import silent
 
 pytestmark = pytest.mark.filterwarnings(QUIET)
 WIDE = {"hidden_size": 256, "intermediate_size": 512, "head_dim": 32, "vocab_size": 400}
@@ -62,7 +62,7 @@ def test_packed_weights_are_forecast_at_half_a_byte(both):
 
 def test_the_forecast_is_near_a_step_that_is_made(both):
     parts = both["nf4"]
-    made = memory.measure(parts.job, micro_batch=parts.plan.micro_batch)
+    made = memory_forecast.measure(parts.job, micro_batch=parts.plan.micro_batch)
     assert parts.forecast.peak_bytes == pytest.approx(made.peak_bytes, rel=0.06)
 
 

@@ -20,23 +20,23 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 from torch.utils.checkpoint import checkpoint
 
 from hotloop import techniques
+from hotloop.config.common import Training
+from hotloop.config.derive_plan import derive_plan
+from hotloop.core.effect import Effect
 from hotloop.core.plan import Plan, Use, Value
-from hotloop.core.sharing import SHARING
-from hotloop.data.windows import Windows
+from hotloop.core.sharding_ids import SHARING
+from hotloop.data.sampling.context_windows import Windows
+from hotloop.engine.apply_plan import after_warm_up, prepare, record, undo, warm_up
+from hotloop.engine.lr_schedule import schedule
+from hotloop.engine.prefetch import Direct, Prefetch, source_of
+from hotloop.engine.step import Guard, accumulate, update
+from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.probe.machine import detect
-from hotloop.recipes.auto import derive_plan
-from hotloop.recipes.optimizers import AdamW
-from hotloop.recipes.sections import Training
-from hotloop.session import Batch, Job, Session
+from hotloop.recipes.building.optimizers import AdamW
+from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.session.session import Batch, Job, Session
 from hotloop.techniques import fp8
 from hotloop.techniques.base import Host, Numerics, Stage, Technique, anywhere
-from hotloop.training.ahead import Direct, Prefetch, source_of
-from hotloop.training.effect import Effect
-from hotloop.training.feed import Feed, Position
-from hotloop.training.prepare import after_warm_up, prepare, record, undo, warm_up
-from hotloop.training.schedule import schedule
-from hotloop.training.step import Guard, accumulate, update
 
 # Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")

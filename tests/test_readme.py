@@ -2,17 +2,16 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
+from tests.paths import ROOT
 
 from hotloop import techniques
 from hotloop.cli.main import VERBS
 from hotloop.core import errors
-from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
+from hotloop.recipes.char_lm.presets import EXPERIMENTS, PRESETS
 from hotloop.recipes.registry import RECIPES
 
-ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
 

@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from hotloop import engine
-from hotloop.assemble import assemble, run_record
+from hotloop.api import load_run
 from hotloop.cli.main import main
 from hotloop.core.errors import DeviceError
-from hotloop.core.files import DISK
-from hotloop.core.rundir import RunDir
-from hotloop.execute import execute
-from hotloop.library import load_run
-from hotloop.probe.clock import clock
-from hotloop.request import fresh_request
-from hotloop.training.ledger import Ledger
-from hotloop.training.signals import Signals
+from hotloop.core.storage.files import DISK
+from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.signals import Signals
+from hotloop.engine.wall_time import Ledger
+from hotloop.jobs import train as engine
+from hotloop.jobs.job import assemble, run_record
+from hotloop.jobs.request import fresh_request
+from hotloop.jobs.run import execute
+from hotloop.machine.clock import clock
 
 ZYGOTE = Path(__file__).with_name("zygote.py")
 COMPARED = ("model.safetensors", "optimizer.safetensors", "rng.safetensors")

@@ -2,8 +2,8 @@
 
 Each rule has a golden file, tests/golden/rules/<its file>.py: POSITIVE, cases it must speak of,
 NEGATIVE, cases it must stay silent about, and NAMED, where it is there: cases with the techniques
-that its remedies must name. A rule that judges a planned run has a check in hotloop.checks instead,
-and its page names the tests of that check.
+that its remedies must name. A rule that judges a planned run has a check in
+hotloop.diagnosis.checks instead, and its page names the tests of that check.
 
 The last tests hold every label in the source to the list of rules.
 """
@@ -21,11 +21,12 @@ import pytest
 from tests.golden.cases import CPU, healthy, on_card
 
 from hotloop import rules, techniques
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
+from hotloop.core.case.steps_and_loaders import Steps
 from hotloop.core.finding import Finding, ranked
-from hotloop.core.observed import Steps
-from hotloop.diagnose import diagnose
 from hotloop.rules.base import HEADINGS, UNSEEN, Needs, Rule, unmet
+from hotloop.rules.diagnose import diagnose
+from hotloop.rules.parameters import p3_wasted_compute
 
 PLANNED = [rule for rule in rules.ALL if rule.judge is None]
 OBSERVED = [rule for rule in rules.ALL if rule.judge is not None]
@@ -55,7 +56,7 @@ def test_the_list_is_sorted_whole_and_unique():
     ids = [rule.id for rule in rules.ALL]
     assert len(set(ids)) == len(ids) >= 70
     assert list(rules.ALL) == sorted(rules.ALL, key=order)
-    files = {p.stem for p in FOLDER.glob("*.py")} - {"__init__", "base"}
+    files = {p.stem for p in FOLDER.rglob("[a-z][0-9]*_*.py")}
     assert files == {stem(rule) for rule in rules.ALL}
 
 
@@ -67,7 +68,12 @@ def test_the_page_is_whole(rule: Rule):
     found = dict(zip(rest[::2], rest[1::2], strict=True))
     assert tuple(found) == HEADINGS
     assert all(text.split() for text in found.values())
-    assert rule.page == sys.modules[f"hotloop.rules.{stem(rule)}"].__doc__
+    (module,) = (
+        m
+        for name, m in sys.modules.items()
+        if re.search(rf"\.rules\.\w+\.{stem(rule)}$", name) and name.startswith("hotloop")
+    )
+    assert rule.page == module.__doc__
     card = {Needs.CARD, Needs.READINGS} & set(rule.needs)
     assert (UNSEEN in " ".join(found["Seen:"].split())) or not card
 
@@ -124,7 +130,7 @@ def test_what_runs_twice_and_again_is_wasted_once():
     cases = golden(next(rule for rule in rules.ALL if rule.id == "P3"))
     again = replace(cases.TRUNK, again=1.0)
     once, twice = (
-        rules.p3_wasted_compute.judge(cases.model(each))
+        p3_wasted_compute.judge(cases.model(each))
         for each in (again, replace(again, calls=2.0, same_input=True))
     )
     assert once.share == pytest.approx(twice.share)
@@ -133,7 +139,7 @@ def test_what_runs_twice_and_again_is_wasted_once():
 
 def test_no_ceiling_is_given_where_a_frozen_trunk_can_be_computed_once():
     cases = golden(next(rule for rule in rules.ALL if rule.id == "P3"))
-    judge = rules.p3_wasted_compute.judge
+    judge = p3_wasted_compute.judge
     assert judge(cases.model(cases.ATTENTION)).ceiling is not None
     for each in (cases.TRUNK, replace(cases.TRUNK, calls=2.0, same_input=True)):
         finding = judge(cases.model(each, cases.ATTENTION))  # its inputs need not be read either
@@ -167,8 +173,10 @@ def finding(label: str) -> Finding:
 @planned_rule
 def test_a_rule_of_a_planned_run_is_spoken_by_a_check_that_is_tested(rule: Rule):
     assert rule.needs == ()
-    assert any(rule.label in path.read_text() for path in (SOURCE / "checks").glob("*.py"))
-    named = re.findall(r"tests/checks/\w+\.py", rule.page)
+    assert any(
+        rule.label in path.read_text() for path in (SOURCE / "diagnosis" / "checks").glob("*.py")
+    )
+    named = re.findall(r"tests/diagnosis/checks/\w+\.py", rule.page)
     assert named, "the page says where it was seen"
     for path in named:
         assert rule.label in (ROOT / path).read_text(), path
@@ -178,7 +186,7 @@ def test_a_rule_of_a_planned_run_is_spoken_by_a_check_that_is_tested(rule: Rule)
 def test_a_page_says_what_its_rule_says_before_a_run(rule: Rule):
     in_checks = {
         value.value if isinstance(value, ast.Constant) else ""
-        for path in (SOURCE / "checks").glob("*.py")
+        for path in (SOURCE / "diagnosis" / "checks").glob("*.py")
         for _, value in given(path)
     }
     assert ("before a run" in rule.page.lower().replace("\n   ", "")) == (rule.label in in_checks)

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from hotloop.assemble import assemble
-from hotloop.core.rundir import RunDir
-from hotloop.engine import silent, train
-from hotloop.preflight import TRIAL, save_cost, save_seconds
-from hotloop.recipes.sections import Training
-from hotloop.request import fresh_request
-from hotloop.training.messages import Prepared
-from hotloop.training.store import listing
+from hotloop.config.common import Training
+from hotloop.core.progress import Prepared
+from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.checkpoint.folders import listing
+from hotloop.jobs.forecast.limits import TRIAL, save_cost, save_seconds
+from hotloop.jobs.job import assemble
+from hotloop.jobs.request import fresh_request
+from hotloop.jobs.train import silent, train
 
 MIB = 1 << 20
 TRAINING = Training(save_every_steps=20, save_every=600.0, keep=3)

@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-import hotloop.engine  # all of it is imported before the first fork
+import hotloop.jobs.train  # all of it is imported before the first fork
 from hotloop.cli.main import main
 
 

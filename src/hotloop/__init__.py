@@ -8,13 +8,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from hotloop.core.package import __version__ as __version__
+
 if TYPE_CHECKING:
-    from hotloop.library import doctor, load_run, train, tune
+    from hotloop.api import doctor, load_run, train, tune
 
 __all__ = ["doctor", "load_run", "train", "tune"]
-__version__ = "0.1.0"
 
-_HOMES = dict.fromkeys(__all__, "hotloop.library")
+_HOMES = dict.fromkeys(__all__, f"{__name__}.api")
 
 
 def __getattr__(name: str) -> object:

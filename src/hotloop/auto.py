@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
 from hotloop.core.plan import Plan
-from hotloop.gather import leave
-from hotloop.host import Host, Limits
-from hotloop.launch import Target
+from hotloop.observe.host import Host, Limits
+from hotloop.observe.merge_ranks import leave
+from hotloop.process.run_script import Target
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def in_child() -> None:
     )
     _host = Host(of)
     if ENV.parent.plan is not None:
-        from hotloop.intervene import Intervention
+        from hotloop.diagnosis.apply_techniques import Intervention
 
         plan = Plan.from_json(ENV.parent.plan)
         Intervention(plan, dict.fromkeys((use.id for use in plan.techniques), "plan")).join(_host)
@@ -52,7 +52,7 @@ def in_child() -> None:
 
 def _leave(host: Host, folder: Path, process: int) -> None:
     """Write the case of this process, unless it did not train (a loader's worker)."""
-    from hotloop.casebook import case_of
+    from hotloop.observe.build_case import case_of
 
     if os.getpid() != process:  # it was forked off
         return
@@ -66,11 +66,11 @@ def report() -> Diagnosis:
 
     Raises UsageError when `hotloop.auto` was imported in a process that is observed otherwise.
     """
-    from hotloop.casebook import case_of
-    from hotloop.cli.diagnosis import show
-    from hotloop.cli.script import console
+    from hotloop.cli.arguments.script import console
+    from hotloop.cli.terminal.diagnosis import show
     from hotloop.core.errors import UsageError
-    from hotloop.diagnose import diagnose
+    from hotloop.observe.build_case import case_of
+    from hotloop.rules.diagnose import diagnose
 
     if _host is None:
         raise UsageError("this process is observed by hotloop doctor or run, which reports itself")

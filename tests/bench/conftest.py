@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from hotloop import engine
-from hotloop.assemble import Assembly, assemble
-from hotloop.bench.ceiling import Ceilings
-from hotloop.bench.charlm import LADDER
-from hotloop.bench.climb import Climb
+from hotloop.bench.char_lm_ladder import LADDER
+from hotloop.bench.matmul_ceiling import Ceilings
 from hotloop.bench.result import Result
+from hotloop.bench.run_ladder import Climb
+from hotloop.core.agreement import Evidence
 from hotloop.core.measurement import Measurement
-from hotloop.core.parity import Evidence
 from hotloop.core.trial import FEWEST, Trial
-from hotloop.request import fresh_request
-from hotloop.tuning.race import Pace
+from hotloop.jobs import train
+from hotloop.jobs.job import Assembly, assemble
+from hotloop.jobs.request import fresh_request
+from hotloop.tuning.interleaved_timing import Pace
 
 FAST = {"own": 0.02, "sdpa": 0.05}  # seconds of a step by rung; the others take as long as before
 SLOW = 0.1
@@ -40,7 +40,7 @@ class Told:
 def parts(tiny) -> Assembly:
     settings = [s for s in tiny if not s.startswith("model.dropout")] + ["model.dropout=0"]
     request = fresh_request("char-lm", settings)
-    made = assemble(request, engine.silent, lambda: None)
+    made = assemble(request, train.silent, lambda: None)
     # Some CPUs have bf16, and more rungs for it: here none has.
     return replace(made, hardware=replace(made.hardware, cpu_features=frozenset(("avx2",))))
 

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from hotloop.bench.page import page
-from hotloop.bench.require import judge, parse
 from hotloop.bench.result import Epoch
+from hotloop.bench.targets import judge, parse
 
 
 def test_it_shows_rungs_claims_targets_and_what_is_unknown(result):

@@ -4,23 +4,23 @@ from dataclasses import asdict
 
 import pytest
 import torch
-from tests.recipes.test_task_router import data, model, settings  # noqa: F401
+from tests.recipes.task_router.test_recipe import data, model, settings  # noqa: F401
 
-from hotloop import engine
-from hotloop.assemble import assemble
 from hotloop.bench.ladder import Loop
-from hotloop.bench.plain import each_row, padded
+from hotloop.bench.plain_loop import each_row, padded
 from hotloop.core.plan import Plan
-from hotloop.request import fresh_request
-from hotloop.tuning.live import Live
-from hotloop.tuning.recipetrial import command, record_of
+from hotloop.jobs import train
+from hotloop.jobs.job import assemble
+from hotloop.jobs.request import fresh_request
+from hotloop.tuning.recipe_trial import command, record_of
+from hotloop.tuning.trial_process import Live
 
 
 @pytest.fixture
 def parts(model, data):  # noqa: F811
     def made(phase, *more):
         request = fresh_request("task-router", settings(model, data, f"phase={phase}", *more))
-        return assemble(request, engine.silent, lambda: None)
+        return assemble(request, train.silent, lambda: None)
 
     return made
 
@@ -49,7 +49,7 @@ def test_such_a_loop_learns_in_a_process_of_its_own(parts, tmp_path, phase):
     loop = asdict(Loop(pads="to the limit", rows="one at a time", frozen="again"))
 
     def start(channel: int) -> list[str]:
-        module = "hotloop.bench.plain"
+        module = "hotloop.bench.plain_loop"
         return command(channel, plan, record, aside=tmp_path, module=module, loop=loop)
 
     with Live(start) as trial:

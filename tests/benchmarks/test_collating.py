@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from benchmarks import collating
-from hotloop.data.tokenrows import Form, TokenRows
+from hotloop.data.sampling.token_rows import Form, TokenRows
 
 
 def test_it_runs_and_says_what_was_not_run(tmp_path, capsys):

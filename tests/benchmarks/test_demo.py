@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from benchmarks.demo import apart, outcome
-from tests.core.test_tuned import BASE, FOUND, PROOF, TRIED
+from tests.core.test_tuning_result import BASE, FOUND, PROOF, TRIED
 
 from hotloop.core.plan import Plan
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from benchmarks import packing
-from hotloop.data.packing import best_fit
+from hotloop.data.tokenising.packing import best_fit
 
 
 def test_it_runs_and_says_what_was_not_run(tmp_path, capsys):

@@ -10,18 +10,18 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.data.test_tokenise import jsonl
+from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
 import hotloop
 from hotloop.cli.main import VERBS, main
+from hotloop.config.schema import flatten
 from hotloop.core.errors import ConfigError, DataError
-from hotloop.data.advice import fields, said
-from hotloop.recipes.pair_rows import SAID as PAIR
+from hotloop.data.readers.advised_options import fields, said
+from hotloop.jobs.request import fresh_request
+from hotloop.recipes.pair_classifier.rows import SAID as PAIR
 from hotloop.recipes.registry import RECIPES
-from hotloop.recipes.schema import flatten
-from hotloop.recipes.sft_config import SAID as SFT
-from hotloop.request import fresh_request
+from hotloop.recipes.sft.config import SAID as SFT
 
 SOURCE = Path(hotloop.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
@@ -34,90 +34,94 @@ TRAINING = ("train", "doctor", "tune")  # what takes a recipe and techniques
 DATA = ("data tokenize", "data stats")
 SPEAKS_FOR = {  # the longest beginning of the path counts
     "bench/": ("bench",),
-    "bench/whole.py": ("train",),
-    "checks/": ("train",),
-    "cleaning/": ("clean",),
-    "cli/asked.py": (*TRAINING, "bench"),
+    "bench/whole_run.py": ("train",),
+    "diagnosis/checks/": ("train",),
+    "cleanup/": ("clean",),
+    "cli/arguments/recipe.py": (*TRAINING, "bench"),
     "cli/data.py": DATA,
-    "cli/dataasked.py": DATA,
-    "cli/datafind.py": ("data find",),
-    "cli/datastats.py": ("data stats",),
-    "cli/datatokenize.py": ("data tokenize",),
-    "cli/diagnosis.py": ("doctor",),
+    "cli/arguments/data.py": DATA,
+    "cli/data_find.py": ("data find",),
+    "cli/data_stats.py": ("data stats",),
+    "cli/data_tokenize.py": ("data tokenize",),
+    "cli/terminal/diagnosis.py": ("doctor",),
     "cli/rules.py": ("doctor",),
-    "cli/script.py": ("doctor",),
-    "cli/tunerecipe.py": ("tune",),
-    "cli/trials.py": ("run", "train"),
-    "core/rundir.py": ("train",),
+    "cli/arguments/script.py": ("doctor",),
+    "cli/tune_recipe.py": ("tune",),
+    "cli/terminal/tune_screen.py": ("run", "train"),
+    "core/storage/rundir.py": ("train",),
     "data/": DATA,
-    "data/clustered.py": ("data tokenize",),
-    "data/folders.py": ("data find",),
-    "data/preparing.py": DATA,
-    "data/rayjob.py": ("data tokenize",),
-    "data/stats.py": ("data stats",),
-    "data/tokenise.py": ("data tokenize",),
-    "engine.py": ("train",),
-    "execute.py": ("train",),
-    "exporting.py": ("export",),
-    "forecasting.py": TRAINING,
-    "library.py": ("doctor", "tune"),
+    "data/tokenising/ray_pool.py": ("data tokenize",),
+    "data/discovery/folder_scan.py": ("data find",),
+    "data/tokenising/plan.py": DATA,
+    "data/tokenising/ray_job.py": ("data tokenize",),
+    "data/statistics/token_statistics.py": ("data stats",),
+    "data/tokenising/tokenize.py": ("data tokenize",),
+    "jobs/train.py": ("train",),
+    "jobs/run.py": ("train",),
+    "export/pretrained.py": ("export",),
+    "jobs/forecast/memory_fit.py": TRAINING,
+    "api.py": ("doctor", "tune"),
     "monitor/": ("monitor",),
-    "planning.py": ("train",),
-    "preflight.py": ("train",),
-    "recipes/char_samples.py": ("sample",),
-    "recipes/pair_predictions.py": ("predict",),
-    "recipes/pair_rows.py": ("data tokenize",),
-    "recipes/router_rows.py": ("data tokenize",),
-    "recipes/sft_config.py": ("data tokenize",),
-    "recipes/sft_samples.py": ("sample",),
+    "jobs/planning.py": ("train",),
+    "jobs/forecast/limits.py": ("train",),
+    "recipes/char_lm/sampling.py": ("sample",),
+    "recipes/pair_classifier/predictions.py": ("predict",),
+    "recipes/pair_classifier/rows.py": ("data tokenize",),
+    "recipes/task_router/rows.py": ("data tokenize",),
+    "recipes/sft/config.py": ("data tokenize",),
+    "recipes/sft/sampling.py": ("sample",),
     "report/": ("report",),
     "report/routing.py": ("predict",),
     "report/sentences.py": ("run", "doctor"),
-    "request.py": TRAINING,
+    "jobs/request.py": TRAINING,
     "rules/": ("doctor",),
-    "scriptplan.py": ("run",),
-    "training/": ("train",),
+    "diagnosis/script_plan.py": ("run",),
+    "engine/": ("train",),
     "tuning/": ("tune",),
-    "tuning/scripttarget.py": ("doctor",),
+    "tuning/script_target.py": ("doctor",),
 }
 # Said by a module that serves other commands as well, where only these can come to it.
 ONLY = {
-    ("data/preparing.py", "--pack"): ("data tokenize",),
-    ("library.py", "--checkpoint"): ("sample", "predict", "export"),
-    ("library.py", "--declared"): ("predict",),
-    ("request.py", "--out"): ("train",),
+    ("data/tokenising/plan.py", "--pack"): ("data tokenize",),
+    ("api.py", "--checkpoint"): ("sample", "predict", "export"),
+    ("api.py", "--declared"): ("predict",),
+    ("jobs/request.py", "--out"): ("train",),
     ("cli/data.py", "--root"): ("data find",),
     ("cli/data.py", "--out"): ("data tokenize",),
     ("monitor/assess.py", "--measure-peak"): ("train",),
     ("report/figures.py", "--measure-peak"): ("train",),
 }
 SECTIONS = {  # keys of a module that speaks of some recipes alone
-    "bench/rows.py": ("chat-sft", "expert-sft"),
-    "bench/whole.py": ("char-lm",),
-    "checks/characters.py": ("char-lm",),
-    "checks/data.py": ("char-lm",),  # in its words for windows of characters
-    "checks/labels.py": ("pair-classifier",),
-    "checks/rows.py": ("chat-sft", "expert-sft"),
-    "checks/tasks.py": ("task-router",),
-    "checks/texts.py": ("chat-sft", "expert-sft"),
+    "bench/text_ladders.py": ("chat-sft", "expert-sft"),
+    "bench/whole_run.py": ("char-lm",),
+    "diagnosis/checks/characters.py": ("char-lm",),
+    "diagnosis/checks/data.py": ("char-lm",),  # in its words for windows of characters
+    "diagnosis/checks/labels.py": ("pair-classifier",),
+    "diagnosis/checks/rows.py": ("chat-sft", "expert-sft"),
+    "diagnosis/checks/tasks.py": ("task-router",),
+    "diagnosis/checks/texts.py": ("chat-sft", "expert-sft"),
     "cli/predict.py": ("task-router",),
-    "data/chars.py": ("char-lm",),
-    "data/labelled.py": ("pair-classifier",),
-    "data/texts.py": ("chat-sft", "expert-sft"),
-    "data/tokens.py": ("char-lm",),
-    "forecasting.py": ("chat-sft", "expert-sft"),
+    "data/tokenising/char_vocabulary.py": ("char-lm",),
+    "data/sampling/labelled_rows.py": ("pair-classifier",),
+    "data/sampling/text_rows.py": ("chat-sft", "expert-sft"),
+    "data/tokenising/char_corpus.py": ("char-lm",),
+    "jobs/forecast/memory_fit.py": ("chat-sft", "expert-sft"),
     "models/backbone.py": ("pair-classifier", "chat-sft", "expert-sft", "task-router"),
-    "recipes/auto.py": ("char-lm",),
-    "recipes/char_": ("char-lm",),
-    "recipes/declared.py": ("task-router",),
-    "recipes/manifest": ("expert-sft",),
-    "recipes/pair_": ("pair-classifier",),
-    "recipes/router_": ("task-router",),
+    "config/derive_plan.py": ("char-lm",),
+    "recipes/char_lm/": ("char-lm",),
+    "recipes/building/declared_code.py": ("task-router",),
+    "recipes/sft/manifest": ("expert-sft",),
+    "recipes/pair_classifier/": ("pair-classifier",),
     "recipes/sft": ("chat-sft", "expert-sft"),
     "recipes/task_router": ("task-router",),
 }
 # Lists of keys of all recipes, old spellings; and what is code and no key.
-NO_ADVICE = {"recipes/deciding.py", "recipes/sections.py", "recipes/text_sections.py", "request.py"}
+NO_ADVICE = {
+    "config/memory_keys.py",
+    "config/common.py",
+    "config/text_common.py",
+    "jobs/request.py",
+}
 NO_ADVICE |= {"report/compare.py"}
 CODE = re.compile(
     r"(model|data|router)\.(safetensors|to|parameters|no_sync|requires_grad_|gradient_)"
@@ -168,7 +172,7 @@ def options(verb):
 
 
 def speaks_for(name):
-    if name.startswith("cli/") and Path(name).stem in VERBS:
+    if Path(name).parent.name == "cli" and Path(name).stem in VERBS:
         return (Path(name).stem,)
     known = [begin for begin in SPEAKS_FOR if name.startswith(begin)]
     return SPEAKS_FOR[max(known, key=len)] if known else None
@@ -204,7 +208,10 @@ def test_an_option_that_is_advised_is_one_of_the_command(name):
 
 
 # What only an option of `hotloop data` can bring about: Ray, a back end that was named, a folder.
-DATA_ALONE = {"clustered.py", "rayjob.py", "encode.py", "stats.py", "folders.py", "advice.py"}
+DATA_ALONE = {
+    *("ray_pool.py", "ray_job.py", "encode.py", "token_statistics.py", "folder_scan.py"),
+    "advised_options.py",
+}
 
 
 @pytest.mark.parametrize("name", [n for n in naming(OPTION) if n.startswith("data/")])

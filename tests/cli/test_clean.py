@@ -5,12 +5,12 @@ import re
 
 import pytest
 from rich.console import Console
-from tests.cleaning.disks import checkpoint, environment, hold, made
+from tests.cleanup.disks import checkpoint, environment, hold, made
 
-from hotloop.cleaning.tokens import lock_of
+from hotloop.cleanup.tokens import lock_of
 from hotloop.cli import clean
 from hotloop.cli.main import main
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.rundir import RunDir
 
 
 @pytest.fixture

@@ -30,6 +30,6 @@ def test_a_misspelt_verb_is_answered(capsys):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_there_with_a_help(verb, capsys):
-    assert callable(importlib.import_module(f"hotloop.cli.data{verb}").run)
+    assert callable(importlib.import_module(f"hotloop.cli.data_{verb}").run)
     assert main(["data", verb, "--help"]) == 0
     assert f"hotloop data {verb}" in capsys.readouterr().out

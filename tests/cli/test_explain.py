@@ -2,8 +2,8 @@ import pytest
 
 from hotloop import rules, techniques
 from hotloop.cli.explain import page_of, run
+from hotloop.cli.guides.pages import guides
 from hotloop.core.errors import UsageError
-from hotloop.guides.pages import guides
 
 
 @pytest.mark.parametrize("words", ["D13", "d13", "tokenize_hot", "D13 tokenize_hot"])

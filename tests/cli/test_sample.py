@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from hotloop.api import load_run
 from hotloop.cli.main import main
 from hotloop.cli.sample import _progress
-from hotloop.library import load_run
 
 
 @pytest.fixture(scope="module")

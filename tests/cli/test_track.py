@@ -2,11 +2,11 @@ import json
 from importlib import import_module
 
 import pytest
-from tests.trackers.conftest import step
+from tests.export.trackers.conftest import step
 
 from hotloop.cli.track import TRACKERS, run
 from hotloop.core.errors import UsageError
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.rundir import RunDir
 
 
 class Sink:
@@ -75,4 +75,4 @@ def test_a_folder_without_a_run_is_refused(tmp_path, sink):
 
 @pytest.mark.parametrize("to", TRACKERS)
 def test_each_tracker_has_its_module(to):
-    assert callable(import_module(f"hotloop.trackers.{to}").open_sink)
+    assert callable(import_module(f"hotloop.export.trackers.{to}").open_sink)

@@ -11,10 +11,10 @@ import hotloop
 from hotloop.cli.main import main
 from hotloop.cli.tune import seconds_of
 from hotloop.core.errors import DataError, UsageError
-from hotloop.core.files import read_json
-from hotloop.core.rundir import RunDir
-from hotloop.core.tuned import Tuned
-from hotloop.request import read_plan
+from hotloop.core.storage.files import read_json
+from hotloop.core.storage.rundir import RunDir
+from hotloop.core.tuning_result import Tuned
+from hotloop.jobs.request import read_plan
 
 SLOW = """
 import time

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotloop.core.errors import PlanError
-from hotloop.core.files import read_json, write_json
 from hotloop.core.plan import SCHEMA, Plan, Use
+from hotloop.core.storage.files import read_json, write_json
 
 VALUES = (
     st.text() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()

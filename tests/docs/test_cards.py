@@ -2,14 +2,14 @@
 
 import importlib.util
 import json
-from pathlib import Path
 
 import pytest
+from tests.paths import ROOT
 
-from hotloop.core.cards import CARDS
-from hotloop.recipes.char_lm_presets import EXPERIMENTS, PRESETS
+from hotloop.core.gpu_specs import CARDS
+from hotloop.recipes.char_lm.presets import EXPERIMENTS, PRESETS
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 
 def generator():

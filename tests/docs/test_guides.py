@@ -1,9 +1,10 @@
 """docs/guides is made from the guides inside the package; this holds it to them."""
 
 import importlib.util
-from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs"
+from tests.paths import ROOT
+
+DOCS = ROOT / "docs"
 
 
 def test_the_pages_are_up_to_date():

@@ -1,11 +1,12 @@
 """docs/rules.md is made from the rules; this holds it to them."""
 
 import importlib.util
-from pathlib import Path
+
+from tests.paths import ROOT
 
 from hotloop import rules
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 
 def generator():

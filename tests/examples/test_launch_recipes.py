@@ -13,10 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from tests.paths import ROOT
 
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.rundir import RunDir
 
-RECIPES = Path(__file__).parents[2] / "examples" / "launch"
+RECIPES = ROOT / "examples" / "launch"
 STEPS = 500
 # What the operator names its variables: github.com/kubeflow/training-operator, elastic.go of v1.
 POLICY = {"maxRestarts": "MAX_RESTARTS", "rdzvBackend": "RDZV_BACKEND", "rdzvId": "RDZV_ID"}
@@ -35,7 +36,7 @@ def settings(tiny) -> list[str]:
 def environment(**more: str) -> dict[str, str]:
     """Return what a shell has in which hotloop is installed."""
     here = str(Path(sys.executable).parent)
-    source = str(Path(__file__).parents[2] / "src")
+    source = str(ROOT / "src")
     path = os.pathsep.join([here, os.environ["PATH"]])
     return {**os.environ, "PATH": path, "PYTHONPATH": source, "PROCESSES": "1", **more}
 

@@ -5,8 +5,8 @@ import json
 import torch
 from safetensors.torch import save_file
 
-from hotloop.models.adapterfiles import CONFIG, TENSORS, adapter_state
-from hotloop.models.adapters import adapted
+from hotloop.models.adapters.attach import adapted
+from hotloop.models.adapters.peft_files import CONFIG, TENSORS, adapter_state
 
 VOCABULARY, LABELS = 61, 3
 _COMMON = {

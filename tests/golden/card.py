@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from hotloop.probe.doors import Doors
-from hotloop.probe.tape import Tape
+from hotloop.observe.hooks.event_buffer import Tape
+from hotloop.observe.hooks.hooks import Doors
 
 
 class Event:

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from hotloop.core.built import Group, Model, Optimizer
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
+from hotloop.core.case.objects import Group, Model, Optimizer
+from hotloop.core.case.steps_and_loaders import Frame, Loader, Stack, Steps
 from hotloop.core.finding import Place
 from hotloop.core.hardware import Hardware
-from hotloop.core.observed import Frame, Loader, Stack, Steps
 
 CPU = Hardware(
     device="cpu", name="a CPU", cores=2.0, memory_bytes=16 << 30, cpu_features=frozenset({"avx2"})

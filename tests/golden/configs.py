@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.around import Config
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
+from hotloop.core.case.environment import Config
 from hotloop.core.finding import Place
 
 _LOADS = {

@@ -1,13 +1,13 @@
 """Correct training scripts in several manners; no rule on code may speak of them."""
 
-from pathlib import Path
 from typing import Any
 
 from tests.golden.cases import SCRIPT, healthy
+from tests.paths import ROOT
 
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "faithful"
+EXAMPLES = ROOT / "examples" / "faithful"
 
 PLAIN = """
 import time

@@ -1,7 +1,7 @@
 """What hotloop calls of DeepSpeed 0.19.8 to take an optimizer over, so that tests need none.
 
-It cuts nothing: one rank, each group in one row, as ZeRO-1 has it. tests/ranks/test_zero.py tries
-the real one.
+It cuts nothing: one rank, each group in one row, as ZeRO-1 has it. tests/distributed/test_zero.py
+tries the real one.
 """
 
 import sys

@@ -4,8 +4,8 @@ import itertools
 from dataclasses import dataclass, field
 
 from hotloop.core.plan import Plan
-from hotloop.tuning.live import Report
-from hotloop.tuning.race import Entry
+from hotloop.tuning.interleaved_timing import Entry
+from hotloop.tuning.trial_process import Report
 
 __all__ = ["BASE", "LOSSES", "Fake", "Spec", "Target"]
 

@@ -11,13 +11,13 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset
 
 from hotloop import techniques
+from hotloop.core.effect import Effect
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
-from hotloop.host import Host, Limits
-from hotloop.intervene import Intervention
-from hotloop.request import parse_use
+from hotloop.diagnosis.apply_techniques import Intervention
+from hotloop.jobs.request import parse_use
+from hotloop.observe.host import Host, Limits
 from hotloop.techniques.base import anywhere
-from hotloop.training.effect import Effect
 
 MACHINE = Hardware(device="cpu", name="a CPU", cores=2.0, host_memory_bytes=8 << 30)
 UNGATED = [replace(technique, blocked=anywhere) for technique in techniques.ALL]

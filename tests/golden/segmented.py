@@ -2,7 +2,7 @@
 
 import torch
 
-from hotloop.core.boundaries import Boundaries, bucket
+from hotloop.core.document_boundaries import Boundaries, bucket
 
 
 def boundaries(*rows):

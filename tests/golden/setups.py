@@ -2,9 +2,9 @@
 
 from tests.golden.tiny_tokenizer import save
 
-from hotloop.data.shapes import layout
-from hotloop.data.tokenizer import find_tokenizer
-from hotloop.data.turn import Setup
+from hotloop.data.tokenising.row_shapes import layout
+from hotloop.data.tokenising.tokenize_portion import Setup
+from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 
 
 def of_texts(folder) -> Setup:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from tests.golden.cases import CPU
 
-from hotloop.core.around import Ceiling, Operator
-from hotloop.core.built import Attention, Group, Model, Optimizer, Scheduler
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
+from hotloop.core.case.environment import Ceiling, Operator
+from hotloop.core.case.objects import Attention, Group, Model, Optimizer, Scheduler
+from hotloop.core.case.steps_and_loaders import Batches, Evaluation, Loader, Save, Steps
 from hotloop.core.finding import Diagnosis, Finding, Place, Remedy
 from hotloop.core.measurement import Measurement
-from hotloop.core.observed import Batches, Evaluation, Loader, Save, Steps
 
 HERE = Path("/home/me/project")
 SCRIPT, DATA = str(HERE / "train.py"), str(HERE / "reviews" / "data.py")

@@ -5,9 +5,9 @@ import json
 import torch
 from tests.golden.segmented import boundaries
 
+from hotloop.models.attention.kernel_choice import Isolation
 from hotloop.models.backbone import load_backbone
-from hotloop.models.find import find_model
-from hotloop.models.isolation import Isolation
+from hotloop.models.weights.discovery import find_model
 
 VOCABULARY, WIDTH, LAYERS, WINDOW = 61, 32, 3, 4
 _COMMON = {"num_hidden_layers": LAYERS, "hidden_size": WIDTH, "intermediate_size": 48}

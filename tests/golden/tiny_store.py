@@ -4,10 +4,10 @@ from itertools import chain
 
 import numpy as np
 
-from hotloop.core.files import finish_folder, make_folder, write_json
-from hotloop.core.journal import Growing
-from hotloop.data.store import ABOUT, FILE, SCHEMA, open_store
-from hotloop.data.tokenfile import END, Columns, Rows, head, message
+from hotloop.core.storage.files import finish_folder, make_folder, write_json
+from hotloop.core.storage.journal import Growing
+from hotloop.data.tokenising.arrow_file import END, Columns, Rows, head, message
+from hotloop.data.tokenising.token_store import ABOUT, FILE, SCHEMA, open_store
 
 
 def save(folder, splits, *, batch=1000, **columns):

@@ -6,7 +6,7 @@ from functools import partial
 
 from hotloop.techniques.autocast_bf16 import TECHNIQUE as BF16
 from hotloop.techniques.base import Numerics, Stage, Technique, anywhere
-from hotloop.tuning import scripttrial
+from hotloop.tuning import script_trial
 
 __all__ = ["KNOWN", "main"]
 
@@ -82,4 +82,4 @@ KNOWN = (
     replace(BF16, numerics=Numerics.BITWISE, tolerance=0.0, cosine=1.0, blocked=anywhere),
     technique("no-pause", hurry),
 )
-main = partial(scripttrial.main, known=KNOWN)
+main = partial(script_trial.main, known=KNOWN)

@@ -23,15 +23,15 @@ from tests.golden.tiny_store import save
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from hotloop.core.errors import ConfigError, DataError
-from hotloop.data.tokenrows import Form, TokenRows
+from hotloop.data.sampling.token_rows import Form, TokenRows
+from hotloop.engine.step import to_device
+from hotloop.jobs.forecast.memory_forecast import Tracker, forecast, measure
 from hotloop.models.backbone import Backbone, load_backbone
 from hotloop.models.causal_lm import CausalLm
-from hotloop.models.find import find_model
-from hotloop.models.shifted import shifted_loss
-from hotloop.probe.blocks import repeated_blocks
-from hotloop.probe.memory import Tracker, forecast, measure
-from hotloop.session import Batch, Job
-from hotloop.training.step import to_device
+from hotloop.models.repeated_blocks import repeated_blocks
+from hotloop.models.shifted_loss import shifted_loss
+from hotloop.models.weights.discovery import find_model
+from hotloop.session.session import Batch, Job
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError
+from hotloop.jobs.forecast.memory_forecast import Tracker
 from hotloop.models.backbone import load_backbone
 from hotloop.models.causal_lm import CausalLm
-from hotloop.models.find import find_model
-from hotloop.models.shifted import shifted_loss
-from hotloop.probe.memory import Tracker
+from hotloop.models.shifted_loss import shifted_loss
+from hotloop.models.weights.discovery import find_model
 
 TEXTS = documents(5, 9, 1, 12, 7)
 every_decoder = pytest.mark.parametrize("name", [*DECODERS, "capped"])

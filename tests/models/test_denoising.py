@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hotloop.data.noise import Noise
+from hotloop.data.sampling.diffusion_noise import Noise
 from hotloop.models.denoising import FREE, UNKNOWN, denoise, from_mask, from_uniform
 from hotloop.models.sedd import Sedd
 

@@ -5,8 +5,8 @@ import torch
 
 from hotloop.core.errors import ConfigError
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.char_lm import build_model
-from hotloop.recipes.char_lm_config import CharLmConfig
+from hotloop.recipes.char_lm.config import CharLmConfig
+from hotloop.recipes.char_lm.recipe import build_model
 
 on_cpu = pytest.mark.parametrize("backend", ["auto", "flash", "math", "naive"])
 VOCABULARY = 66  # Tiny Shakespeare's 65 characters and <unk>

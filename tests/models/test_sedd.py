@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from hotloop.data.noise import Noise, Noised
-from hotloop.data.windows import Windows
+from hotloop.data.sampling.context_windows import Windows
+from hotloop.data.sampling.diffusion_noise import Noise, Noised
+from hotloop.jobs.forecast.memory_forecast import forecast, measure
 from hotloop.models.sedd import ScoreEntropy, Sedd, absorbing_entropy, uniform_entropy
-from hotloop.probe.memory import forecast, measure
-from hotloop.recipes.optimizers import AdamW
-from hotloop.session import Job
+from hotloop.recipes.building.optimizers import AdamW
+from hotloop.session.session import Job
 
 both = pytest.mark.parametrize("transition", ["absorbing", "uniform"])
 on_cpu = pytest.mark.parametrize("backend", ["auto", "flash", "math", "naive"])

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from hotloop.core.events import event_line
 from hotloop.core.hardware import Hardware
-from hotloop.core.lock import Holder
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import event_line
+from hotloop.core.storage.lock import Holder
+from hotloop.core.storage.rundir import RunDir
 from hotloop.monitor.sample import Sample
 from hotloop.monitor.series import History
 

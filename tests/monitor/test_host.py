@@ -1,7 +1,7 @@
 import pytest
 
+from hotloop.machine.detect import host
 from hotloop.monitor.host import Host
-from hotloop.probe.machine import host
 
 
 class Machine:

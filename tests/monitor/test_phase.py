@@ -4,7 +4,7 @@ import os
 import pytest
 from tests.monitor.conftest import session, steps
 
-from hotloop.core.trace import event_line
+from hotloop.core.events import event_line
 from hotloop.monitor.phase import Signs, phase
 
 ME = os.getpid()

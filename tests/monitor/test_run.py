@@ -5,8 +5,8 @@ import pytest
 from tests.monitor.conftest import dead, hold, session, step, steps
 
 from hotloop.core.errors import DataError, UsageError
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import event_line
+from hotloop.core.events import event_line
+from hotloop.core.storage.rundir import RunDir
 from hotloop.monitor.run import RunReader, pace
 
 

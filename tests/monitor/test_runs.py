@@ -4,7 +4,7 @@ import pytest
 from tests.monitor.conftest import dead, session, steps
 
 from hotloop.core.errors import UsageError
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.rundir import RunDir
 from hotloop.monitor.runs import folders, row, rows
 
 

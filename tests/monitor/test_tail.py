@@ -4,7 +4,7 @@ import pytest
 from tests.monitor.conftest import session, step, steps
 
 from hotloop.core.errors import DataError
-from hotloop.core.trace import event_line
+from hotloop.core.events import event_line
 from hotloop.monitor.tail import KEEP, Tail
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from hotloop.core.events import event_line
 from hotloop.core.hardware import Hardware
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import event_line
+from hotloop.core.storage.rundir import RunDir
 
 HARDWARE = Hardware(
     device="cpu",

@@ -1,7 +1,7 @@
 import numpy as np
 from rich.cells import cell_len
 
-from hotloop.recipes.class_metrics import report
+from hotloop.recipes.building.metrics import report
 from hotloop.report.class_table import GROUPS, class_table
 
 

@@ -2,10 +2,10 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.data.test_stats import DRAWN, digested, stats
+from tests.data.statistics.test_token_statistics import DRAWN, digested, stats
 from tests.report.conftest import EVIL, Sound
 
-from hotloop.data.decoded import Span
+from hotloop.data.statistics.decoded_documents import Span
 from hotloop.report.datastats import page, percent
 
 

@@ -7,10 +7,10 @@ from tests.golden.cases import healthy
 from tests.golden.slow_run import CASE, FINE, SLOW, UNSTEADY, WRONG
 from tests.report.conftest import EVIL, Sound
 
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
+from hotloop.core.case.steps_and_loaders import Steps
 from hotloop.core.finding import Diagnosis, Finding, Place, Remedy
 from hotloop.core.hardware import Hardware
-from hotloop.core.observed import Steps
 from hotloop.report.diagnosis import page
 
 SECTIONS = ("Where the time goes", "Findings", "The run", "What the model is given",

@@ -4,7 +4,7 @@ import pytest
 from tests.report.conftest import session, step, usual
 
 from hotloop.core.errors import UsageError
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.rundir import RunDir
 from hotloop.report.facts import read_facts
 
 

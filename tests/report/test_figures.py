@@ -1,6 +1,6 @@
 from tests.report.conftest import session, step, usual
 
-from hotloop.core.trace import event_line
+from hotloop.core.events import event_line
 from hotloop.report.facts import read_facts
 from hotloop.report.figures import Figure, figures, loss_in_words, open_processes
 

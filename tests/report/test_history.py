@@ -4,7 +4,7 @@ import pytest
 from tests.report.conftest import end, session, step, usual
 
 from hotloop.core.errors import DataError
-from hotloop.core.trace import Event, event_line, read_events
+from hotloop.core.events import Event, event_line, read_events
 from hotloop.report.history import UNTOLD, history, rates
 
 

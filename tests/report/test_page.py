@@ -6,8 +6,8 @@ import time
 import pytest
 from tests.report.conftest import EVIL, PLAN, Sound, end, session, step, usual
 
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import event_line
+from hotloop.core.events import event_line
+from hotloop.core.storage.rundir import RunDir
 from hotloop.report.facts import read_facts
 from hotloop.report.page import page
 

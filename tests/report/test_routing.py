@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.recipes.test_task_router import data, model, phases  # noqa: F401
+from tests.recipes.task_router.test_recipe import data, model, phases  # noqa: F401
 
 from hotloop.report.facts import read_facts
 from hotloop.report.router_table import router_table, table

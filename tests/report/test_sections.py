@@ -1,7 +1,7 @@
 import pytest
 from tests.report.conftest import session, usual
 
-from hotloop.core.trace import event_line
+from hotloop.core.events import event_line
 from hotloop.report import sections
 from hotloop.report.curves import Shown
 from hotloop.report.facts import read_facts

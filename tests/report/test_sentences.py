@@ -5,9 +5,9 @@ import pytest
 from tests.golden.cases import healthy, wall
 from tests.golden.slow_run import CASE, FINE, SLOW, TOKENIZE, WRONG
 
+from hotloop.core.case.steps_and_loaders import Steps
 from hotloop.core.finding import Finding, Remedy
 from hotloop.core.measurement import Measurement
-from hotloop.core.observed import Steps
 from hotloop.report.sentences import (
     command,
     cost,

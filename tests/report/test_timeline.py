@@ -7,7 +7,7 @@ import pytest
 from tests.golden.cases import healthy
 from tests.golden.slow_run import CASE, LOADERS
 
-from hotloop.core.observed import Evaluation, Save, Steps
+from hotloop.core.case.steps_and_loaders import Evaluation, Save, Steps
 from hotloop.report.timeline import epochs, losses, step_times, strip, waits
 
 

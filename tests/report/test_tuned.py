@@ -1,12 +1,12 @@
 import re
 from dataclasses import replace
 
-from tests.core.test_tuned import BASE, FOUND, TRIED
+from tests.core.test_tuning_result import BASE, FOUND, TRIED
 from tests.report.conftest import EVIL, Sound
 
 from hotloop.core.finding import Place
 from hotloop.core.trial import Comparison
-from hotloop.core.tuned import Edit, Row, Tuned
+from hotloop.core.tuning_result import Edit, Row, Tuned
 from hotloop.report.tuned import page
 
 

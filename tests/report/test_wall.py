@@ -3,7 +3,7 @@ import re
 import pytest
 from tests.report.conftest import end, session, step, usual
 
-from hotloop.core.trace import event_line
+from hotloop.core.events import event_line
 from hotloop.report.facts import read_facts
 from hotloop.report.wall import key, processes, wall, wall_bar
 

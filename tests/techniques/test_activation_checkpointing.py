@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointPolicy
 
-from hotloop.models.adapter_config import AdapterConfig
-from hotloop.models.adapters import attach
+from hotloop.jobs.forecast.memory_forecast import Tracker
+from hotloop.models.adapters.attach import attach
+from hotloop.models.adapters.config import AdapterConfig
 from hotloop.models.gpt import Gpt
-from hotloop.probe.memory import Tracker
 from hotloop.techniques import activation_checkpointing as technique
 
 MODES = ("full", "selective")

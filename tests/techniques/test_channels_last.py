@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from hotloop.core.hardware import Hardware
-from hotloop.session import Batch, Job, Session
+from hotloop.engine.checkpoint.folders import newest_sound
+from hotloop.engine.checkpoint.state import Identity, restore, take, write
+from hotloop.session.accumulation_windows import Position
+from hotloop.session.session import Batch, Job, Session
 from hotloop.techniques import channels_last as technique
-from hotloop.training.checkpoint import Identity, restore, take, write
-from hotloop.training.feed import Position
-from hotloop.training.store import newest_sound
 
 CPU = Hardware(device="cpu", name="a CPU")
 IDENTITY = Identity(

@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset
 
-from hotloop.probe import onestep
-from hotloop.probe.tryread import can_fork
+from hotloop.observe.probes.dataset_trial import can_fork
+from hotloop.techniques.on_scripts import trial_step
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
 WIDE = 40
@@ -270,7 +270,7 @@ def test_the_handlers_of_a_script_see_nothing_of_a_step_that_fails_in_a_copy(tmp
 
 
 def test_where_no_copy_can_be_made_that_is_said(monkeypatch) -> None:
-    assert onestep.why_no_copy() is None
+    assert trial_step.why_no_copy() is None
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: True)
     widths, word, how = read()
     assert (set(widths), word) == ({8, 16, 24}, "in effect")

@@ -17,8 +17,8 @@ from torch.utils.data import (
     TensorDataset,
 )
 
-from hotloop.probe.tryread import can_fork
-from hotloop.session import ScriptSession
+from hotloop.observe.probes.dataset_trial import can_fork
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.length_bucketing import TECHNIQUE
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_wor
 
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
-from hotloop.probe.tryread import can_fork
-from hotloop.session import ScriptSession
+from hotloop.observe.probes.dataset_trial import can_fork
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.loader_workers import TECHNIQUE
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")

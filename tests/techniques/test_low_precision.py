@@ -11,8 +11,8 @@ from torch import nn
 
 from hotloop import techniques
 from hotloop.core.plan import Plan
-from hotloop.models.adapter_config import AdapterConfig
-from hotloop.models.adapters import attach
+from hotloop.models.adapters.attach import attach
+from hotloop.models.adapters.config import AdapterConfig
 from hotloop.techniques import fp8
 
 LOW = ("fp8", "int8-mixed-precision")

@@ -10,10 +10,10 @@ from hotloop.bench.ladder import Spot, using
 from hotloop.core.errors import PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
-from hotloop.probe.products import Products
+from hotloop.engine.apply_plan import check
+from hotloop.machine.onednn_matmul import Products
 from hotloop.techniques import matmul_onednn as technique
 from hotloop.techniques.base import Host
-from hotloop.training.prepare import check
 from hotloop.tuning.moves import ordered
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))

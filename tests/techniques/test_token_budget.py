@@ -3,7 +3,7 @@ import pytest
 from tests.golden.outside import put_into
 from tests.techniques.test_length_bucketing import COUNT, applied, masked, plain, samples, train
 
-from hotloop.probe.tryread import can_fork
+from hotloop.observe.probes.dataset_trial import can_fork
 from hotloop.techniques.token_budget import TECHNIQUE
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 from tests.golden.faked import BASE, Spec, Target
 
-from hotloop.cli.script import console
-from hotloop.cli.trials import show
+from hotloop.cli.arguments.script import console
+from hotloop.cli.terminal.tune_screen import show
+from hotloop.core.agreement import Evidence, agree
 from hotloop.core.env import inherited
-from hotloop.core.parity import Evidence, agree
 from hotloop.core.plan import Plan, Use
-from hotloop.core.sharing import SHARING, launcher
-from hotloop.core.tuned import Tuned
-from hotloop.request import fresh_request
+from hotloop.core.sharding_ids import SHARING, launcher
+from hotloop.core.tuning_result import Tuned
+from hotloop.jobs.request import fresh_request
 from hotloop.techniques.base import Host
+from hotloop.tuning.interleaved_timing import Pace
 from hotloop.tuning.moves import Move, added, both, ordered, promise, resized, shared
-from hotloop.tuning.race import Pace
-from hotloop.tuning.recipetarget import Recipe, moves
-from hotloop.tuning.recipetrial import assembled, record_of
+from hotloop.tuning.recipe_target import Recipe, moves
+from hotloop.tuning.recipe_trial import assembled, record_of
 from hotloop.tuning.search import Search
 
 PLAN = Plan(micro_batch=4, accumulation=4).plus("gc-freeze")

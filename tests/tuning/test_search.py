@@ -15,10 +15,10 @@ from hotloop.core.errors import DataError
 from hotloop.core.plan import Use
 from hotloop.core.trial import Trial
 from hotloop.techniques.base import Numerics
-from hotloop.tuning.live import Ended, Live
+from hotloop.tuning.interleaved_timing import Entry, Pace
 from hotloop.tuning.moves import Move, added
-from hotloop.tuning.race import Entry, Pace
 from hotloop.tuning.search import Search
+from hotloop.tuning.trial_process import Ended, Live
 
 PACE = Pace(rounds=8, pairs=1)
 
@@ -394,7 +394,7 @@ def test_wrong_gradients_are_seen_where_losses_and_norms_are_equal(forks, tmp_pa
 
 COUNTS = """
 import os, signal, socket, sys, time
-from hotloop.tuning.gate import Gate
+from hotloop.tuning.step_gate import Gate
 SEEN = {"losses": [1.0], "norms": [1.0], "tensors": {"0.0": 1.0}, "samples": {"0.0": [1.0]}}
 SAID = {"evidence": SEEN}
 gate = Gate(socket.socket(fileno=int(sys.argv[1])), wait=lambda: None, more=lambda: SAID)

@@ -7,16 +7,16 @@ import pytest
 from tests.golden.faked import BASE, Spec, Target
 
 from hotloop.core.errors import DataError, PlanError, UsageError
-from hotloop.core.files import read_json
 from hotloop.core.plan import Use
-from hotloop.core.rundir import RunDir
-from hotloop.core.tuned import Tuned
-from hotloop.probe.identity import identity
-from hotloop.probe.threads import Load
-from hotloop.request import read_plan
-from hotloop.tuning.live import Ended
+from hotloop.core.storage.files import read_json
+from hotloop.core.storage.rundir import RunDir
+from hotloop.core.tuning_result import Tuned
+from hotloop.jobs.request import read_plan
+from hotloop.machine.identity import identity
+from hotloop.machine.threads import Load
+from hotloop.tuning.interleaved_timing import Pace
 from hotloop.tuning.moves import added
-from hotloop.tuning.race import Pace
+from hotloop.tuning.trial_process import Ended
 from hotloop.tuning.tune import Wanted, tune
 
 FREEZE, CACHE = Use.of("gc-freeze"), Use.of("vectorised-reads")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.bench.result import read
 from hotloop.core.errors import ConfigError
-from hotloop.core.files import read_json
+from hotloop.core.storage.files import read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

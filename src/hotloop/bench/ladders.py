@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.bench import charlm, rows
+from hotloop.bench import char_lm_ladder, text_ladders
 from hotloop.core.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -15,11 +15,11 @@ __all__ = ["LADDERS", "find"]
 LADDERS: dict[str, Ladder] = {
     ladder.recipe: ladder
     for ladder in (
-        charlm.LADDER,
-        rows.PAIR_CLASSIFIER,
-        rows.CHAT_SFT,
-        rows.EXPERT_SFT,
-        rows.TASK_ROUTER,
+        char_lm_ladder.LADDER,
+        text_ladders.PAIR_CLASSIFIER,
+        text_ladders.CHAT_SFT,
+        text_ladders.EXPERT_SFT,
+        text_ladders.TASK_ROUTER,
     )
 }
 

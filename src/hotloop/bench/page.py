@@ -14,8 +14,8 @@ from hotloop.report.sections import facts, section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hotloop.bench.require import Verdict
     from hotloop.bench.result import Result, Row
+    from hotloop.bench.targets import Verdict
 
 __all__ = ["page"]
 

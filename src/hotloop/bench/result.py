@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hotloop.bench.ladder import Claim
+    from hotloop.core.agreement import Parity
     from hotloop.core.measurement import Measurement
-    from hotloop.core.parity import Parity
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Comparison
 

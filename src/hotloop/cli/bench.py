@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from hotloop.bench.ladders import LADDERS, find
-from hotloop.bench.require import judge, parse
-from hotloop.cli.asked import ORDER, split
+from hotloop.bench.targets import judge, parse
+from hotloop.cli.arguments.recipe import ORDER, split
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError, did_you_mean
-from hotloop.core.files import make_folder, write_file, write_json
 from hotloop.core.secrets import redacted
-from hotloop.probe.threads import load, others, watch
-from hotloop.request import fresh_request, read_plan
+from hotloop.core.storage.files import make_folder, write_file, write_json
+from hotloop.jobs.request import fresh_request, read_plan
+from hotloop.machine.threads import load, others, watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.bench.ladder import Ladder
-    from hotloop.bench.require import Target, Verdict
     from hotloop.bench.result import Result
-    from hotloop.tuning.race import Pace
+    from hotloop.bench.targets import Target, Verdict
+    from hotloop.tuning.interleaved_timing import Pace
 
 __all__ = ["run"]
 
@@ -103,8 +103,8 @@ def _climb(
         ladder = _with_plan(ladder, options.plan)
         only = (*only, ladder.rungs[-1].id) if only else ()
     before = load()
-    from hotloop.assemble import assemble
-    from hotloop.bench.climb import Climb
+    from hotloop.bench.run_ladder import Climb
+    from hotloop.jobs.job import assemble
 
     progress = _Progress(quiet=options.quiet)
     parts = assemble(request, lambda _: None, lambda: None)
@@ -126,7 +126,7 @@ def _climb(
 
 def _pace(rounds: int) -> Pace:
     """Return so many rounds whatever they show: their number must not depend on it."""
-    from hotloop.tuning.race import Pace
+    from hotloop.tuning.interleaved_timing import Pace
 
     return Pace(rounds=rounds, pairs=1, start=600.0, hopeless=math.inf)
 
@@ -156,7 +156,7 @@ def _with_plan(ladder: Ladder, path: Path) -> Ladder:
 
 def _end(options: argparse.Namespace, result: Result, targets: Sequence[Target]) -> int:
     """Say what was found; return the exit code."""
-    from hotloop.cli.rungs import show, show_verdicts
+    from hotloop.cli.terminal.bench_table import show, show_verdicts
 
     row = result.row(result.judged)
     verdicts = judge(targets, row, f"the rung {result.judged} was not measured")
@@ -180,7 +180,7 @@ def _write(path: Path | None, result: Result, verdicts: Sequence[Verdict]) -> No
 
 def _compare(paths: Sequence[str]) -> int:
     from hotloop.bench.compare import compare_files
-    from hotloop.cli.rungs import show_ratios
+    from hotloop.cli.terminal.bench_table import show_ratios
 
     if len(paths) != 2:
         raise UsageError(f"hotloop bench compare A.json B.json: two results, got {len(paths)}")

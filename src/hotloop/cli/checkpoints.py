@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.words import bytes_
+from hotloop.cli.terminal.numbers import bytes_
 from hotloop.core.errors import CheckpointError
-from hotloop.core.files import write_json
-from hotloop.core.rundir import RunDir
-from hotloop.training.store import Stored, best_of, listing
+from hotloop.core.storage.files import write_json
+from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.checkpoint.folders import Stored, best_of, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

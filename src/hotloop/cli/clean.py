@@ -12,20 +12,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hotloop.cleaning.look import look, remove
-from hotloop.cleaning.runs import LEAST
-from hotloop.cleaning.shelves import Order
-from hotloop.cli.line import facts, telling
+from hotloop.cleanup.clean import look, remove
+from hotloop.cleanup.disk_use import Order
+from hotloop.cleanup.runs import LEAST
+from hotloop.cli.terminal.lines import facts, telling
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError, WriteError
-from hotloop.core.files import write_json
+from hotloop.core.storage.files import write_json
 from hotloop.core.units import ago, bytes_
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from hotloop.cleaning.shelves import Found, Item, Shelf
+    from hotloop.cleanup.disk_use import Found, Item, Shelf
     from hotloop.core.env import Environment
 
 __all__ = ["run"]

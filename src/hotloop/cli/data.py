@@ -30,5 +30,5 @@ def run(args: Sequence[str]) -> int:
     if verb not in VERBS:
         near = did_you_mean(verb, VERBS)
         raise UsageError(f"hotloop data has no {verb!r}{near} (see hotloop data --help)")
-    code: int = importlib.import_module(f"hotloop.cli.data{verb}").run(rest)
+    code: int = importlib.import_module(f"{__name__}_{verb}").run(rest)
     return code

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.asked import ORDER, add_options, recipes, request_of, split
-from hotloop.cli.screen import Screen
-from hotloop.cli.script import (
+from hotloop.cli.arguments.recipe import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.arguments.script import (
     Lines,
     add_script,
     console,
@@ -20,22 +19,23 @@ from hotloop.cli.script import (
     limits_of,
     target_of,
 )
-from hotloop.cli.steady import say
-from hotloop.cli.verdict import Report
+from hotloop.cli.terminal.preflight_text import Report
+from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.errors import UsageError
-from hotloop.core.files import write_json
-from hotloop.core.rundir import RunDir
-from hotloop.probe.clock import process_began
-from hotloop.probe.collector import collector_off
-from hotloop.probe.threads import watch
+from hotloop.core.storage.files import write_json
+from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.signals import Dropped, Signals
+from hotloop.machine.clock import process_began
+from hotloop.machine.threads import watch
+from hotloop.observe.hooks.garbage_collector import collector_off
+from hotloop.process.standard_streams import say
 from hotloop.recipes.registry import RECIPES
-from hotloop.training.signals import Dropped, Signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.core.case import Case
-    from hotloop.observe import Observed
+    from hotloop.core.case.case import Case
+    from hotloop.diagnosis.script import Observed
 
 __all__ = ["run"]
 
@@ -120,8 +120,8 @@ def _script_parser() -> argparse.ArgumentParser:
 def _script(args: Sequence[str]) -> int:
     options = _script_parser().parse_args(args)
     target, limits = target_of(options), limits_of(options)
-    from hotloop.cli.diagnosis import show
-    from hotloop.observe import observe, place_for
+    from hotloop.cli.terminal.diagnosis import show
+    from hotloop.diagnosis.script import observe, place_for
     from hotloop.report.diagnosis import page
 
     def tell(found: Observed) -> None:
@@ -146,8 +146,8 @@ def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[C
     cwd = Path.cwd()  # the script may leave it
 
     def further(case: Case) -> Case:
-        from hotloop import ceilings
-        from hotloop.casebook import with_products
+        from hotloop.observe.build_case import with_products
+        from hotloop.observe.whatif import ceilings
 
         lines = Lines()
         try:
@@ -174,8 +174,8 @@ def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[C
 
 
 def _recorded(options: argparse.Namespace) -> int:
-    from hotloop.cli.diagnosis import show
-    from hotloop.observe import judge_again
+    from hotloop.cli.terminal.diagnosis import show
+    from hotloop.diagnosis.script import judge_again
 
     folder = Path(options.what[0])
     case, diagnosis = judge_again(folder)
@@ -195,8 +195,8 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
     watch()  # what other processes use while torch loads, as in hotloop train
     with collector_off():
         request = request_of(options, recipe, assignments)
-        from hotloop.rehearsal import rehearse
-        from hotloop.tryout import Budget
+        from hotloop.diagnosis.recipe import rehearse
+        from hotloop.jobs.first_steps import Budget
 
         gc.freeze()
     screen, signals = Screen(quiet=options.quiet), Signals()
@@ -223,7 +223,7 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
 
 
 def _log(options: argparse.Namespace) -> int:
-    from hotloop.logs import judge_log
+    from hotloop.rules.training_log import judge_log
 
     if options.what:
         raise UsageError(f"--log looks at a file alone: leave out {' '.join(options.what)}")
@@ -237,7 +237,7 @@ def _log(options: argparse.Namespace) -> int:
 
 def _machine(options: argparse.Namespace) -> int:
     with collector_off():
-        from hotloop.checkup import look
+        from hotloop.diagnosis.machine import look
     found = look()
     if options.json is not None:
         write_json(options.json, found.to_json())

@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from hotloop import rules, techniques
+from hotloop.cli.guides.pages import guides, title
 from hotloop.core.errors import UsageError, did_you_mean
-from hotloop.guides.pages import guides, title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

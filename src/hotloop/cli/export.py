@@ -9,8 +9,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.asked import CHECKPOINT, say_checkpoint
-from hotloop.cli.line import telling
+from hotloop.cli.arguments.recipe import CHECKPOINT, say_checkpoint
+from hotloop.cli.terminal.lines import telling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ def run(args: Sequence[str]) -> int:
     add("-q", "--quiet", action="store_true", help="no progress")
     options = parser.parse_args(args)
 
-    from hotloop.library import load_run
+    from hotloop.api import load_run
 
     trained = load_run(options.run)
     say_checkpoint(trained, options.checkpoint)

@@ -8,11 +8,11 @@ import traceback
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from hotloop import __version__
-from hotloop.cli.steady import open_standard_streams, say, steady_streams
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError, DataError, HotloopError, UsageError, did_you_mean
-from hotloop.launch import Left
+from hotloop.core.package import __version__
+from hotloop.process.run_script import Left
+from hotloop.process.standard_streams import open_standard_streams, say, steady_streams
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,6 +103,6 @@ def _dispatch(args: list[str]) -> int:
     if verb not in VERBS:
         near = did_you_mean(verb, VERBS)
         raise UsageError(f"no command is called {verb!r}{near} (see hotloop --help)")
-    module = importlib.import_module(f"hotloop.cli.{verb}")
+    module = importlib.import_module(f"{__package__}.{verb}")
     code: int = module.run(rest)
     return code

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.live import Live
 
-from hotloop.cli.live import line, screen, summary
+from hotloop.cli.terminal.monitor_screen import line, screen, summary
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
-from hotloop.core.files import write_file
+from hotloop.core.storage.files import write_file
+from hotloop.machine.detect import import_nvml
 from hotloop.monitor.assess import assess
 from hotloop.monitor.charts import plots
 from hotloop.monitor.picture import drawn, need_matplotlib
@@ -27,7 +28,6 @@ from hotloop.monitor.sample import Sampler
 from hotloop.monitor.series import History
 from hotloop.monitor.tree import Tree
 from hotloop.monitor.watch import Terminated, watch
-from hotloop.probe.machine import import_nvml
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:

@@ -16,19 +16,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotloop.cli.asked import CHECKPOINT, say_checkpoint
-from hotloop.cli.line import telling
-from hotloop.cli.steady import say
-from hotloop.core.files import write_file, write_json
-from hotloop.core.rundir import RunDir
+from hotloop.cli.arguments.recipe import CHECKPOINT, say_checkpoint
+from hotloop.cli.terminal.lines import telling
+from hotloop.core.storage.files import write_file, write_json
+from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import duration
-from hotloop.recipes.declared import running
+from hotloop.process.standard_streams import say
+from hotloop.recipes.building.declared_code import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.recipes.pair_predictions import Predicted
-    from hotloop.recipes.router_predictions import Answered
+    from hotloop.recipes.pair_classifier.predictions import Predicted
+    from hotloop.recipes.task_router.predictions import Answered
 
 __all__ = ["run"]
 
@@ -53,8 +53,8 @@ def run(args: Sequence[str]) -> int:
     add("-q", "--quiet", action="store_true", help="no progress")
     options = parser.parse_args(args)
 
-    from hotloop.library import load_run
-    from hotloop.recipes.router_predictions import Answered
+    from hotloop.api import load_run
+    from hotloop.recipes.task_router.predictions import Answered
 
     if options.rows is not None and options.rows < 1:
         parser.error(f"--rows: 1 or more, not {options.rows}")
@@ -93,7 +93,7 @@ def run(args: Sequence[str]) -> int:
 
 def _labelled(found: Predicted) -> tuple[dict[str, Any] | None, str | None]:
     """Return the scores of a classifier as JSON, and as text."""
-    from hotloop.recipes.pair_baselines import MOST
+    from hotloop.recipes.pair_classifier.baselines import MOST
     from hotloop.report.class_table import class_table
 
     if found.report is None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import HotloopError, UsageError
-from hotloop.core.files import write_file, write_json
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.files import write_file, write_json
+from hotloop.core.storage.rundir import RunDir
 from hotloop.report.facts import read_facts
 from hotloop.report.page import page
 from hotloop.report.pair import pair
@@ -68,7 +68,7 @@ def _sample(path: Path) -> str:
 
     Raises a HotloopError when there is none that can, and what is in DAMAGED.
     """
-    from hotloop.library import load_run
+    from hotloop.api import load_run
 
     trained = load_run(path)
     writes_on = getattr(trained.config, "objective", None) == "next-char"

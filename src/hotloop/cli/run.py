@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.script import add_script, console, keep_copies, target_of
-from hotloop.cli.steady import say
+from hotloop.cli.arguments.script import add_script, console, keep_copies, target_of
 from hotloop.core.errors import UsageError
+from hotloop.process.standard_streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hotloop.core.effect import Effect
     from hotloop.core.plan import Plan
-    from hotloop.launch import Target
-    from hotloop.observe import Observed
-    from hotloop.training.effect import Effect
+    from hotloop.diagnosis.script import Observed
+    from hotloop.process.run_script import Target
 
 __all__ = ["run"]
 
@@ -55,14 +55,14 @@ def run(args: Sequence[str]) -> int:
     """Run the verb; leaves with the script's exit code."""
     options = _parser().parse_args(args)
     target = target_of(options)
-    from hotloop.scriptplan import asked_plan
+    from hotloop.diagnosis.script_plan import asked_plan
 
     plan, origins = asked_plan(options.added, options.plan, here=not options.suggest)
     if options.suggest:
         return _suggest(target, plan)
-    from hotloop.host import Limits
-    from hotloop.intervene import Intervention
-    from hotloop.observe import observe, place_for
+    from hotloop.diagnosis.apply_techniques import Intervention
+    from hotloop.diagnosis.script import observe, place_for
+    from hotloop.observe.host import Limits
 
     put_in = Intervention(plan, origins) if plan.techniques else None
 
@@ -76,8 +76,8 @@ def run(args: Sequence[str]) -> int:
 
 def _tell(found: Observed, options: argparse.Namespace) -> None:
     """Say what the techniques did and what is next; without techniques, all that was found."""
-    from hotloop.cli.diagnosis import show
-    from hotloop.cli.effects import show_effects, show_next
+    from hotloop.cli.terminal.diagnosis import show
+    from hotloop.cli.terminal.effects import show_effects, show_next
 
     if options.quiet:
         pass
@@ -108,8 +108,8 @@ def _suspects(failed: str, techniques: Sequence[str]) -> str:
 
 
 def _suggest(target: Target, plan: Plan) -> int:
-    from hotloop.cli.line import telling
-    from hotloop.tuning.readback import proved
+    from hotloop.cli.terminal.lines import telling
+    from hotloop.tuning.verify_edits import proved
 
     if target.is_module:
         raise UsageError("--suggest edits a script: name its file instead of -m")

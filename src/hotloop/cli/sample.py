@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.asked import CHECKPOINT, say_checkpoint
+from hotloop.cli.arguments.recipe import CHECKPOINT, say_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ def run(args: Sequence[str]) -> int:
     add("--checkpoint", help=CHECKPOINT)
     options = parser.parse_args(args)
 
-    from hotloop.library import load_run
+    from hotloop.api import load_run
 
     trained = load_run(options.run)
     say_checkpoint(trained, options.checkpoint)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hotloop.core.env import ENV
-from hotloop.core.files import write_json
+from hotloop.core.storage.files import write_json
 from hotloop.core.units import ago, duration
 from hotloop.monitor.runs import rows
 from hotloop.report.excerpt import visible

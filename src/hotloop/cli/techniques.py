@@ -18,7 +18,7 @@ def run(args: Sequence[str]) -> int:
     """Run the verb."""
     argparse.ArgumentParser(prog="hotloop techniques", description=__doc__).parse_args(args)
 
-    from hotloop.probe.machine import detect
+    from hotloop.machine.detect import detect
 
     hardware = detect()
     print(f"on {hardware.name} ({hardware.device}):")

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import UsageError
-from hotloop.core.rundir import RunDir
-from hotloop.trackers.follow import Feed, follow
+from hotloop.core.storage.rundir import RunDir
+from hotloop.export import trackers
+from hotloop.export.trackers.follow import Feed, follow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.trackers.sink import OpenSink
+    from hotloop.export.trackers.sink import OpenSink
 
 __all__ = ["TRACKERS", "run"]
 
@@ -53,7 +54,7 @@ def run(args: Sequence[str], *, open_sink: OpenSink | None = None) -> int:
         if not _NAME.fullmatch(word):
             raise UsageError(f"{word!r} is no name: letters, digits, blanks and . _ - are expected")
     if open_sink is None:
-        open_sink = importlib.import_module(f"hotloop.trackers.{options.to}").open_sink
+        open_sink = importlib.import_module(f"{trackers.__name__}.{options.to}").open_sink
     lock = folder.tracking(options.to)
     lock.acquire()
     try:

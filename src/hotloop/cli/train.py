@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib
 import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.asked import ORDER, add_options, experts_of, recipes, request_of, split
-from hotloop.cli.screen import Screen
+from hotloop.cli.arguments.recipe import ORDER, add_options, experts_of, recipes, request_of, split
+from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.env import ENV
 from hotloop.core.errors import HotloopError, UsageError
-from hotloop.core.files import write_json
-from hotloop.core.rundir import RunDir
-from hotloop.probe.clock import process_began
-from hotloop.probe.collector import collector_off
-from hotloop.probe.threads import watch
-from hotloop.request import moved_data, saved_request
+from hotloop.core.storage.files import write_json
+from hotloop.core.storage.rundir import RunDir
+from hotloop.jobs.request import moved_data, saved_request
+from hotloop.machine.clock import process_began
+from hotloop.machine.threads import watch
+from hotloop.observe.hooks.garbage_collector import collector_off
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.execute import RunResult
-    from hotloop.request import Request
+    from hotloop.jobs.request import Request
+    from hotloop.jobs.run import RunResult
 
 __all__ = ["run"]
 
@@ -81,18 +80,19 @@ def _screen(options: argparse.Namespace) -> Screen:
 
 def _load() -> None:
     """Import torch and the engine; the collector begins after them, and never looks at them."""
-    importlib.import_module("hotloop.engine")
+    import hotloop.jobs.train  # noqa: F401
+
     gc.freeze()  # else each full collection takes 0.1 s, and the first one comes at once
     gc.enable()
 
 
 def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int:
     _load()
-    from hotloop import engine
+    from hotloop.jobs import train
 
     _probe(options.json)
     if not request.series:
-        result = engine.train(request, out=options.out, tell=screen.tell, began=process_began())
+        result = train.train(request, out=options.out, tell=screen.tell, began=process_began())
         screen.result(result)
         _write(options.json, _as_json(result))
         return _code(result)
@@ -102,7 +102,7 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
             "finds its runs there"
         )
     runs, results, code = {}, [], 0
-    for name, result in engine.train_series(request, out=options.out, tell=screen.tell):
+    for name, result in train.train_series(request, out=options.out, tell=screen.tell):
         screen.result(result)
         results.append(result)
         runs[name], code = _as_json(result), _code(result)
@@ -117,12 +117,12 @@ def _train_experts(
 ) -> int:
     """Train one after the other; return the worst exit code."""
     _load()
-    from hotloop import engine
+    from hotloop.jobs import train
 
     _probe(options.json)
     runs, codes, failed = dict[str, object](), list[int](), dict[str, str]()
     done = 0
-    for name, came in engine.train_experts(experts, out=options.out, tell=screen.tell):
+    for name, came in train.train_experts(experts, out=options.out, tell=screen.tell):
         if isinstance(came, HotloopError):
             screen.say(f"expert {name} failed: {came}")
             codes.append(came.exit_code)
@@ -173,8 +173,8 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
     moved = moved_data(record, recipe, assignments, options.config)
 
     _load()
-    from hotloop import engine
-    from hotloop.planning import refuse_other_plan
+    from hotloop.jobs import train
+    from hotloop.jobs.planning import refuse_other_plan
 
     refuse_other_plan(
         run.plan(),
@@ -185,7 +185,7 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
     )
     screen = _screen(options)
     _probe(options.json)
-    result = engine.resume(options.resume, moved=moved, tell=screen.tell, began=process_began())
+    result = train.resume(options.resume, moved=moved, tell=screen.tell, began=process_began())
     screen.result(result)
     _write(options.json, _as_json(result))
     return _code(result)

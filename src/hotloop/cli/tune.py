@@ -10,16 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.script import add_script, console, is_script, target_of
-from hotloop.cli.trials import Progress, show
+from hotloop.cli.arguments.script import add_script, console, is_script, target_of
+from hotloop.cli.terminal.tune_screen import Progress, show
 from hotloop.core.errors import DeviceError, UsageError
-from hotloop.core.files import write_json
 from hotloop.core.secrets import redacted
+from hotloop.core.storage.files import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hotloop.core.tuned import Tuned
+    from hotloop.core.tuning_result import Tuned
 
 __all__ = ["add_tuning", "finish", "run", "seconds_of", "stoppable"]
 
@@ -70,14 +70,14 @@ def run(args: Sequence[str]) -> int:
     if args[:1] in (["-h"], ["--help"]):
         print(f"{_parser().format_help()}\nWith a recipe:\n")
     if not is_script(args):
-        from hotloop.cli.tunerecipe import run_recipe
+        from hotloop.cli.tune_recipe import run_recipe
 
         return run_recipe(args)
     options = _parser().parse_args(args)
     target, seconds = target_of(options), seconds_of(options.budget)
-    from hotloop.observe import place_for
-    from hotloop.scriptplan import machine
-    from hotloop.tuning.scripttarget import Script
+    from hotloop.diagnosis.script import place_for
+    from hotloop.diagnosis.script_plan import machine
+    from hotloop.tuning.script_target import Script
     from hotloop.tuning.tune import Wanted, tune
 
     if sys.platform == "win32":
@@ -131,8 +131,8 @@ def finish(
     stopped: Sequence[int] = (),
 ) -> int:
     """Show a result and write the copies that were asked for; return the exit code."""
-    from hotloop.core.files import write_file
-    from hotloop.core.rundir import RunDir
+    from hotloop.core.storage.files import write_file
+    from hotloop.core.storage.rundir import RunDir
     from hotloop.report.tuned import page
 
     text = page(found)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hotloop.core.errors import ConfigError
+from hotloop.core.package import ROOT
 
 __all__ = [
     "ENV",
@@ -149,7 +150,7 @@ def observe_children(
 
     The one change of the environment: children inherit it, however they are started.
     """
-    ahead = str(Path(__file__).parents[1] / "children")
+    ahead = str(ROOT / "children")
     old = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = ahead + (os.pathsep + old if old else "")
     os.environ["HOTLOOP_PARENT"] = json.dumps(
@@ -182,7 +183,7 @@ ENV = Environment.read(os.environ)
 
 def forget_children() -> None:
     """Take back what `observe_children` did: later children are none of the script's."""
-    ahead = str(Path(__file__).parents[1] / "children")
+    ahead = str(ROOT / "children")
     rest = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path != ahead]
     os.environ.pop("HOTLOOP_PARENT", None)
     os.environ.pop("PYTHONPATH", None)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from hotloop.core.cards import Card, find_card
 from hotloop.core.errors import DataError, HotloopError, did_you_mean
+from hotloop.core.gpu_specs import Card, find_card
 from hotloop.core.measurement import Measurement, Source
 
 if TYPE_CHECKING:

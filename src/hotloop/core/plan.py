@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
 
+from hotloop.core.digest import digest
 from hotloop.core.errors import PlanError, did_you_mean
-from hotloop.core.files import digest
 
 __all__ = ["SCHEMA", "Plan", "Use", "Value", "elsewhere", "measured_on"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 from typing import Literal
 
+from hotloop.core.agreement import Evidence
 from hotloop.core.measurement import Measurement
-from hotloop.core.parity import Evidence
 from hotloop.core.plan import Plan
 
 __all__ = [
@@ -71,7 +71,7 @@ class Trial:
     """One plan, tried in one process or in several."""
 
     plan: Plan
-    outcome: str = "ok"  # or how the process ended: probe/child.py's status
+    outcome: str = "ok"  # or how the process ended: process/child.py's status
     reason: str | None = None  # why it is not ok
     rounds: Mapping[int, float] = field(default_factory=dict)  # seconds of a step, a block each
     pairs: tuple[int, ...] = (0,)  # the first round of each process

@@ -17,15 +17,15 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from hotloop.core.errors import ConfigError, DataError, DeviceError
-from hotloop.models import attending
-from hotloop.models.filling import fill
+from hotloop.models.attention import in_transformers
+from hotloop.models.weights.streaming_load import fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hotloop.core.boundaries import Boundaries
-    from hotloop.models.find import FoundModel
-    from hotloop.models.isolation import Isolation
+    from hotloop.core.document_boundaries import Boundaries
+    from hotloop.models.attention.kernel_choice import Isolation
+    from hotloop.models.weights.discovery import FoundModel
 
 __all__ = ["Backbone", "load_backbone"]
 
@@ -53,7 +53,7 @@ class Backbone(nn.Module):
         super().__init__()
         self.model, self.isolation = model, isolation
         self.is_naive = False  # attention written out, as a comparison
-        self.looks = attending.looks_of(model)
+        self.looks = in_transformers.looks_of(model)
         self.width = int(model.config.hidden_size)
         self.vocabulary = int(model.config.vocab_size)
         self._takes = frozenset(inspect.signature(self.body.forward).parameters)
@@ -85,7 +85,7 @@ class Backbone(nn.Module):
         ConfigError where documents share a row and the model cannot be told so.
         """
         ids_BT, more = batch["input_ids"], {}
-        layout = attending.layout_of(
+        layout = in_transformers.layout_of(
             batch, isolation=self.isolation, looks=self.looks, is_naive=self.is_naive
         )
         if layout.boundaries is not None or self._first:
@@ -104,7 +104,7 @@ class Backbone(nn.Module):
         try:
             yield self.model
         finally:
-            self.model.set_attn_implementation(attending.NAME)
+            self.model.set_attn_implementation(in_transformers.NAME)
 
     def _positions(self, batch: Mapping[str, Any], boundaries: Boundaries | None) -> Tensor:
         ids_BT = batch["input_ids"]
@@ -254,13 +254,13 @@ def _built(
     """Return the module: its weights drawn from a seed, or not set at all."""
     from transformers.initialization import no_init_weights
 
-    attending.register()
+    in_transformers.register()
     takes = inspect.signature(kind.__init__).parameters
     more = {"add_pooling_layer": False} if "add_pooling_layer" in takes else {}
     try:
         with no_init_weights() if seed is None else _drawing(seed):
             model = kind._from_config(
-                config, dtype=dtype, attn_implementation=attending.NAME, **more
+                config, dtype=dtype, attn_implementation=in_transformers.NAME, **more
             )
     except Exception as error:  # each of its 400 classes has its own
         first = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -17,7 +17,7 @@ from hotloop.core.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotloop.core.boundaries import Boundaries
+    from hotloop.core.document_boundaries import Boundaries
 
 __all__ = ["KINDS", "Kind", "Pooling"]
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, did_you_mean
-from hotloop.models.costs import Costs
+from hotloop.models.losses_by_part import Costs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from hotloop.models.causal_lm import CausalLm
-from hotloop.models.costs import Costs
+from hotloop.models.losses_by_part import Costs
 from hotloop.models.pooling import Pooling
 from hotloop.models.routing import Router, RouterLoss, Routing, annealed, shares_of
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from hotloop.models.adapters.multi_task import Shares
     from hotloop.models.backbone import Backbone
-    from hotloop.models.stacked import Shares
     from hotloop.models.task_heads import Answers, TaskHeads
 
 __all__ = ["Joint", "TaskRouter", "features_width"]

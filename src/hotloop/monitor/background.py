@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import WriteError
-from hotloop.probe.clock import clock
+from hotloop.machine.clock import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

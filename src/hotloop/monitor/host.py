@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from hotloop.probe.clock import clock
-from hotloop.probe.machine import groups
+from hotloop.machine.clock import clock
+from hotloop.machine.detect import groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,7 +15,7 @@ from hotloop.core.units import duration
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hotloop.core.trace import Event
+    from hotloop.core.events import Event
 
 __all__ = ["Signs", "phase"]
 

@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.files import write_file
+from hotloop.core.storage.files import write_file
 from hotloop.monitor.sample import EXPECTED
 from hotloop.monitor.series import headline
 

@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError
+from hotloop.core.events import PHASES
 from hotloop.core.hardware import Hardware
-from hotloop.core.rundir import RunDir
-from hotloop.core.trace import PHASES
+from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.checkpoint.folders import path_of
 from hotloop.monitor.phase import Signs, phase
 from hotloop.monitor.tail import BYTES, Tail
-from hotloop.training.store import path_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hotloop.core.lock import Holder
-    from hotloop.core.trace import Event
+    from hotloop.core.events import Event
+    from hotloop.core.storage.lock import Holder
 
 __all__ = ["Cost", "Pace", "Run", "RunReader", "pace"]
 

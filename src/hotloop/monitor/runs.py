@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError, HotloopError, UsageError
-from hotloop.core.files import read_json
-from hotloop.core.rundir import OBSERVED, RunDir
+from hotloop.core.storage.files import read_json
+from hotloop.core.storage.rundir import OBSERVED, RunDir
 from hotloop.monitor.run import RunReader
 
 if TYPE_CHECKING:

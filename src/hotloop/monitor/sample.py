@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from hotloop.core.errors import DataError, UsageError
+from hotloop.machine.clock import clock
+from hotloop.machine.detect import host
+from hotloop.machine.nvml import cards, holders, look, traffic
 from hotloop.monitor.host import Host
 from hotloop.monitor.tree import Tree
-from hotloop.probe.clock import clock
-from hotloop.probe.machine import host
-from hotloop.probe.nvml import cards, holders, look, traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
+    from hotloop.machine.nvml import Card
     from hotloop.monitor.run import Run, RunReader
-    from hotloop.probe.nvml import Card
 
 __all__ = ["EXPECTED", "Held", "Sample", "Sampler"]
 

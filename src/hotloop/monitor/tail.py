@@ -6,13 +6,13 @@ import time
 from typing import TYPE_CHECKING, BinaryIO
 
 from hotloop.core.errors import DataError
-from hotloop.core.trace import read_lines, surviving
+from hotloop.core.events import read_lines, surviving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from hotloop.core.trace import Event
+    from hotloop.core.events import Event
 
 __all__ = ["Tail"]
 

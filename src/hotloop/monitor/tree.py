@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from hotloop.core.errors import UsageError
-from hotloop.probe.clock import clock
+from hotloop.machine.clock import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.probe.clock import clock
+from hotloop.machine.clock import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,42 +6,38 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hotloop.config.derive_plan import auto_layer
 from hotloop.core.errors import UsageError, did_you_mean
-from hotloop.recipes.auto import auto_layer
-from hotloop.recipes.char_lm_config import (
-    idle_char_lm,
-    one_set,
-    resolve_char_lm,
-    set_labels,
-)
-from hotloop.recipes.chat_sft_config import resolve_chat_sft
-from hotloop.recipes.expert_sft_config import resolve_expert_sft
-from hotloop.recipes.pair_classifier_config import (
+from hotloop.recipes import char_lm, pair_classifier, sft, task_router
+from hotloop.recipes.char_lm.config import idle_char_lm, one_set, resolve_char_lm, set_labels
+from hotloop.recipes.pair_classifier.config import (
     fold_names,
     idle_pair_classifier,
     one_fold,
     resolve_pair_classifier,
 )
-from hotloop.recipes.pair_classifier_presets import auto_pair_classifier
-from hotloop.recipes.sft_config import asked_of, idle_sft
-from hotloop.recipes.sft_presets import auto_sft
-from hotloop.recipes.task_router_config import (
+from hotloop.recipes.pair_classifier.presets import auto_pair_classifier
+from hotloop.recipes.sft.chat_config import resolve_chat_sft
+from hotloop.recipes.sft.config import asked_of, idle_sft
+from hotloop.recipes.sft.experts_config import resolve_expert_sft
+from hotloop.recipes.sft.presets import auto_sft
+from hotloop.recipes.task_router.config import (
     after_phases,
     idle_task_router,
     one_phase,
     phases,
     resolve_task_router,
 )
-from hotloop.recipes.task_router_presets import auto_task_router
+from hotloop.recipes.task_router.presets import auto_task_router
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from hotloop.config.derive_plan import Asked
+    from hotloop.config.layers import Layer
+    from hotloop.config.resolve import Resolver
     from hotloop.core.hardware import Hardware
-    from hotloop.recipes.auto import Asked
-    from hotloop.recipes.resolving import Resolver
-    from hotloop.recipes.sources import Layer
 
 __all__ = ["RECIPES", "Recipe", "find"]
 
@@ -84,7 +80,7 @@ RECIPES = {
         auto=auto_layer,
         series=set_labels,
         member=one_set,
-        module="hotloop.recipes.char_lm",
+        module=f"{char_lm.__name__}.recipe",
     ),
     "pair-classifier": Recipe(
         name="pair-classifier",
@@ -94,7 +90,7 @@ RECIPES = {
         auto=auto_pair_classifier,
         series=fold_names,
         member=one_fold,
-        module="hotloop.recipes.pair_classifier",
+        module=f"{pair_classifier.__name__}.recipe",
     ),
     "chat-sft": Recipe(
         name="chat-sft",
@@ -103,7 +99,7 @@ RECIPES = {
         idle=idle_sft,
         auto=auto_sft,
         asked=asked_of,
-        module="hotloop.recipes.chat_sft",
+        module=f"{sft.__name__}.chat",
     ),
     "expert-sft": Recipe(
         name="expert-sft",
@@ -113,7 +109,7 @@ RECIPES = {
         auto=auto_sft,
         asked=asked_of,
         takes_manifests=True,
-        module="hotloop.recipes.expert_sft",
+        module=f"{sft.__name__}.experts",
     ),
     "task-router": Recipe(
         name="task-router",
@@ -126,7 +122,7 @@ RECIPES = {
         after=after_phases,
         one="phase=1",
         is_chain=True,
-        module="hotloop.recipes.task_router",
+        module=f"{task_router.__name__}.recipe",
     ),
 }
 

@@ -14,8 +14,8 @@ from hotloop.report.sentences import folder_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.case import Case
-    from hotloop.core.observed import Batches
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Batches
 
 __all__ = ["batches"]
 

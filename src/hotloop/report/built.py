@@ -11,10 +11,10 @@ from hotloop.report.markup import Html, code, join, missing, table
 from hotloop.report.sentences import folder_of
 
 if TYPE_CHECKING:
-    from hotloop.core.built import Model, Optimizer
-    from hotloop.core.case import Case
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.objects import Model, Optimizer
+    from hotloop.core.case.steps_and_loaders import Loader
     from hotloop.core.finding import Place
-    from hotloop.core.observed import Loader
 
 __all__ = ["built", "settings"]
 

@@ -11,7 +11,7 @@ from hotloop.report.excerpt import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hotloop.recipes.class_metrics import Report, Scores
+    from hotloop.recipes.building.metrics import Report, Scores
 
 __all__ = ["class_table"]
 

@@ -15,8 +15,8 @@ from hotloop.report.sections import facts, section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.data.decoded import Span
-    from hotloop.data.stats import Example, Split, Stats
+    from hotloop.data.statistics.decoded_documents import Span
+    from hotloop.data.statistics.token_statistics import Example, Split, Stats
 
 __all__ = ["page", "percent"]
 

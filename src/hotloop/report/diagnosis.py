@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.case import IN_STEP
+from hotloop.core.case.case import IN_STEP
 from hotloop.core.units import bytes_, duration, many, moment
 from hotloop.report import profile, sentences, timeline
 from hotloop.report.batches import batches
@@ -19,7 +19,7 @@ from hotloop.report.wall import key, wall_bar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hotloop.core.case import Case
+    from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
 
 __all__ = ["page"]

@@ -33,7 +33,7 @@ def document(title: str, *body: Html) -> str:
 
 
 def _own(name: str) -> str:
-    return files("hotloop.report").joinpath(name).read_text(encoding="utf-8")
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(block: str) -> str:

@@ -6,7 +6,7 @@ import os.path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hotloop.core.case import Case
+    from hotloop.core.case.case import Case
     from hotloop.core.finding import Place
 
 __all__ = ["excerpt", "quoted", "visible", "where"]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hotloop.core.errors import DataError, PlanError
 from hotloop.core.hardware import DTYPES, Hardware
 from hotloop.core.measurement import Measurement
-from hotloop.core.ranks import ranks_of
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.rank_logs import ranks_of
+from hotloop.core.storage.rundir import RunDir
 from hotloop.report.history import History, Rate, history, rates
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.core.plan import Plan
-    from hotloop.core.ranks import Ranks
+    from hotloop.core.storage.rank_logs import Ranks
     from hotloop.report.history import Step
 
 __all__ = ["Facts", "Technique", "read_facts"]

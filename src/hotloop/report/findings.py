@@ -12,7 +12,7 @@ from hotloop.report.sentences import WORDS, cost, folder_of, name, reading, reme
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.case import Case
+    from hotloop.core.case.case import Case
     from hotloop.core.finding import Finding, Place, Severity
 
 __all__ = ["LOOKS", "findings", "not_worth_it"]

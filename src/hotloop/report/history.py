@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError
-from hotloop.core.trace import PHASES, WARMUP_STEPS, StepTrace, steps, surviving
+from hotloop.core.events import PHASES, WARMUP_STEPS, StepTrace, steps, surviving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from hotloop.core.trace import Event
+    from hotloop.core.events import Event
 
 __all__ = [
     "UNTOLD",

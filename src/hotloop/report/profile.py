@@ -13,8 +13,8 @@ from hotloop.report.sentences import folder_of, reading
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.core.around import Ceiling, Operator
-    from hotloop.core.case import Case
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.environment import Ceiling, Operator
 
 __all__ = ["TAKEN_AWAY", "ceiling_in_words", "ceilings", "operators", "operators_by_time"]
 

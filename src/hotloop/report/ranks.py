@@ -11,7 +11,7 @@ from hotloop.report.sections import section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.ranks import Rank, Ranks
+    from hotloop.core.storage.rank_logs import Rank, Ranks
     from hotloop.report.facts import Facts
 
 __all__ = ["ranks"]

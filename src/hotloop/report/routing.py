@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import DataError
-from hotloop.core.files import read_json
-from hotloop.core.rundir import RunDir
+from hotloop.core.storage.files import read_json
+from hotloop.core.storage.rundir import RunDir
 from hotloop.report import curves, sections
 from hotloop.report.markup import Html, missing, table, tag
 from hotloop.report.router_table import columns, counted, said

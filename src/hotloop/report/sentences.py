@@ -9,16 +9,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.case import ONCE
-from hotloop.core.observed import ROWS
+from hotloop.core.case.case import ONCE
+from hotloop.core.case.steps_and_loaders import ROWS
 from hotloop.core.units import duration, moment
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from hotloop.core.around import Raised
-    from hotloop.core.case import Case
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.environment import Raised
     from hotloop.core.finding import Diagnosis, Finding, Severity
     from hotloop.core.measurement import Measurement
 

@@ -15,8 +15,8 @@ from hotloop.report.thin import thin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hotloop.core.case import Case
-    from hotloop.core.observed import Evaluation, Loader, Save
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Evaluation, Loader, Save
 
 __all__ = ["epochs", "losses", "step_times", "strip", "waits"]
 

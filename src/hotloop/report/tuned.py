@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.core.tuned import untried
+from hotloop.core.tuning_result import untried
 from hotloop.core.units import bytes_, duration, moment
 from hotloop.report.axis import linear
 from hotloop.report.document import document
@@ -16,7 +16,7 @@ from hotloop.report.sections import facts, section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.tuned import Cost, Edit, Row, Tuned
+    from hotloop.core.tuning_result import Cost, Edit, Row, Tuned
 
 __all__ = ["page"]
 

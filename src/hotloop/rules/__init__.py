@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import re
 from dataclasses import replace
 
 from hotloop.core.finding import Finding
@@ -9,12 +10,14 @@ from hotloop.rules.base import Rule
 
 __all__ = ["ALL", "judged"]
 
+_IS_RULE = re.compile(r"\.[a-z]\d+_\w+$")  # rules/host/h1_launch_bound.py
+
 ALL: tuple[Rule, ...] = tuple(
     sorted(
         (
-            importlib.import_module(f"{__name__}.{found.name}").RULE
-            for found in pkgutil.iter_modules(__path__)
-            if found.name != "base"
+            importlib.import_module(found.name).RULE
+            for found in pkgutil.walk_packages(__path__, f"{__name__}.")
+            if _IS_RULE.search(found.name)
         ),
         key=lambda rule: (rule.id[0], int(rule.id[1:])),
     )

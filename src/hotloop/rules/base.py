@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.core.case import Case
+    from hotloop.core.case.case import Case
     from hotloop.core.finding import Finding, Kind
 
 __all__ = ["HEADINGS", "UNSEEN", "Needs", "Rule", "unmet"]
@@ -54,7 +54,7 @@ class Rule:
     name: str  # "tokenize_hot"
     title: str
     page: str
-    # Trusts that `needs` are met. None: a check of hotloop.checks judges a run that is planned.
+    # Trusts that `needs` are met. None: a check of hotloop.diagnosis.checks judges a planned run.
     judge: Callable[[Case], Finding | None] | None = None
     needs: tuple[Needs, ...] = ()
     # The umbrella whose cause this rule names: where both fire they are one finding, led by the

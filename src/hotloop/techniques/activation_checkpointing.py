@@ -28,8 +28,8 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.internal import hide
-from hotloop.session import ScriptSession
+from hotloop.process.internal_frames import hide
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from hotloop.session import Subject
+    from hotloop.session.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -65,7 +65,7 @@ def change(
 
     With `through_class` the class of the blocks is changed instead of the blocks.
     """
-    from hotloop.probe.blocks import repeated_blocks
+    from hotloop.models.repeated_blocks import repeated_blocks
 
     own = [(m, flag) for m in model.modules() for flag in _OWN if getattr(m, flag, None) is True]
     blocks = [] if mode == "off" else [b for b in repeated_blocks(model) if not _counts(b)]
@@ -194,7 +194,7 @@ def apply(session: Subject, *, mode: str = "full") -> int:
 
 def read_back(session: Subject) -> str | None:
     """Count the blocks whose forward is the one that recomputes."""
-    from hotloop.probe.blocks import repeated_blocks
+    from hotloop.models.repeated_blocks import repeated_blocks
 
     if ID not in session.undo:
         return None

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.session import Session
+    from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE"]
 

@@ -17,15 +17,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.internal import hide
-from hotloop.session import ScriptSession
+from hotloop.process.internal_frames import hide
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.autocast_bf16 import why_not_autocast
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Subject
+    from hotloop.session.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -42,8 +42,8 @@ def apply(session: Subject) -> int:
     """Wrap the forward pass and give the session a scaler."""
     import torch
 
-    from hotloop.probe.loss_scale import LossScale
-    from hotloop.probe.nested import in_float32
+    from hotloop.techniques.on_scripts.loss_scale import LossScale
+    from hotloop.techniques.on_scripts.nested_tensors import in_float32
 
     inner, device = session.forward, session.device.type
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.internal import hide
+from hotloop.process.internal_frames import hide
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from hotloop.session import Subject
+    from hotloop.session.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -42,7 +42,7 @@ def apply(session: Subject) -> int:
     """Turn the weights and wrap the forward pass; return how many weights there are."""
     import torch
 
-    from hotloop.probe.nested import mapped
+    from hotloop.techniques.on_scripts.nested_tensors import mapped
 
     inner, weights = session.forward, _weights(session)
     if not weights or ID in session.wrapped:

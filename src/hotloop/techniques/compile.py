@@ -26,13 +26,14 @@ import subprocess
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hotloop.session import ScriptSession
+from hotloop.models.compiled import is_compiled
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Subject
+    from hotloop.session.session import Subject
 
 __all__ = ["MODES", "TECHNIQUE"]
 
@@ -69,7 +70,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def _blocks(model: Any) -> list[Any]:
-    from hotloop.probe.blocks import repeated_blocks
+    from hotloop.models.repeated_blocks import repeated_blocks
 
     return repeated_blocks(model) or [model]
 
@@ -79,7 +80,7 @@ def apply(session: Subject, *, mode: str = "default", backend: str = "inductor")
     import torch
     from torch._dynamo.utils import counters
 
-    if isinstance(session, ScriptSession) and any(map(_is_compiled, session.model.modules())):
+    if isinstance(session, ScriptSession) and any(map(is_compiled, session.model.modules())):
         session.refused = "the script compiles its model itself"
         return 0
     if isinstance(session, ScriptSession) and mode in _GRAPH_MODES:
@@ -109,11 +110,6 @@ def apply(session: Subject, *, mode: str = "default", backend: str = "inductor")
             block.compile(backend=backend, options=options)
     session.undo["compile"] = back_out
     return len(blocks)
-
-
-def _is_compiled(module: Any) -> bool:
-    optimized = type(module).__name__ == "OptimizedModule"
-    return optimized or getattr(module, "_compiled_call_impl", None) is not None
 
 
 def _compiled_or_eager(

@@ -21,7 +21,7 @@ from hotloop.techniques.base import Host, Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE"]
 

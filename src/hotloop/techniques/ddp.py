@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.sharing import HOW, wants_group
+from hotloop.core.sharding_ids import HOW, wants_group
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.session import Session
+    from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE"]
 
@@ -33,7 +33,7 @@ BUCKET_MIB = 25  # torch's own
 
 def apply(session: Session, *, bucket_mib: int = BUCKET_MIB, unused: str = "none") -> int:
     """Wrap model and loss; return the number of ranks that exchange."""
-    from hotloop.ranks.replicas import Replicas
+    from hotloop.distributed.ddp import Replicas
 
     session.shares = Replicas(session, bucket_mib=bucket_mib, unused=unused == "find")
     session.wrapped.append("DistributedDataParallel")
@@ -42,7 +42,7 @@ def apply(session: Session, *, bucket_mib: int = BUCKET_MIB, unused: str = "none
 
 def read_back(session: Session) -> str | None:
     """Ask torch's wrapper."""
-    from hotloop.ranks.replicas import Replicas
+    from hotloop.distributed.ddp import Replicas
 
     shares = session.shares
     if not isinstance(shares, Replicas) or session.forward is not shares.module:

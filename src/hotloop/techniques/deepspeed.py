@@ -25,13 +25,13 @@ from __future__ import annotations
 import importlib.metadata
 from typing import TYPE_CHECKING
 
-from hotloop.core.sharing import HOW, wants_group
+from hotloop.core.sharding_ids import HOW, wants_group
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE", "why_not_installed"]
 
@@ -68,7 +68,7 @@ def apply(session: Session, *, stage: int = 1) -> int:
     from torch.optim import AdamW
 
     from hotloop.core.errors import PlanError
-    from hotloop.ranks.zero import WEIGHTS, Zero
+    from hotloop.distributed.zero import WEIGHTS, Zero
 
     if not isinstance(session.optimizer, AdamW):
         return 0
@@ -88,7 +88,7 @@ def apply(session: Session, *, stage: int = 1) -> int:
 
 def read_back(session: Session) -> str | None:
     """Count what this rank's optimizer holds."""
-    from hotloop.ranks.zero import Zero
+    from hotloop.distributed.zero import Zero
 
     zero = session.shares
     if not isinstance(zero, Zero) or session.forward is not zero.module:

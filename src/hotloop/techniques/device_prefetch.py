@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.session import ScriptSession
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.probe.tryread import Tried
-    from hotloop.session import Session
+    from hotloop.observe.probes.dataset_trial import Tried
+    from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE", "send_ahead"]
 
@@ -46,7 +46,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 def apply(session: Session | ScriptSession) -> int:
     """Tell the loop's source to send windows ahead."""
     if isinstance(session, ScriptSession):
-        from hotloop.probe.sending import CudaLane
+        from hotloop.techniques.on_scripts.device_prefetch import CudaLane
 
         return send_ahead(session, CudaLane, "cuda")
     if session.prefetch:
@@ -60,8 +60,8 @@ def send_ahead(session: ScriptSession, lane: Callable[[Any], Any], kind: str) ->
 
     `lane` and `kind` are seams.
     """
-    from hotloop.probe.sending import Sending
-    from hotloop.probe.tryread import try_reading
+    from hotloop.observe.probes.dataset_trial import try_reading
+    from hotloop.techniques.on_scripts.device_prefetch import Sending
 
     session.refused = _unfit(session.loader)
     if session.refused is None:
@@ -76,7 +76,7 @@ def send_ahead(session: ScriptSession, lane: Callable[[Any], Any], kind: str) ->
 def _unfit(loader: Any) -> str | None:
     from torch.utils.data import IterableDataset
 
-    from hotloop.probe.tryread import can_fork
+    from hotloop.observe.probes.dataset_trial import can_fork
 
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set cannot be tried out: reading it ahead may draw other numbers"

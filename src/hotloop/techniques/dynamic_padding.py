@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.internal import hide
+from hotloop.process.internal_frames import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.probe.narrower import Narrowing
-    from hotloop.session import ScriptSession
+    from hotloop.session.session import ScriptSession
+    from hotloop.techniques.on_scripts.narrower_batches import Narrowing
 
 __all__ = ["TECHNIQUE", "narrow", "said", "trimmed"]
 
@@ -42,7 +42,7 @@ def trimmed(batch: Any) -> Any:
 
     A batch without such a mask, or with something in what would be cut, is returned as it is.
     """
-    from hotloop.probe.narrower import Uncut, Widths, narrowed
+    from hotloop.techniques.on_scripts.narrower_batches import Uncut, Widths, narrowed
 
     try:
         keep, wide = Widths().kept(batch)
@@ -55,7 +55,7 @@ def apply(session: ScriptSession) -> int:
     """Change a loader whose first batch has padding to cut; return 1 where it did."""
     from torch import is_grad_enabled
 
-    from hotloop.probe.tryread import can_fork, in_child
+    from hotloop.observe.probes.dataset_trial import can_fork, in_child
 
     loader = session.loader
     if not is_grad_enabled():
@@ -83,7 +83,7 @@ def narrow(
 
     `free` are names of which it is known that their numbers are no positions.
     """
-    from hotloop.probe.narrower import Narrowing, Widths
+    from hotloop.techniques.on_scripts.narrower_batches import Narrowing, Widths
 
     narrowing = Narrowing(session.troubles[id], widths=Widths(free), ended=ended)
     session.feeds = {f"{id} cuts": narrowing, **session.feeds}
@@ -92,7 +92,7 @@ def narrow(
 
 def _first(loader: Any) -> dict[str, Any]:
     """Read the loader's first batch, in a child."""
-    from hotloop.probe.narrower import Uncut, Widths
+    from hotloop.techniques.on_scripts.narrower_batches import Uncut, Widths
 
     loader.num_workers = 0
     widths, why = Widths(), None
@@ -108,7 +108,7 @@ def _first(loader: Any) -> dict[str, Any]:
 
 def read_back(session: ScriptSession) -> str | None:
     """Look for the change, and whether it was ended before a batch was cut."""
-    from hotloop.probe.narrower import MULTIPLE
+    from hotloop.techniques.on_scripts.narrower_batches import MULTIPLE
 
     narrowing = session.facts.get(ID)
     if narrowing is None:

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.sharing import HOW, wants_group
+from hotloop.core.sharding_ids import HOW, wants_group
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE"]
 
@@ -43,8 +43,8 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 def apply(session: Session, *, reshard: str = "on", keep: str = "on") -> int:
     """Shard the model in place; return how many of its tensors are in rows."""
-    from hotloop.ranks.rows import is_sharded
-    from hotloop.ranks.sharded import Sharded
+    from hotloop.distributed.fsdp import Sharded
+    from hotloop.models.row_sharded import is_sharded
 
     session.shares = Sharded(session, reshard=reshard == "on", keep=keep == "on")
     session.wrapped.append("fully_shard")
@@ -53,7 +53,7 @@ def apply(session: Session, *, reshard: str = "on", keep: str = "on") -> int:
 
 def read_back(session: Session) -> str | None:
     """Count what this rank holds of the model."""
-    from hotloop.ranks.rows import is_sharded, local
+    from hotloop.models.row_sharded import is_sharded, local
 
     parameters = list(session.model.parameters())
     rows = [p for p in parameters if is_sharded(p)]

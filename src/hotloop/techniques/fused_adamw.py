@@ -16,11 +16,11 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from hotloop.session import ScriptSession
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.session import Subject
+    from hotloop.session.session import Subject
 
 __all__ = ["TECHNIQUE"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.session import Subject
+    from hotloop.session.session import Subject
 
 __all__ = ["TECHNIQUE"]
 

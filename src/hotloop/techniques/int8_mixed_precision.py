@@ -22,7 +22,7 @@ from hotloop.techniques.fp8 import WIDE, why_no_torchao, why_not_compiled, wide_
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session.session import Session
 
 __all__ = ["TECHNIQUE"]
 

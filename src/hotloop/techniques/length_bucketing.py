@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.internal import hide
+from hotloop.process.internal_frames import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 from hotloop.techniques.dynamic_padding import narrow, trimmed
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hotloop.probe.bucketing import Gain
-    from hotloop.probe.lengths import Looked
-    from hotloop.session import ScriptSession
+    from hotloop.observe.probes.lengths import Looked
+    from hotloop.session.session import ScriptSession
+    from hotloop.techniques.on_scripts.bucketing import Gain
 
     Divide = Callable[[NDArray[np.int32], int], Iterator[NDArray[np.int64]]]
 
@@ -51,7 +51,7 @@ WORTH = 0.02  # of the positions: sorting that saves less is not worth another o
 
 def apply(session: ScriptSession, *, lengths: str = "auto") -> int:
     """Change a loader whose batches get narrower by it; return 1 where it did."""
-    from hotloop.probe.bucketing import by_count
+    from hotloop.techniques.on_scripts.bucketing import by_count
 
     looked = look_at(session, lengths)
     return 0 if looked is None else put_in(session, ID, looked, by_count, "sorted by length")
@@ -59,7 +59,7 @@ def apply(session: ScriptSession, *, lengths: str = "auto") -> int:
 
 def look_at(session: ScriptSession, lengths: str) -> Looked | None:
     """Read what a loader gives, in a copy of the process; None where `session.refused` says why."""
-    from hotloop.probe.lengths import look
+    from hotloop.observe.probes.lengths import look
 
     loader = session.loader
     session.refused = _unfit(loader)
@@ -75,7 +75,7 @@ def _limit(loader: Any, lengths: str) -> float:
 
     What a plan asks for is done, or a machine that is busier would leave out what was proved.
     """
-    from hotloop.probe.lengths import READING
+    from hotloop.observe.probes.lengths import READING
 
     if lengths == "learn":
         return 0.0
@@ -84,9 +84,9 @@ def _limit(loader: Any, lengths: str) -> float:
 
 def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, words: str) -> int:
     """Have a loader read the batches that `divide` makes, and `words` say; return 1 if it pays."""
-    from hotloop.probe.bucketing import Gain
-    from hotloop.probe.lengths import Lengths
-    from hotloop.probe.rebatched import Rebatched
+    from hotloop.observe.probes.lengths import Lengths
+    from hotloop.techniques.on_scripts.bucketing import Gain
+    from hotloop.techniques.on_scripts.rebatching import Rebatched
 
     batches, known = session.loader.batch_sampler, looked.lengths
     trims = looked.narrower == "cut" and "dynamic-padding" not in session.facts
@@ -112,7 +112,7 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
 
 def multiple_of(looked: Looked) -> int:
     """Return what the widths of a loader's batches are a multiple of, as far as we know."""
-    from hotloop.probe.narrower import MULTIPLE
+    from hotloop.techniques.on_scripts.narrower_batches import MULTIPLE
 
     return MULTIPLE if looked.narrower == "cut" else 1
 
@@ -121,7 +121,7 @@ def _unfit(loader: Any) -> str | None:
     """Return why the order of this loader is not to be touched."""
     from torch.utils.data import BatchSampler, IterableDataset, RandomSampler, SubsetRandomSampler
 
-    from hotloop.probe.tryread import can_fork
+    from hotloop.observe.probes.dataset_trial import can_fork
 
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set has no samples by index"
@@ -164,7 +164,7 @@ def _too_little(gain: Gain, words: str) -> str | None:
 
 def _words(gain: Gain, words: str, looked: Looked, *, width: int | None) -> str:
     """Say what is gained; `width` is that of the batches where they are cut from now on."""
-    from hotloop.probe.narrower import MULTIPLE
+    from hotloop.techniques.on_scripts.narrower_batches import MULTIPLE
 
     before = gain.before if width is None else gain.samples * width
     cut = f" and cut to a multiple of {MULTIPLE} columns" if width is not None else ""

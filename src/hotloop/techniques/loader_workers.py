@@ -32,7 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.units import many
-from hotloop.session import ScriptSession
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.probe.epochs import Habit
-    from hotloop.probe.tryread import Tried
-    from hotloop.session import Session
+    from hotloop.observe.probes.dataset_trial import Tried
+    from hotloop.session.session import Session
+    from hotloop.techniques.on_scripts.sampler_epochs import Habit
 
 __all__ = ["TECHNIQUE"]
 
@@ -76,8 +76,8 @@ def apply(
 
 def _put_into(session: ScriptSession, count: int, ahead: int, pin: str) -> int:
     """Change a script's loader, if that changes nothing that is read."""
-    from hotloop.probe.epochs import Habit
-    from hotloop.probe.tryread import try_reading
+    from hotloop.observe.probes.dataset_trial import try_reading
+    from hotloop.techniques.on_scripts.sampler_epochs import Habit
 
     loader, habit = session.loader, Habit.of(session.loader)
     had = bool(loader.pin_memory)
@@ -107,8 +107,8 @@ def _put_into(session: ScriptSession, count: int, ahead: int, pin: str) -> int:
 
 def _change(session: ScriptSession, habit: Habit, count: int, ahead: int, pinned: bool) -> None:
     """Set the options of the loader, and what keeps its habit in spite of them."""
-    from hotloop.probe.inloop import InLoop
-    from hotloop.probe.workers import Workers
+    from hotloop.techniques.on_scripts.in_loop_loading import InLoop
+    from hotloop.techniques.on_scripts.loader_workers import Workers
 
     options: dict[str, Any] = {"pin_memory": pinned, "num_workers": count}
     if count:
@@ -142,7 +142,7 @@ def _unfit(loader: Any) -> str | None:
     """Return why this kind of loader must be left alone."""
     from torch.utils.data import DataLoader, IterableDataset, MapDataPipe
 
-    from hotloop.probe.tryread import can_fork
+    from hotloop.observe.probes.dataset_trial import can_fork
 
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set is read whole by every process, or divided into another order"

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
-    from hotloop.probe.products import Products
-    from hotloop.session import Subject
+    from hotloop.machine.onednn_matmul import Products
+    from hotloop.session.session import Subject
     from hotloop.techniques.base import Paired
 
 __all__ = ["TECHNIQUE"]
@@ -58,7 +58,7 @@ def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
     """Return the choice that holds what the run's own first steps say: see `Paired`."""
     import torch
 
-    from hotloop.probe.products import compare_products
+    from hotloop.machine.onednn_matmul import compare_products
 
     if rate != "measured":
         return {"rate": rate}
@@ -78,8 +78,9 @@ def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
 
 def apply(session: Subject, *, rate: str = "measured") -> int:
     """Set the switch of this process if the products are as exact as before, and faster."""
-    from hotloop.probe.float32 import precision, turn
-    from hotloop.probe.products import compare_products
+    from hotloop.machine.float32_precision import precision
+    from hotloop.machine.onednn_matmul import compare_products
+    from hotloop.techniques.on_scripts.float32_switches import turn
 
     if precision() is None:  # the script has mixed the APIs: nothing can be compared
         return turn(session, ID, _TO)  # which says so
@@ -91,15 +92,15 @@ def switch(session: Subject, products: Products, *, rate: str = "measured") -> i
     faster = rate == "higher" or (rate == "measured" and products.rate >= LEAST_RATE)
     if not faster or not _exact(products):
         return 0
-    from hotloop.probe.float32 import turn
+    from hotloop.techniques.on_scripts.float32_switches import turn
 
     return turn(session, ID, _TO)
 
 
 def read_back(session: Subject) -> str | None:
     """Ask torch, and give the figures of the comparison."""
-    from hotloop.probe.float32 import in_effect
-    from hotloop.probe.products import compare_products
+    from hotloop.machine.onednn_matmul import compare_products
+    from hotloop.techniques.on_scripts.float32_switches import in_effect
 
     if not in_effect(session, ID, _TO):
         return None

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.internal import hide
+from hotloop.process.internal_frames import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.probe.reading import Cache
-    from hotloop.probe.tryread import Tried
-    from hotloop.session import ScriptSession
+    from hotloop.observe.probes.dataset_trial import Tried
+    from hotloop.session.session import ScriptSession
+    from hotloop.techniques.on_scripts.dataset_cache import Cache
 
 __all__ = ["TECHNIQUE"]
 
@@ -46,15 +46,15 @@ class _Kept:
 
     def built(self, iterator: Any) -> None:
         """Read through the cache from here on."""
-        from hotloop.probe.reading import CachedReads
+        from hotloop.techniques.on_scripts.dataset_cache import CachedReads
 
         iterator._dataset = CachedReads(iterator._dataset, self._cache)
 
 
 def apply(session: ScriptSession, *, percent: int = 25) -> int:
     """Give a loader a cache if its samples stay as they are; return 1 where it did."""
-    from hotloop.probe.reading import Cache
-    from hotloop.probe.tryread import try_reading
+    from hotloop.observe.probes.dataset_trial import try_reading
+    from hotloop.techniques.on_scripts.dataset_cache import Cache
 
     loader, memory = session.loader, session.hardware.host_memory_bytes
     limit = (memory or 0) * percent // 100
@@ -73,7 +73,7 @@ def apply(session: ScriptSession, *, percent: int = 25) -> int:
 def _unfit(loader: Any) -> str | None:
     from torch.utils.data import IterableDataset
 
-    from hotloop.probe.tryread import can_fork
+    from hotloop.observe.probes.dataset_trial import can_fork
 
     if isinstance(loader.dataset, IterableDataset):
         return "an iterable data set has no samples by index"

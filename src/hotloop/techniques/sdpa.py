@@ -23,8 +23,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.internal import hide
-from hotloop.session import ScriptSession
+from hotloop.process.internal_frames import hide
+from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Session
+    from hotloop.session.session import Session
 
 __all__ = ["BACKENDS", "TECHNIQUE"]
 
@@ -61,7 +61,7 @@ def _why_not(hardware: Hardware, plan: Plan) -> str | None:
 
 def on_model(model: nn.Module, *, backend: str = "auto") -> None:
     """Set what keeps T x T scores, for a forecast: fused kernels keep as much as each other."""
-    from hotloop.probe.attention import attention_modules
+    from hotloop.techniques.on_scripts.attention_kernels import attention_modules
 
     if backend in ("math", "naive"):
         for module in attention_modules(model):
@@ -70,7 +70,7 @@ def on_model(model: nn.Module, *, backend: str = "auto") -> None:
 
 def apply(session: Session | ScriptSession, *, backend: str = "auto") -> int:
     """Set the back end of every attention module; return how many took it."""
-    from hotloop.probe.attention import attention_modules, first_that_runs
+    from hotloop.techniques.on_scripts.attention_kernels import attention_modules, first_that_runs
 
     if isinstance(session, ScriptSession):
         return _in_a_script(session, backend)
@@ -139,7 +139,7 @@ def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
 
 def _first_call(inner: Any, seen: list[str], *args: Any, **kwargs: Any) -> Any:
     """Look once at which kernels run."""
-    from hotloop.probe.attention_calls import attention_calls
+    from hotloop.techniques.on_scripts.attention_in_use import attention_calls
 
     if seen:
         return inner(*args, **kwargs)
@@ -164,7 +164,7 @@ def _seen_in_a_script(session: ScriptSession) -> str | None:
 
 def read_back(session: Session | ScriptSession) -> str | None:
     """Run one attention module on random numbers and name the kernel that ran."""
-    from hotloop.probe.attention import attention_modules, kernel_of
+    from hotloop.techniques.on_scripts.attention_kernels import attention_modules, kernel_of
 
     if isinstance(session, ScriptSession):
         return _seen_in_a_script(session)

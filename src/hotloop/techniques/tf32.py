@@ -19,7 +19,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session import Subject
+    from hotloop.session.session import Subject
 
 __all__ = ["TECHNIQUE"]
 
@@ -35,14 +35,14 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 def apply(session: Subject) -> int:
     """Set the switch of this process."""
-    from hotloop.probe.float32 import turn
+    from hotloop.techniques.on_scripts.float32_switches import turn
 
     return turn(session, ID, _TO)
 
 
 def read_back(session: Subject) -> str | None:
     """Ask torch."""
-    from hotloop.probe.float32 import in_effect
+    from hotloop.techniques.on_scripts.float32_switches import in_effect
 
     return f"float32 matmul precision {_TO}" if in_effect(session, ID, _TO) else None
 

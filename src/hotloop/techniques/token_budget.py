@@ -26,13 +26,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hotloop.core.internal import hide
+from hotloop.process.internal_frames import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 from hotloop.techniques.length_bucketing import CHOICES, look_at, multiple_of, put_in
 
 if TYPE_CHECKING:
-    from hotloop.probe.lengths import Looked
-    from hotloop.session import ScriptSession
+    from hotloop.observe.probes.lengths import Looked
+    from hotloop.session.session import ScriptSession
 
 __all__ = ["TECHNIQUE"]
 
@@ -41,7 +41,7 @@ ID = "token-budget"
 
 def apply(session: ScriptSession, *, tokens: int = 0, lengths: str = "auto") -> int:
     """Change a loader whose batches get narrower by it; return 1 where it did."""
-    from hotloop.probe.bucketing import by_tokens
+    from hotloop.techniques.on_scripts.bucketing import by_tokens
 
     batches = session.loader.batch_sampler
     if getattr(batches, "drop_last", False):
@@ -61,7 +61,7 @@ def apply(session: ScriptSession, *, tokens: int = 0, lengths: str = "auto") -> 
 
 def _said(looked: Looked, rows: int, tokens: int) -> tuple[str | None, str]:
     """Return why a budget is too small, and what is to be said of the batches it makes."""
-    from hotloop.probe.bucketing import by_tokens, shuffled, widths
+    from hotloop.techniques.on_scripts.bucketing import by_tokens, shuffled, widths
 
     assert looked.lengths is not None
     lengths, multiple = shuffled(looked.lengths), multiple_of(looked)

@@ -17,11 +17,11 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.internal import hide
+from hotloop.process.internal_frames import hide
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.session import ScriptSession
+    from hotloop.session.session import ScriptSession
 
 __all__ = ["TECHNIQUE"]
 
@@ -37,7 +37,7 @@ class _Whole:
 
     def built(self, iterator: Any) -> None:
         """Read whole batches from here on."""
-        from hotloop.probe.reading import VectorisedReads
+        from hotloop.techniques.on_scripts.dataset_cache import VectorisedReads
 
         iterator._dataset = VectorisedReads(iterator._dataset, iterator._collate_fn)
         iterator._collate_fn = _as_it_is
@@ -49,7 +49,7 @@ def _as_it_is(batch: Any) -> Any:
 
 def apply(session: ScriptSession) -> int:
     """Change a loader whose first batches come out the same; return 1 where it did."""
-    from hotloop.probe.tryread import in_child
+    from hotloop.observe.probes.dataset_trial import in_child
 
     session.refused = _unfit(session.loader)
     if session.refused is None:
@@ -67,7 +67,7 @@ def apply(session: ScriptSession) -> int:
 def _unfit(loader: Any) -> str | None:
     from torch.utils.data import IterableDataset, Subset, default_collate
 
-    from hotloop.probe.tryread import can_fork
+    from hotloop.observe.probes.dataset_trial import can_fork
 
     if isinstance(loader.dataset, IterableDataset) or not loader._auto_collation:
         return "the loader does not read samples by batches of indices"
@@ -82,8 +82,8 @@ def _unfit(loader: Any) -> str | None:
 
 
 def _is_same(loader: Any) -> bool:
-    from hotloop.probe.equal import equal
-    from hotloop.probe.reading import vectorised
+    from hotloop.observe.probes.equality import equal
+    from hotloop.techniques.on_scripts.dataset_cache import vectorised
 
     batches = itertools.islice(loader._index_sampler, _TRIED)
     return all(

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hotloop import techniques
-from hotloop.core.parity import Promise
-from hotloop.core.sharing import SHARING
+from hotloop.core.agreement import Promise
+from hotloop.core.sharding_ids import SHARING
 from hotloop.core.units import many
 from hotloop.techniques.base import Host, Numerics
-from hotloop.training.asking import find
+from hotloop.techniques.selection import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hotloop import techniques
+from hotloop.core.agreement import Parity, Rounding, agree, noise, rounding
 from hotloop.core.errors import DataError
-from hotloop.core.parity import Parity, Rounding, agree, noise, rounding
 from hotloop.core.trial import EDGE, PAIRS, Comparison, Trial, compare
-from hotloop.core.tuned import Decision, Row, pays_back
-from hotloop.training.asking import find
+from hotloop.core.tuning_result import Decision, Row, pays_back
+from hotloop.techniques.selection import find
+from hotloop.tuning.interleaved_timing import LATE, Entry, Pace, begin, race, race_apart
 from hotloop.tuning.moves import Move, pairs, promise
-from hotloop.tuning.race import LATE, Entry, Pace, begin, race, race_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,14 +7,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hotloop import __version__
 from hotloop.core import codec
-from hotloop.core.rundir import RunDir
-from hotloop.core.tuned import Cost, Tuned
+from hotloop.core.package import __version__
+from hotloop.core.storage.rundir import RunDir
+from hotloop.core.tuning_result import Cost, Tuned
 from hotloop.core.units import duration
-from hotloop.probe.identity import identity
-from hotloop.probe.threads import load, others
-from hotloop.tuning.scripttarget import Script, Seen, costs, edits, moves
+from hotloop.machine.identity import identity
+from hotloop.machine.threads import load, others
+from hotloop.tuning.script_target import Script, Seen, costs, edits, moves
 from hotloop.tuning.search import Search
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.core.trial import Trial
-    from hotloop.core.tuned import Row
-    from hotloop.probe.threads import Load
+    from hotloop.core.tuning_result import Row
+    from hotloop.machine.threads import Load
+    from hotloop.tuning.interleaved_timing import Pace
     from hotloop.tuning.moves import Move
-    from hotloop.tuning.race import Pace
     from hotloop.tuning.search import Target
 
 __all__ = ["Wanted", "tune"]

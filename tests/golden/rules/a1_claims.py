@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.around import Process
-from hotloop.core.observed import Evaluation
+from hotloop.core.case.environment import Process
+from hotloop.core.case.steps_and_loaders import Evaluation
 
 BF16 = (replace(on_card().models[0], compute="bfloat16"),)
 STEPS = replace(healthy().steps, tokens=4096.0)

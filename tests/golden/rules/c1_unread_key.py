@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import healthy
 from tests.golden.configs import loaded
 
-from hotloop.core.around import Config
+from hotloop.core.case.environment import Config
 
 YAML = "lr: 0.001\nwarmup: 100\noptimizer:\n  name: adamw\n  decay: 0.1\n"
 CODE = "lr = cfg['lr']\ndecay = cfg['optimizer']['decay']\n"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import healthy
 from tests.golden.configs import loaded
 
-from hotloop.core.built import Attention, Group
+from hotloop.core.case.objects import Attention, Group
 
 MODEL, OPTIMIZER = healthy().models[0], healthy().optimizers[0]
 EAGER = replace(MODEL, attention=(Attention(kind="eager"),))

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 SAID = ("`use_cache=True` is incompatible with checkpointing and will be ignored.",)
 SCALER = "from torch.cuda.amp import GradScaler\nscaler = GradScaler()\n"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, wall
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 LOADER = replace(healthy().loaders[0], workers=4, worker_cpu=0.6, in_memory=False)
 BUSY, READS = wall(data_wait=20.0), Process(disk_read=90e6)

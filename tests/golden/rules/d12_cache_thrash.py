@@ -2,7 +2,7 @@
 
 from tests.golden.cases import healthy, wall
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 READ = {"read_bytes_per_s": (250e6,) * 30}
 FULL = Process(page_cache=0.55)

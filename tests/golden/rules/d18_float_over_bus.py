@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import on_card, wall
 
-from hotloop.core.observed import Batches
+from hotloop.core.case.steps_and_loaders import Batches
 
 LOADER = replace(on_card().loaders[0], dtypes=("float32", "int64"), batch_bytes=38 << 20)
 PICTURES = (Batches(loader=1, shapes={"0": (64, 3, 224, 224), "1": (64,)}),)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, wall
 
-from hotloop.core.around import Ceiling
+from hotloop.core.case.environment import Ceiling
 
 LOADER = healthy().loaders[0]
 POSITIVE = [

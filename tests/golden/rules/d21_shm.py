@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 LOADER = replace(healthy().loaders[0], workers=2)
 POSITIVE = [

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, wall
 
-from hotloop.core.observed import Batches
+from hotloop.core.case.steps_and_loaders import Batches
 
 POSITIVE = [
     healthy(batches=(Batches(padding=0.45, widths=(128,), lengths=(30, 70, 128)),)),

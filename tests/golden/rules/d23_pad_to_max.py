@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.observed import Batches
+from hotloop.core.case.steps_and_loaders import Batches
 
 SHORT = Batches(sampled=2, widths=(384, 384), lengths=(20, 50, 90, 30), padding=0.88)
 BY_HAND = "def encode(ids):\n    return ids + [0] * (LIMIT - len(ids))\n"

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy, on_card
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 from hotloop.core.finding import Place
 
 POSITIVE = [

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import on_card
 
-from hotloop.core.around import Operator, Process
-from hotloop.core.built import Model
-from hotloop.core.observed import Batches
+from hotloop.core.case.environment import Operator, Process
+from hotloop.core.case.objects import Model
+from hotloop.core.case.steps_and_loaders import Batches
 
 net = Model(name="ResNet", device="cuda:0", trainable=1, convolutions=20)
 off = Process(switches={"cudnn.benchmark": "False"})

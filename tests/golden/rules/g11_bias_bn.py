@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.built import Model
+from hotloop.core.case.objects import Model
 
 NET = """
 class Net(nn.Module):

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import on_card
 
-from hotloop.core.around import Operator
+from hotloop.core.case.environment import Operator
 
 
 def operators(small: float) -> tuple[Operator, ...]:

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import healthy
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 POSITIVE = [
     healthy(process=Process(graphs=9, late_graphs=6, compile_seconds=60.0)),

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import healthy, wall
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 compiled = Process(graphs=1, compile_seconds=12.0)
 POSITIVE = [

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import on_card
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 GIB = float(1 << 30)
 POSITIVE = [

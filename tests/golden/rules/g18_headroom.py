@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 GIB = float(1 << 30)
 roomy = Process(allocator={"peak": 8 * GIB})

@@ -2,8 +2,8 @@
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.around import Process
-from hotloop.core.built import Model
+from hotloop.core.case.environment import Process
+from hotloop.core.case.objects import Model
 
 GIB = float(1 << 30)
 cpu = Model(name="GPT", trainable=1, checkpointed=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import CARD, healthy, on_card
 
-from hotloop.core.around import Operator, Process
+from hotloop.core.case.environment import Operator, Process
 
 off = Process(switches={"cuda.matmul.fp32_precision": "ieee"})
 mm = Operator(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.built import Model
+from hotloop.core.case.objects import Model
 
 net = Model(
     name="Net", parameters=200, trainable=100, frozen_graph="backbone", frozen_prefix_seconds=0.002

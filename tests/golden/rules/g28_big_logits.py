@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import on_card
 
-from hotloop.core.around import Process
-from hotloop.core.built import Model
+from hotloop.core.case.environment import Process
+from hotloop.core.case.objects import Model
 
 GIB = float(1 << 30)
 peak = Process(allocator={"peak": 20 * GIB})

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.built import Model
+from hotloop.core.case.objects import Model
 
 lora = Model(name="Llama", device="cuda:0", trainable=1, adapters=("lora",))
 starved = replace(healthy().steps, starved=0.95)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, on_card
 
-from hotloop.core.around import Operator, Process
+from hotloop.core.case.environment import Operator, Process
 from hotloop.core.finding import Place
 
 mm = Operator(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.built import Group
+from hotloop.core.case.objects import Group
 
 
 def case(**group: int) -> object:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import CPU, healthy
 
-from hotloop.core.around import Ceiling
+from hotloop.core.case.environment import Ceiling
 from hotloop.core.measurement import Measurement
 
 measured = replace(

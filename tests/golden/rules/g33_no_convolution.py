@@ -2,8 +2,8 @@
 
 from tests.golden.cases import on_card
 
-from hotloop.core.around import Process
-from hotloop.core.built import Model
+from hotloop.core.case.environment import Process
+from hotloop.core.case.objects import Model
 
 on = Process(switches={"cudnn.benchmark": "True"})
 net = Model(name="ResNet", device="cuda:0", trainable=1, convolutions=20)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
-from hotloop.core.observed import Batches
+from hotloop.core.case.steps_and_loaders import Batches
 
 CODE = "items = nn.Embedding(30_000, 64)\n"
 MODEL = replace(healthy().models[0], trainable=2_000_000, tables=1_920_000, table_rows=30_000)

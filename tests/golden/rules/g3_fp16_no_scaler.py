@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.built import Model, Scaler
+from hotloop.core.case.objects import Model, Scaler
 
 half = Model(name="Net", parameters=1000, trainable=1000, compute="float16")
 scaler = Scaler(scaled=1000, steps=1000, skipped=100, scale=0.5, autocast="float16")

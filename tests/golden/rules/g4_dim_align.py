@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.around import Operator
-from hotloop.core.built import Model
+from hotloop.core.case.environment import Operator
+from hotloop.core.case.objects import Model
 
 gpt = Model(name="GPT", device="cuda:0", compute="bfloat16", trainable=1, output=(8, 1024, 50257))
 mm = Operator(

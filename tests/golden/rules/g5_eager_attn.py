@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, stack
 
-from hotloop.core.built import Attention, Model
+from hotloop.core.case.objects import Attention, Model
 
 EAGER = """
 class Attention(nn.Module):

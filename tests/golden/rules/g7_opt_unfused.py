@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, stack, wall
 
-from hotloop.core.built import Group
+from hotloop.core.case.objects import Group
 
 adamw = replace(healthy().optimizers[0], groups=(Group(parameters=100_000, tensors=200),))
 CLIP = ("/usr/lib/python3/dist-packages/torch/nn/utils/clip_grad.py", 200, "clip_grad_norm_")

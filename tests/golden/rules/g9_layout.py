@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import on_card
 
-from hotloop.core.around import Operator
-from hotloop.core.built import Model
+from hotloop.core.case.environment import Operator
+from hotloop.core.case.objects import Model
 
 net = Model(
     name="ResNet",

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy, stack
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 ASKED = """
 import gc

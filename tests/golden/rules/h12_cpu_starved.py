@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 POSITIVE = [
     healthy(process=Process(other_cores=1.4, involuntary_switches=300.0)),

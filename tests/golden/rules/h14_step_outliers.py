@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy, stack
 
-from hotloop.core.observed import Steps
+from hotloop.core.case.steps_and_loaders import Steps
 
 
 def steps(row: str, *, every: int = 20, row_seconds: float = 0.06, wall: float = 0.07) -> Steps:

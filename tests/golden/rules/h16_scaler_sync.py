@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, on_card
 
-from hotloop.core.built import Scaler
+from hotloop.core.case.objects import Scaler
 from hotloop.core.finding import Place
 
 scaler = Scaler(

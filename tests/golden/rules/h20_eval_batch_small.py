@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
-from hotloop.core.case import Case
+from hotloop.core.case.case import Case
+from hotloop.core.case.steps_and_loaders import Evaluation
 from hotloop.core.finding import Place
-from hotloop.core.observed import Evaluation
 
 
 def with_batches_of(size: int, seconds: float) -> Case:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, on_card
 
+from hotloop.core.case.steps_and_loaders import Sync
 from hotloop.core.finding import Place
-from hotloop.core.observed import Sync
 
 item = Sync(method="item", place=Place(file=SCRIPT, line=40), calls=1000, per_step=1.0, seconds=2.0)
 POSITIVE = [

@@ -2,8 +2,8 @@
 
 from tests.golden.cases import SCRIPT, healthy, on_card, stack
 
+from hotloop.core.case.steps_and_loaders import Sync
 from hotloop.core.finding import Place
-from hotloop.core.observed import Sync
 
 LOOP = """
 for x, y in loader:

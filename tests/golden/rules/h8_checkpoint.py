@@ -2,8 +2,8 @@
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
+from hotloop.core.case.steps_and_loaders import Save
 from hotloop.core.finding import Place
-from hotloop.core.observed import Save
 
 
 def saves(count: int, seconds: float, *, last: bool = False) -> tuple[Save, ...]:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
+from hotloop.core.case.steps_and_loaders import Evaluation
 from hotloop.core.finding import Place
-from hotloop.core.observed import Evaluation
 
 
 def evaluations(count: int, seconds: float) -> tuple[Evaluation, ...]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import CARD, on_card
 
-from hotloop.core.built import Model
+from hotloop.core.case.objects import Model
 
 two = replace(CARD, count=2)
 wrapped = Model(name="Net", device="cuda:0", trainable=1, wrapped="DataParallel")

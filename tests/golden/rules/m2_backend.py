@@ -2,7 +2,7 @@
 
 from tests.golden.cases import CARD, healthy, on_card
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 recorded = {"script": "hotloop train char-lm", "models": ()}  # of a record, which has no models
 

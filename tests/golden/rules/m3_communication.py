@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 
 def ranks(seconds: float, other: float | None = None) -> Process:

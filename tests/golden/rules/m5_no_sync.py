@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.around import Process
-from hotloop.core.built import Model
+from hotloop.core.case.environment import Process
+from hotloop.core.case.objects import Model
 
 LOOP = """
 for number, (x, y) in enumerate(loader):

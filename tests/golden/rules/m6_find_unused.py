@@ -2,8 +2,8 @@
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.around import Process
-from hotloop.core.built import Model
+from hotloop.core.case.environment import Process
+from hotloop.core.case.objects import Model
 
 ON = "model = DDP(model, find_unused_parameters=True)\n"
 two = Process(world=2, backend="gloo")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 two = Process(world=2, backend="gloo")
 loader = replace(healthy().loaders[0], sampler="DistributedSampler", shuffle=True, set_epoch=0)

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import healthy
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 
 def peaks(*gib: float) -> Process:

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 two = Process(world=2, backend="gloo")
 POSITIVE = [healthy(process=two, sources={SCRIPT: "model = DDP(model, device_ids=[0])\n"})]

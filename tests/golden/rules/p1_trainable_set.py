@@ -5,8 +5,8 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import correct
 
-from hotloop.core.around import Process
-from hotloop.core.built import Group, Model, Optimizer
+from hotloop.core.case.environment import Process
+from hotloop.core.case.objects import Group, Model, Optimizer
 
 NET = Model(name="Net", parameters=100_000, trainable=100_000)
 LORA = replace(NET, trainable=1_000, adapters=("lora",))

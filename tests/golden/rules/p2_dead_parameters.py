@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.built import Discarded, Model
+from hotloop.core.case.objects import Discarded, Model
+from hotloop.core.case.steps_and_loaders import Steps
 from hotloop.core.finding import Place
-from hotloop.core.observed import Steps
 
 NET = Model(name="Net", place=Place(file=SCRIPT, line=5), parameters=100_000, trainable=10_000)
 ADAPTERS = replace(

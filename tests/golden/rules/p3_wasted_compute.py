@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.built import Discarded, Model, Repeat
+from hotloop.core.case.objects import Discarded, Model, Repeat
 from hotloop.core.finding import Place
 
 NET = Model(name="Net", parameters=100_000, trainable=100_000)

@@ -2,7 +2,7 @@
 
 from tests.golden.cases import healthy
 
-from hotloop.core.built import Group, Lost, Optimizer
+from hotloop.core.case.objects import Group, Lost, Optimizer
 
 
 def updating(*lost: Lost, name: str = "AdamW", rates=((1, 2e-5), (900, 2e-5))):

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import correct
 
-from hotloop.core.built import Attention, Model
+from hotloop.core.case.objects import Attention, Model
 
 NET = Model(name="Llama", parameters=100_000, trainable=100_000)
 CAUSAL = replace(NET, attention=(Attention(kind="sdpa", calls=4.0, causal=True),))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.built import Model
+from hotloop.core.case.objects import Model
 from hotloop.core.finding import Place
 
 STUDENT = healthy().models[0]

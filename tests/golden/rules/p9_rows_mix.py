@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.observed import Batches
+from hotloop.core.case.steps_and_loaders import Batches
 
 CODE = "layer = nn.TransformerEncoderLayer(48, 4)\nencoder = nn.TransformerEncoder(layer, 2)\n"
 ROWS = healthy().loaders[0].batch_size

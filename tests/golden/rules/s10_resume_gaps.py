@@ -3,7 +3,7 @@
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import PLAIN, correct
 
-from hotloop.core.built import Scaler
+from hotloop.core.case.objects import Scaler
 
 WEIGHTS_ONLY = """
 import torch

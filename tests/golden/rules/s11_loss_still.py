@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.built import Model, Optimizer
+from hotloop.core.case.objects import Model, Optimizer
 
 
 def losing(*values: float, **changes):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.observed import Batches
+from hotloop.core.case.steps_and_loaders import Batches
 
 SAME = Batches(loader=1, sampled=4, label="y", labels={"0": 128})
 UNSHUFFLED = (replace(healthy().loaders[0], shuffle=False),)

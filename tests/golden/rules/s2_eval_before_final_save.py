@@ -3,7 +3,7 @@
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import correct
 
-from hotloop.core.observed import Save
+from hotloop.core.case.steps_and_loaders import Save
 
 RISKY = """
 def main():

@@ -3,8 +3,8 @@
 from tests.golden.cases import SCRIPT, healthy, wall
 from tests.golden.correct import correct
 
+from hotloop.core.case.steps_and_loaders import Evaluation, Save
 from hotloop.core.finding import Place
-from hotloop.core.observed import Evaluation, Save
 
 TIMED = """
 for epoch in range(epochs):

@@ -3,8 +3,8 @@
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import FLUSHED, correct
 
-from hotloop.core.around import Process
-from hotloop.core.built import Scaler
+from hotloop.core.case.environment import Process
+from hotloop.core.case.objects import Scaler
 from hotloop.core.finding import Place
 
 HERE = Place(file=SCRIPT, line=8)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.around import Process
-from hotloop.core.built import Optimizer, Scaler, Scheduler
+from hotloop.core.case.environment import Process
+from hotloop.core.case.objects import Optimizer, Scaler, Scheduler
 from hotloop.core.finding import Place
 
 BUILT = Place(file=SCRIPT, line=31)

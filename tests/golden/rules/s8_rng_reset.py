@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import correct
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 from hotloop.core.finding import Place
 
 FIXED = """

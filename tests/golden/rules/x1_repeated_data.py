@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
+from hotloop.core.case.steps_and_loaders import Batches
 from hotloop.core.finding import Place
-from hotloop.core.observed import Batches
 
 CODE = """
 class Windows(Dataset):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.observed import Batches
+from hotloop.core.case.steps_and_loaders import Batches
 
 TOKENS = Batches(
     label="labels",

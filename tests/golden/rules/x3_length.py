@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.observed import Batches
+from hotloop.core.case.steps_and_loaders import Batches
 
 CUT = Batches(sampled=4, widths=(128, 128, 128, 128), lengths=(60, 128, 128, 90), truncated=0.5)
 POSITIVE = [

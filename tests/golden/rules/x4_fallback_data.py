@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.around import Process
+from hotloop.core.case.environment import Process
 
 TRIED = "try:\n    x = torch.load(path)\nexcept OSError:\n    x = torch.randn(100, 8)\n"
 TESTED = "if path.exists():\n    x = read(path)\nelse:\n    x = torch.randint(9, (4, 4))\n"

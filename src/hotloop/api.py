@@ -1,0 +1,344 @@
+"""hotloop as a library: its functions return values, and raise HotloopErrors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.core.errors import CheckpointError, DataError, UsageError
+from hotloop.core.events import StepTrace, steps
+from hotloop.core.storage.files import read_json
+from hotloop.core.storage.rundir import RunDir
+from hotloop.core.tuning_result import Tuned
+from hotloop.engine.checkpoint.folders import Stored, best_of, listing, newest_sound
+from hotloop.jobs.request import fresh_request, saved_request
+from hotloop.recipes.building.declared_code import named_code
+from hotloop.recipes.registry import RECIPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torch import nn
+
+    from hotloop.core.events import Event
+    from hotloop.core.finding import Diagnosis
+    from hotloop.core.progress import Tell
+    from hotloop.data.tokenising.char_vocabulary import Vocabulary
+    from hotloop.export.pretrained import Exported
+    from hotloop.jobs.run import RunResult
+    from hotloop.recipes.pair_classifier.predictions import Predicted
+    from hotloop.recipes.task_router.predictions import Answered
+
+__all__ = ["Run", "doctor", "load_run", "train", "tune"]
+
+# Held-out samples below which the best checkpoint is not the default: of fewer than 30 a mean has
+# no normal distribution that one could rely on (the usual rule of statistics texts).
+FEW: Final = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run read back from its folder. Its log is read when something of it is asked for."""
+
+    path: Path
+    record: Mapping[str, Any]  # run.json
+    checkpoints: Sequence[Stored]
+
+    @cached_property
+    def steps(self) -> Sequence[StepTrace]:
+        """The optimizer steps; DataError where the log cannot be read."""
+        return steps(self._events)
+
+    @cached_property
+    def evaluations(self) -> Sequence[Mapping[str, Any]]:
+        """The validations: step, loss, targets, best, wall (seconds)."""
+        return [event for event in self._events if event["kind"] == "eval"]
+
+    @cached_property
+    def _events(self) -> Sequence[Event]:
+        return RunDir(self.path).events()
+
+    @property
+    def config(self) -> Any:
+        """The configuration the run was started with."""
+        return saved_request(self.record).config
+
+    @property
+    def has_characters(self) -> bool:
+        """Whether it is a run on characters, which `vocabulary` returns."""
+        return RunDir(self.path).vocabulary.is_file()
+
+    def vocabulary(self) -> Vocabulary:
+        """Return the characters the model was trained with; UsageError where it is none of them."""
+        from hotloop.data.tokenising.char_vocabulary import Vocabulary
+
+        if not (file := RunDir(self.path).vocabulary).is_file():
+            raise UsageError(f"{self.path} is no run on characters, but of {self.record['recipe']}")
+        return Vocabulary.from_json(read_json(file))
+
+    def model(self, which: str | None = None) -> nn.Module:
+        """Return the trained model on the CPU in evaluation mode.
+
+        `which` is "best" (lowest validation loss among the sound checkpoints), "last", or a step;
+        None leaves it to `chosen`. Raises UsageError when there is no such checkpoint,
+        CheckpointError when all are broken.
+        """
+        from hotloop.engine.checkpoint.tensors import read_all
+        from hotloop.jobs.start_point import refuse_changed
+
+        stored = self.checkpoint(which)
+        refuse_changed(RunDir(self.path), stored.path)
+        model = self._recipe.rebuilt(self.config, RunDir(self.path).kept())
+        learned = {name for name, each in model.named_parameters() if each.requires_grad}
+        found = model.load_state_dict(read_all(stored.path), strict=False)
+        # What is frozen is read where it came from, and is in no checkpoint.
+        if wrong := [*found.unexpected_keys, *sorted(learned & {*found.missing_keys})]:
+            raise CheckpointError(
+                f"{stored.path} does not fit the run's own model: {', '.join(wrong[:5])}; was the "
+                "folder of the pretrained model changed?"
+            )
+        built: nn.Module = model.eval()
+        return built
+
+    @property
+    def _recipe(self) -> Any:
+        """The torch side of the recipe."""
+        return saved_request(self.record).recipe.load()
+
+    def sample(
+        self,
+        *,
+        prompt: str | None = None,
+        suffix: str | None = None,
+        samples: int = 1,
+        length: int | None = None,
+        steps: int | None = None,
+        temperature: float | None = None,
+        seed: int = 1337,
+        which: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[str]:
+        """Return texts drawn from the trained model: prompt and suffix included, or answers alone.
+
+        `length` counts the characters between them, of answers tokens. `suffix` and denoising
+        `steps` are for objective=diffusion; None leaves each to the recipe.
+        `progress` is called with (done, all). Raises UsageError for what the run cannot do.
+        """
+        from hotloop.recipes.char_lm.sampling import Wanted
+
+        if not hasattr(self._recipe, "sample"):
+            raise UsageError(
+                f"a {self.record['recipe']} run writes no text: hotloop predict {self.path} FILE"
+            )
+        wanted = Wanted(
+            prompt=prompt,
+            suffix=suffix,
+            samples=samples,
+            length=length,
+            steps=steps,
+            temperature=temperature,
+            seed=seed,
+        )
+        texts: list[str] = self._recipe.sample(
+            self.config, self.model(which), RunDir(self.path).kept(), wanted, progress=progress
+        )
+        return texts
+
+    def predict(
+        self,
+        path: str | Path | None = None,
+        *,
+        which: str | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        baselines: bool = False,
+        most: int | None = None,
+        declared: str | Path | None = None,
+    ) -> Predicted | Answered:
+        """Return what the trained model says of the rows of a file or folder.
+
+        Of a pair-classifier labels, of a task-router routes and answers; that one takes its own
+        held-out rows where there is no file, `most` of each task. With `baselines` there is what
+        baselines say of the same rows. A task of the user's own is run as code only if `declared`
+        names its file. Raises UsageError for a run that predicts nothing or whose own task is not
+        named, DataError for rows that cannot be used.
+        """
+        from hotloop.core.env import ENV
+
+        if not hasattr(self._recipe, "predict"):
+            raise UsageError(
+                f"a {self.record['recipe']} run predicts no labels: hotloop sample {self.path}"
+            )
+        typed = named_code(
+            self.record, None if declared is None else str(declared), how="--declared "
+        )
+        predicted: Predicted | Answered = self._recipe.predict(
+            self.config,
+            self.model(which),
+            RunDir(self.path).kept(),
+            None if path is None else Path(path),
+            cache=ENV.cache / "tokens",
+            progress=progress,
+            baselines=baselines,
+            most=most,
+            **({} if typed is None else {"declared": typed}),
+        )
+        return predicted
+
+    def export(self, to: str, out: str | Path, *, which: str | None = None) -> Exported:
+        """Write the model as transformers or PEFT load it, and load it with them to prove it.
+
+        `to` is "hf" (trained whole), "merged" (adapters in the weights) or "peft" (adapters alone);
+        the folder `out` is new. Raises UsageError for a run that has no such form, CheckpointError
+        where what was loaded computes something else.
+        """
+        from hotloop.export.pretrained import export
+
+        texts = RunDir(self.path).kept()
+        classes = json.loads(texts.get("classes.json", "{}")).get("classes")
+        kept = None if classes is None else {"classes": classes}
+        if "tasks.json" in texts:
+            kept = json.loads(texts["tasks.json"])
+        return export(
+            self.model(which),
+            str(getattr(self.config.model, "name", "")),
+            Path(out),
+            to,
+            kept=kept,
+        )
+
+    def broken(self) -> list[Stored]:
+        """Return the checkpoints newer than the newest sound one; CheckpointError if none is."""
+        return newest_sound(RunDir(self.path).checkpoints)[1]
+
+    def checkpoint(self, which: str | None = None) -> Stored:
+        """Return a sound checkpoint: "best", "last" or a step; None leaves it to `chosen`."""
+        return self.chosen(which)[0]
+
+    def chosen(self, which: str | None = None) -> tuple[Stored, str]:
+        """Return the sound checkpoint that is used, and which one that is, in words.
+
+        Where nobody asks for one it is the best; the last one where the validation has so few
+        samples that chance decides which is the best.
+        """
+        folder = RunDir(self.path).checkpoints
+        newest, _ = newest_sound(folder)
+        if newest is None:
+            raise UsageError(f"{self.path} has no checkpoint yet")
+        sound = [stored for stored in listing(folder, verify=True) if stored.sound]
+        best = best_of(sound, RunDir(self.path).best_step()) or newest
+        last = f"the last checkpoint, of step {newest.step:,}"
+        if which == "last":
+            return newest, last
+        judged_on = self.record.get("validation_samples")
+        if which is None and isinstance(judged_on, int) and judged_on < FEW and best != newest:
+            rows = "1 held-out sample" if judged_on == 1 else f"{judged_on} held-out samples"
+            why = f"{rows} cannot tell which is the best: that one would be of step {best.step:,}"
+            return newest, f"{last} ({why}; --checkpoint best)"
+        if which in (None, "best"):
+            return best, f"the best checkpoint, of step {best.step:,}"
+        for stored in sound:
+            if which in (str(stored.step), stored.path.name):
+                return stored, f"the checkpoint of step {stored.step:,}"
+        steps = ", ".join(str(stored.step) for stored in sound)
+        raise UsageError(f"no sound checkpoint of step {which}; there are best, last, {steps}")
+
+
+def load_run(path: str | Path) -> Run:
+    """Read a run folder. Raises UsageError when it is none, DataError when it is damaged."""
+    run = RunDir.open(Path(path))
+    return Run(path=run.path, record=run.read(), checkpoints=listing(run.checkpoints))
+
+
+def train(
+    recipe: str,
+    *,
+    out: str | Path | None = None,
+    config: str | Path | None = None,
+    plan: str | Path | None = None,
+    tell: Tell | None = None,
+    **settings: object,
+) -> RunResult:
+    """Train a recipe and return what came of it.
+
+    Settings are dotted keys with `__` for the dot: train("char-lm", training__max_steps=200).
+    Raises a HotloopError; `tell` is called with each message of train.messages.
+    """
+    from hotloop.jobs import train as engine
+
+    typed = [f"{key.replace('__', '.')}={_text(value)}" for key, value in settings.items()]
+    request = fresh_request(
+        recipe,
+        typed,
+        config_file=Path(config) if config else None,
+        plan_file=Path(plan) if plan else None,
+    )
+    request.refuse_series()
+    folder = Path(out) if out else None
+    return engine.train(request, out=folder, tell=tell or engine.silent)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def doctor(script: str | Path, *args: str, options: Sequence[str] = ()) -> Diagnosis:
+    """Run a script under the doctor's eyes in a process of its own, and return what was found.
+
+    `args` are the script's; `options` are those of `hotloop doctor` ("--steps", "200"). What the
+    script prints goes where this process prints. Raises UsageError when there is no such script,
+    DataError when nothing could be observed.
+    """
+    import tempfile
+
+    from hotloop.diagnosis.script import judge_again
+
+    if not Path(script).exists():
+        raise UsageError(f"there is no script {str(script)!r} in {Path.cwd()}")
+    with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
+        out = Path(folder, "run")
+        _run("doctor", out, *options, str(script), *args)
+        if not RunDir(out).case.exists():
+            raise DataError(f"nothing was observed of {script}: it says why above")
+        return judge_again(out)[1]
+
+
+def tune(
+    what: str | Path,
+    *args: str,
+    budget: float = 600.0,
+    out: str | Path | None = None,
+    options: Sequence[str] = (),
+) -> Tuned:
+    """Search a faster plan for a script or a recipe in a process of its own; return what it found.
+
+    `args` are the script's, or the recipe's key=value. `budget` is in seconds; the last proof may
+    take longer. `out` is a folder to keep: its plan.json is what hotloop run and train take.
+    `options` are those of `hotloop tune` ("--allow", "training"). Raises UsageError when there is
+    neither such a script nor such a recipe, DataError when nothing could be measured.
+    """
+    import tempfile
+
+    if str(what) not in RECIPES and not Path(what).exists():
+        raise UsageError(
+            f"there is no script {str(what)!r} in {Path.cwd()}, and no recipe of that name: "
+            f"there are {', '.join(RECIPES)}"
+        )
+    with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
+        kept = RunDir(Path(folder, "run") if out is None else Path(out))
+        kept.refuse_if_used()
+        _run("tune", kept.path, "--budget", f"{budget:g}", *options, str(what), *args)
+        if not kept.trials.exists():
+            raise DataError(f"nothing was measured of {what}: it says why above")
+        return Tuned.from_json(read_json(kept.trials))
+
+
+def _run(verb: str, out: Path, *words: str) -> None:
+    """Run a verb in a process of its own, whose output goes where this one's goes."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "hotloop", verb, "--out", str(out), *words]
+    subprocess.run(command, check=False)

@@ -1,0 +1,84 @@
+"""The rate of matrix products on this device, which no training can pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.measurement import Measurement
+from hotloop.core.units import count
+from hotloop.jobs.forecast.memory_fit import precision_of
+from hotloop.machine.matmul_rate import measure_gemm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+
+__all__ = ["Ceilings"]
+
+_PRODUCTS = "matmul-onednn"
+
+
+class Ceilings:
+    """Product rates by precision, measured when they are first asked for. `measure` is a seam."""
+
+    def __init__(
+        self,
+        hardware: Hardware,
+        *,
+        threads: int | None = None,
+        measure: Callable[[str, str], Measurement] = measure_gemm,
+    ) -> None:
+        self._hardware, self._threads, self._measure = hardware, threads, measure
+        self.measured: dict[str, Measurement] = {}
+
+    def of(self, plan: Plan) -> Measurement:
+        """Return the FLOP/s of products in the precision of a plan."""
+        dtype = precision_of(plan, self._hardware)
+        if dtype not in self.measured:
+            self._add(dtype)
+        return self.measured[dtype]
+
+    def why_impossible(self, plan: Plan, flops_per_s: float) -> str | None:
+        """Return the arithmetic where a rate is above what products reach, or None.
+
+        The fastest reading counts, and before a figure is refused it is measured once more: the
+        machine may have been busy. A published peak above it counts where there is one.
+        """
+        dtype = precision_of(plan, self._hardware)
+        if flops_per_s <= self._highest(plan, dtype):
+            return None
+        self._add(dtype)
+        highest = self._highest(plan, dtype)
+        if flops_per_s <= highest:
+            return None
+        return (
+            f"{count(flops_per_s)}FLOP/s are above the {count(highest)}FLOP/s that {dtype} "
+            f"products reach here at most ({flops_per_s / highest:.2f}x): it cannot be"
+        )
+
+    def _highest(self, plan: Plan, dtype: str) -> float:
+        highest = max(self.of(plan).readings)
+        card = self._hardware.card
+        if card is not None:
+            highest = max(highest, card.flops.get(dtype, 0.0))
+        if plan.choice(_PRODUCTS) is not None and self._hardware.device == "cpu":
+            from hotloop.machine.onednn_matmul import compare_products
+
+            highest *= max(1.0, compare_products().rate)  # measured without it
+        return highest
+
+    def _add(self, dtype: str) -> None:
+        """Measure with the threads that the plans have."""
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(self._threads or before)
+        try:
+            found = self._measure(self._hardware.device, dtype)
+        finally:
+            torch.set_num_threads(before)
+        known = self.measured.get(dtype)
+        readings = (*known.readings, *found.readings) if known else found.readings
+        self.measured[dtype] = Measurement(unit=found.unit, readings=readings)

@@ -1,0 +1,156 @@
+"""The loop that people write, over the same model, data and optimizer: what a ladder begins with.
+
+A DataLoader makes and joins each sample in the loop, every micro batch's loss is read, gradients
+are clipped, the learning rate follows its schedule. Model and optimizer are those that the plan
+makes; validation and saving are the engine's, for a plain loop has none. Rows of tokens come in a
+random order and padded, as `bench.ladder.Loop` says; they are tokenised before. Of a task router
+rows may be computed one by one, and what the frozen model makes of them at every step.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from hotloop.data.sampling.token_rows import NO_LOSS, TokenRows
+from hotloop.engine.step import to_device
+from hotloop.session.session import Batch
+from hotloop.tuning.recipe_trial import RecipeTrial, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from torch import Tensor, nn
+
+    from hotloop.session.session import Samples
+
+__all__ = ["PlainTrial", "main"]
+
+
+def main(argv: list[str]) -> None:
+    """Make steps until the parent has seen enough; does not return."""
+    serve(PlainTrial, argv)
+
+
+class Each:
+    """Samples one by one, as a map-style data set."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, at: int) -> dict[str, Tensor]:
+        batch = self._samples.batch(0, at, 1)
+        return {name: tensor[0] for name, tensor in batch.tensors.items()}
+
+
+def padded(rows: TokenRows, *, width: int | None) -> Callable[[list[int]], Batch]:
+    """Return what joins samples by their number: padded to `width`, or to the longest of them."""
+
+    def join(numbers: list[int]) -> Batch:
+        return rows.gather(rows.chosen[numbers], width=width)
+
+    return join
+
+
+def loss_of_all(model: nn.Module, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return a language model's mean loss, a scalar, by the logits of all positions."""
+    logits: Tensor = model.logits(tensors)  # type: ignore[operator] # [rows, width, vocabulary]
+    said, labels = logits[:, :-1].float().flatten(0, 1), tensors["labels"][:, 1:].flatten()
+    return cross_entropy(said, labels, ignore_index=NO_LOSS)
+
+
+def each_row(
+    batch: Mapping[str, Any], loss_of: Callable[[Mapping[str, Any]], Tensor]
+) -> Iterator[Tensor]:
+    """Yield what each row adds to the mean loss of a batch, computed alone; scalars."""
+    tensors = {name: each for name, each in batch.items() if name != "targets"}
+    count = len(tensors["input_ids"])
+    targets = torch.ones(count)
+    if "labels" in tensors:
+        targets = (tensors["labels"][:, 1:] != NO_LOSS).sum(1)
+    for row, share in enumerate((targets / targets.sum()).tolist()):
+        yield loss_of({name: each[row : row + 1] for name, each in tensors.items()}) * share
+
+
+class PlainTrial(RecipeTrial):
+    """Makes steps as a plain loop does."""
+
+    _begun = 0
+    _again: Callable[[Tensor], Tensor] | None = None  # rows of the file -> features, computed
+
+    @property
+    def epochs(self) -> int:
+        """Epochs begun."""
+        return self._begun
+
+    def train(self) -> None:
+        """Make steps without an end."""
+        from hotloop.jobs.build_loop import schedule_of
+
+        session, plan, mark = self.session, self.parts.plan, self.ledger.mark
+        rate, clip = schedule_of(self.parts), self.parts.request.config.training.gradient_clip
+        optimizer, device, loss_of = session.optimizer, session.device, session.forward
+        asked = self.asked["loop"] or {}
+        if asked.get("logits") == "all":
+            loss_of = partial(loss_of_all, session.model)
+        alone = asked.get("rows") == "one at a time" and isinstance(self.parts.job.train, TokenRows)
+        if asked.get("frozen") == "again" and (made := self.parts.job.computed) is not None:
+            width = self._limit if asked["pads"] == "to the limit" else None
+            self._again = made(device, width)
+        assert optimizer is not None
+        step, micro, total = 0, 0, 0.0
+        mark("start")
+        for batch in self._batches():
+            mark("data")
+            tensors = (
+                to_device(batch, device)
+                if isinstance(batch, Batch)
+                else {name: tensor.to(device) for name, tensor in batch.items()}
+            )
+            if self._again is not None:
+                tensors = {**tensors, "features": self._again(tensors["row"])}
+            for loss in each_row(tensors, loss_of) if alone else [loss_of(tensors)]:
+                (loss / plan.accumulation).backward()  # type: ignore[no-untyped-call]
+                total += loss.item() / plan.accumulation
+            micro += 1
+            if micro % plan.accumulation:
+                mark("step")
+                continue
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step)
+            self.before_update(torch.tensor(total))
+            if clip:
+                torch.nn.utils.clip_grad_norm_(session.model.parameters(), clip)
+            optimizer.step()
+            optimizer.zero_grad()
+            step, total = step + 1, 0.0
+            mark("step")
+            self.stepped()
+
+    @property
+    def _limit(self) -> int:
+        longest: int = self.parts.request.config.data.max_length
+        return longest
+
+    def _batches(self) -> Iterator[dict[str, Tensor] | Batch]:
+        """Yield shuffled micro batches, epoch after epoch."""
+        from torch.utils.data import DataLoader
+
+        samples = self.parts.job.train
+        each: Any = Each(samples)
+        how: dict[str, Any] = {}
+        if isinstance(samples, TokenRows):
+            to_limit = self.asked["loop"]["pads"] == "to the limit"
+            each = range(len(samples))
+            how["collate_fn"] = padded(samples, width=self._limit if to_limit else None)
+        size = min(self.parts.plan.micro_batch, len(each))
+        loader: Any = DataLoader(each, batch_size=size, shuffle=True, drop_last=True, **how)
+        while True:
+            self._begun += 1
+            yield from loader

@@ -1,0 +1,114 @@
+"""A trial that is listened to: what it says of itself, and how busy it keeps its device."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.machine.detect import card_handle, import_nvml
+from hotloop.machine.nvml import look
+from hotloop.tuning.trial_process import Live
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hotloop.tuning.trial_process import Report
+
+__all__ = ["CardWatch", "Heard"]
+
+_EVERY: Final = 0.2  # seconds between two looks; the driver renews its figures every 0.17 s or so
+_WARM: Final = 11  # steps after which blocks are timed: those before tell nothing of the device
+
+
+class CardWatch:
+    """Looks at a card while a block runs. `read` returns the readings by probe.nvml's names."""
+
+    def __init__(self, read: Callable[[], Mapping[str, float]], *, every: float = _EVERY) -> None:
+        self._read, self._every = read, every
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.seen: list[Mapping[str, float]] = []
+
+    @classmethod
+    def of(cls, uuid: str, nvml: Any = None) -> CardWatch | str:
+        """Return what watches the card with that uuid, or why it cannot be watched."""
+        nvml = nvml or import_nvml()
+        if nvml is None:
+            return "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'"
+        handle = card_handle(uuid, nvml)
+        if handle is None:
+            return "the driver does not show this card to NVML"
+        return cls(lambda: look(nvml, handle, own=())[0])
+
+    def __enter__(self) -> CardWatch:
+        self._over.clear()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        assert self._thread is not None
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self._every):
+            self.seen.append(self._read())
+
+    def values(self, name: str) -> list[float]:
+        """Return the readings of one name."""
+        return [seen[name] for seen in self.seen if name in seen]
+
+
+class Heard(Live):
+    """Keeps what a trial said last, and the readings of its timed blocks."""
+
+    def __init__(
+        self,
+        command: Callable[[int], Sequence[str]],
+        *,
+        watch: CardWatch | None = None,
+        memory: int | None = None,
+    ) -> None:
+        self.said: Mapping[str, Any] = {}
+        self.watch, self._made = watch, 1
+        self._cpu, self._wall = 0.0, 0.0  # seconds of the timed blocks
+        super().__init__(command, memory=memory)
+
+    def first(self, *, seconds: float) -> Report:
+        """Wait for the end of its first step; raise Ended."""
+        report = super().first(seconds=seconds)
+        self.said = report.more
+        return report
+
+    def block(self, steps: int, *, seconds: float) -> Report:
+        """Have it make steps; raise Ended."""
+        before, is_timed = float(self.said["cpu"]), self._made >= _WARM
+        if self.watch is None or not is_timed:
+            report = super().block(steps, seconds=seconds)
+        else:
+            with self.watch:
+                report = super().block(steps, seconds=seconds)
+        self.said, self._made = report.more, report.at
+        if is_timed:
+            self._cpu += float(self.said["cpu"]) - before
+            self._wall += report.seconds
+        return report
+
+    @property
+    def busy_cores(self) -> float | None:
+        """Return how many cores the process kept busy in its timed blocks."""
+        return self._cpu / self._wall if self._wall else None
+
+    @property
+    def card(self) -> Mapping[str, float]:
+        """Return mean utilisation (0..1) and highest temperature (C), as far as they were read."""
+        if self.watch is None:
+            return {}
+        busy = self.watch.values("gpu_utilisation")
+        heat = self.watch.values("gpu_temperature_c")
+        return {
+            **({"gpu_util": statistics.fmean(busy)} if busy else {}),
+            **({"temperature_c": max(heat)} if heat else {}),
+        }

@@ -1,0 +1,88 @@
+"""A small epoch made for real: `hotloop train` in a child, its wall time beside the forecast."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.bench.rates import forecast_epoch
+from hotloop.bench.result import Epoch
+from hotloop.config.schema import flatten
+from hotloop.config.settings import rebuild
+from hotloop.core.storage.files import make_folder, write_json
+from hotloop.jobs.job import assemble
+from hotloop.process import child
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from hotloop.core.trial import Trial
+    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.request import Request
+
+__all__ = ["make_epoch", "shortened"]
+
+LONG: Final = 15.0  # seconds of steps: the start of a process is then a third of it or less
+_FEWEST: Final = 20  # steps
+
+
+def make_epoch(parts: Assembly, trial: Trial, said: Mapping[str, Any], folder: Path) -> Epoch:
+    """Train an epoch of part of the data under the plan of a trial, and compare with the forecast.
+
+    Its settings and plan are written into `folder`; the run itself is removed.
+    """
+    assert trial.step_time is not None
+    request = shortened(parts, LONG / trial.step_time.median)
+    small = assemble(request, _unheard, lambda: None, plan=trial.plan)
+    time = forecast_epoch(small, trial, said, steps=small.steps)
+    if time is None:
+        return Epoch(estimated=0.0, measured=None, why="no validation was timed")
+    make_folder(folder)
+    config, plan = folder / "epoch.json", folder / f"plan-{trial.plan.fingerprint}.json"
+    write_json(config, flatten(request.config))
+    write_json(plan, trial.plan.to_json())
+    ended = child.run(
+        [
+            *(sys.executable, "-m", "hotloop", "train", "-q", request.recipe.name),
+            *("--config", str(config), "--plan", str(plan)),
+            *("--out", f"{child.SCRATCH}/run", "--json", child.RESULT),
+        ],
+        limits=child.Limits(seconds=10 * time.seconds + 120),
+    )
+    if ended.status == "interrupted":
+        raise KeyboardInterrupt
+    if not ended.ok or ended.result is None:
+        why = f"{ended.status}: {ended.reason}"
+        return Epoch(estimated=time.seconds, measured=None, why=why)
+    return Epoch(
+        estimated=time.seconds,
+        measured=ended.seconds,
+        steps=small.steps,
+        rows=json.loads(json.dumps(ended.result["wall"])),
+    )
+
+
+def shortened(parts: Assembly, steps: float) -> Request:
+    """Return the request of one epoch over so much of the data that it has about `steps` steps.
+
+    Data that cannot be cut are read that far.
+    """
+    config, request, whole = parts.request.config, parts.request, parts.feed.steps_per_epoch
+    wanted = min(whole, max(_FEWEST, round(steps)))
+    changes: dict[str, Any] = {"training.epochs": 1, "training.max_steps": None}
+    flat = flatten(config)
+    if wanted < whole and "data.max_chars" not in flat:
+        changes["training.max_steps"] = wanted
+    elif wanted < whole:
+        window = parts.job.train.batch(0, 0, 1).tokens
+        tokens = wanted * parts.feed.batch_size * window
+        changes["data.max_chars"] = round(tokens / (1 - config.data.validation_share)) + 2 * window
+    made = rebuild(request.recipe.resolve.schema, {**flat, **changes}, origin="bench")
+    return replace(request, config=made)
+
+
+def _unheard(message: object) -> None:
+    del message

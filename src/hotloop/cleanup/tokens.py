@@ -1,0 +1,87 @@
+"""Judges what `hotloop data tokenize` left unfinished beside the folder that it was to make.
+
+The same command goes on from there, so it stays as long as a process holds its lock.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from hotloop.cleanup.disk_use import Item, Shelf, last_used, taken
+from hotloop.core.errors import DataError
+from hotloop.core.storage.files import read_json
+from hotloop.core.storage.lock import Holder, Lock
+from hotloop.core.storage.rundir import RunDir
+from hotloop.monitor.runs import subfolders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["lock_of", "token_shelves"]
+
+_ROOM: Final = re.compile(r"\.(.+)\.unfinished")  # as data.tokenise names it
+_IDENTITY: Final = frozenset({"format", "tokenizer", "data"})  # keys of its identity.json
+
+
+def token_shelves(root: Path) -> list[Shelf]:
+    """Return what was left in `root` or below it, by path; run folders are not looked into."""
+    return [_shelf(room, root) for room in sorted(_found(root))]
+
+
+def _shelf(room: Path, root: Path) -> Shelf:
+    why = _at_work(room)
+    size = taken(room)
+    item = Item(
+        path=room,
+        kind="unfinished",
+        bytes=size,
+        goes=why is None,
+        why=why or "unfinished: the same hotloop data tokenize goes on with it",
+        last_used=last_used(room),
+    )
+    name = str(room.relative_to(root))
+    return Shelf(path=room, name=name, state="tokens", bytes=size, items=(item,), why=why)
+
+
+def lock_of(room: Path) -> Lock:
+    """Return the lock of who writes there, not yet taken."""
+    return Lock(_lock(room))
+
+
+def _found(folder: Path) -> Iterator[Path]:
+    for path in subfolders(folder):
+        if _is_ours(path):
+            yield path
+        elif not path.name.startswith(".") and not RunDir(path).exists:
+            yield from _found(path)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the name and what lies inside are those that data.tokenise gives."""
+    if _ROOM.fullmatch(path.name) is None:
+        return False
+    try:
+        return read_json(path / "identity.json").keys() >= _IDENTITY
+    except (DataError, OSError):
+        return False
+
+
+def _lock(room: Path) -> Path:
+    named = _ROOM.fullmatch(room.name)
+    assert named is not None, room
+    return room.with_name(f".{named[1]}.lock")
+
+
+def _at_work(room: Path) -> str | None:
+    """Return who may be writing there; None: nobody."""
+    try:
+        holder = Holder.parse(_lock(room).read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"its lock cannot be read: {error}"
+    if holder is None or holder.why_stale() is not None:
+        return None
+    return f"process {holder.pid} on {holder.host} is at it"

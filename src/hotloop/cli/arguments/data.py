@@ -1,0 +1,141 @@
+"""What the verbs that tokenise are asked alike, and the line that says how far they are."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, get_args
+
+from rich.console import Console
+
+from hotloop.core.env import ENV
+from hotloop.core.errors import UsageError
+from hotloop.core.units import count, duration
+from hotloop.data.readers.portions import Format
+from hotloop.report.excerpt import visible
+
+if TYPE_CHECKING:
+    import argparse
+
+    from hotloop.data.tokenising.progress import Progress
+
+__all__ = ["FILE_WIDTH", "Line", "add_options", "at_least", "settings"]
+
+TERMINAL_EVERY, FILE_EVERY, FILE_WIDTH = 0.2, 10.0, 120  # seconds; columns without a terminal
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how rows become tokens, but for the tokenizer."""
+    add = parser.add_argument
+    add("--format", choices=get_args(Format), help="of all files; else the name of each says it")
+    add("--shape", metavar="NAME", help="text, prompt, instruction, chat or pair; else found out")
+    add("--fields", metavar="PART=KEY,...", help="which key is what, such as prompt=question")
+    add("--loss", metavar="WHAT", help="all, completion or assistant: what carries loss")
+    add(
+        "--template",
+        metavar="NAME",
+        help="chatml, or tokenizer: its own (default where it has one)",
+    )
+    add(
+        "--documents",
+        choices=("file", "line", "blank"),
+        default="file",
+        help="what one text of a .txt file is",
+    )
+    add(
+        "--bad",
+        choices=("stop", "skip", "replace"),
+        default="stop",
+        help="what becomes of bad rows",
+    )
+    add("--backend", choices=("auto", "tokenizers", "gigatoken"), default="auto")
+    add(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="worker processes (0: none; by default one a core, or none beside gigatoken)",
+    )
+
+
+def settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what `Order` takes of these options."""
+    from hotloop.machine.detect import host
+
+    return {
+        "shape": options.shape,
+        "fields": _fields(options.fields),
+        "loss": options.loss,
+        "template": options.template,
+        "policy": options.bad,
+        "backend": options.backend,
+        "processes": options.processes,
+        "cores": max(1, int(host().cores or 1)),
+    }
+
+
+def at_least(options: argparse.Namespace, **least: int) -> None:
+    """Raise UsageError for an option that is a number below its least one."""
+    for name, low in least.items():
+        value = getattr(options, name)
+        if value is not None and value < low:
+            raise UsageError(f"--{name.replace('_', '-')} must be {low} or more, not {value}")
+
+
+def _fields(text: str | None) -> dict[str, str]:
+    """Return part -> key of a=b,c=d."""
+    found: dict[str, str] = {}
+    for each in text.split(",") if text else []:
+        part, equals, key = each.partition("=")
+        if not equals or not part or not key:
+            raise UsageError(f"--fields {text!r}: expected PART=KEY,..., such as text=body")
+        if part in found:
+            raise UsageError(f"--fields names {part!r} twice")
+        found[part] = key
+    return found
+
+
+class Line:
+    """The progress line: drawn again in a terminal, written now and then into a file."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._shows, self._live = not quiet, sys.stderr.isatty() and not quiet
+        self._console = Console(
+            file=sys.stderr, width=None if self._live else FILE_WIDTH, no_color=ENV.no_color
+        )
+        self._began = time.monotonic()
+        self._next = 0.0 if self._live else self._began + FILE_EVERY
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    def tell(self, at: Progress) -> None:
+        """Show how far it is."""
+        now = time.monotonic()
+        if not self._shows or now < self._next:
+            return
+        if at.seconds:  # what is done before anything is counted is said at once
+            self._next = now + (TERMINAL_EVERY if self._live else FILE_EVERY)
+        line = visible(_said(at))[: self._console.width - 1]
+        print(
+            f"\r\033[K{line}" if self._live else line,
+            end="" if self._live else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def _said(at: Progress) -> str:
+    if not at.seconds:
+        return at.what
+    rate = f"{at.bytes / at.seconds / 1e6:.1f} MB/s, {count(at.tokens / at.seconds)} tokens/s"
+    if not at.share:
+        return f"{rate}  {at.what}"
+    left = at.seconds * (1 - at.share) / at.share
+    return f"{at.share:4.0%}  {rate}, {duration(left)} left  {at.what}"

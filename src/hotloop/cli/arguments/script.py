@@ -1,0 +1,127 @@
+"""What doctor and run share: a script and its arguments, observed, and what is said of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO, cast
+
+from rich.console import Console
+
+from hotloop.core.env import ENV
+from hotloop.core.errors import UsageError
+from hotloop.core.storage.files import write_file, write_json
+from hotloop.core.units import duration
+from hotloop.process.standard_streams import Steady
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Diagnosis
+    from hotloop.observe.host import Limits
+    from hotloop.process.child import Beat
+    from hotloop.process.run_script import Target
+
+__all__ = ["Lines", "add_script", "console", "is_script", "keep_copies", "limits_of", "target_of"]
+
+_WIDTH = 100  # columns of a report that goes to a file
+_VALUES = {
+    "--steps",
+    "--time",
+    "--json",
+    "--log",
+    "--html",
+    "--out",
+    "--with",
+    "--plan",
+    "--config",
+    "--without",
+    "--budget",
+    "--allow",
+}
+
+
+def is_script(args: Sequence[str]) -> bool:
+    """Whether the first word that is no option is a script, or -m stands there."""
+    words = iter(args)
+    for word in words:
+        if word == "-m":
+            return True
+        if word in _VALUES:
+            next(words, None)
+        elif not word.startswith("-"):
+            path = Path(word)
+            return word.endswith(".py") or path.is_file() or (path / "__main__.py").is_file()
+    return False
+
+
+def add_script(parser: argparse.ArgumentParser) -> None:
+    """Add the script and its arguments: whatever follows it belongs to it."""
+    rest = argparse.REMAINDER
+    parser.add_argument("-m", dest="module", nargs=rest, metavar="MODULE", help="as python -m")
+    parser.add_argument("command", nargs=rest, metavar="train.py [args]", help="the script")
+
+
+def target_of(options: argparse.Namespace) -> Target:
+    """Return the script or module that was named; UsageError when there is none."""
+    from hotloop.process.run_script import Target
+
+    if options.module is not None:
+        return Target.of(["-m", *options.module])
+    return Target.of(options.command)
+
+
+def limits_of(options: argparse.Namespace) -> Limits:
+    """Return when to stop; UsageError for what makes no sense."""
+    from hotloop.observe.host import Limits
+
+    if options.steps is not None and options.steps < 1:
+        raise UsageError(f"--steps {options.steps}: at least 1 step must be observed")
+    if options.time is not None and options.time <= 0:
+        raise UsageError(f"--time {options.time:g}: a time above 0 s is needed")
+    if options.full and (options.steps or options.time):
+        raise UsageError("--full runs the script to its end; leave out --steps and --time")
+    unset = options.steps is not None  # so many steps, however long they take
+    seconds = options.time if options.time is not None else None if unset else 120.0
+    return Limits(steps=options.steps, seconds=seconds, full=options.full)
+
+
+def console(*, stdout: bool = False) -> Console:
+    """Return where reports go: to stderr beside a script, whose stdout is its own.
+
+    A stderr that takes nothing any more must not change how the script ends.
+    """
+    stream = sys.stdout if stdout else cast("TextIO", Steady(sys.stderr))
+    wide = None if stream.isatty() else _WIDTH
+    return Console(file=stream, no_color=ENV.no_color, highlight=False, width=wide)
+
+
+class Lines:
+    """One line on stderr that says what runs now; nothing where stderr is no terminal."""
+
+    def __init__(self) -> None:
+        self._shows = sys.stderr.isatty()
+
+    def beat(self, name: str, beat: Beat) -> None:
+        """Show a sign of life of a child run."""
+        if self._shows:
+            print(f"\r\033[K{name}: {duration(beat.seconds)}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._shows:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def keep_copies(
+    case: Case, diagnosis: Diagnosis, *, json: Path | None, html: Path | None = None
+) -> None:
+    """Write the copies that were asked for."""
+    if json is not None:
+        write_json(json, diagnosis.to_json())
+    if html is not None:
+        from hotloop.report.diagnosis import page
+
+        write_file(html, page(case, diagnosis))

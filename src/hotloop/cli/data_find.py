@@ -1,0 +1,176 @@
+"""hotloop data find: the data sets on this machine, what they lie on, and what names them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hotloop.cli.terminal.lines import facts, telling
+from hotloop.core.env import ENV
+from hotloop.core.storage.files import write_json
+from hotloop.core.units import ago, bytes_, many
+from hotloop.report.excerpt import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.env import Environment
+    from hotloop.data.discovery.results import DataSet, Reference
+    from hotloop.data.discovery.search import Found
+
+__all__ = ["run"]
+
+NARROW, WIDTH = 120, 160  # columns below which rows become lists; where there is no terminal
+SHOWN = 4  # places and splits of one data set; the rest is counted
+NOTES = 10
+_ORDER = ("train", "validation", "test")
+_ON = {"virtual": "virtual disk", "tmpfs": "memory (tmpfs)"}
+
+
+def run(
+    args: Sequence[str], *, console: Console | None = None, environment: Environment = ENV
+) -> int:
+    """Run the verb; 0 whatever is found or missing. `console` and `environment` are seams."""
+    options = _parser().parse_args(args)
+    from hotloop.data.discovery.search import find
+
+    with telling(quiet=options.quiet) as tell:
+        found = find(options.root, environment=environment, progress=tell)
+    if options.json is not None:
+        write_json(options.json, found.to_json())
+    width = None if sys.stdout.isatty() else WIDTH
+    out = console or Console(file=sys.stdout, no_color=ENV.no_color, highlight=False, width=width)
+    if found.data_sets:
+        (_list if out.width < NARROW else _table)(found, out)
+        _sum(found, out)
+    else:
+        print("no data set was found; --root DIR looks into a folder", file=sys.stderr)
+    _missing(found, out)
+    for note in found.notes[:NOTES]:
+        print(f"note: {visible(note)}", file=sys.stderr)
+    if (more := len(found.notes) - NOTES) > 0:
+        print(f"note: {more} more, all in --json", file=sys.stderr)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hotloop data find",
+        description="Lists the data sets in Hugging Face's caches, in hotloop's own, in folders "
+        "that are named, and those that YAML, JSON and Python files of this project name; and what "
+        "these files name that is not there. Nothing is run, written or fetched.",
+    )
+    add = parser.add_argument
+    add(
+        "--root",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="look into this folder (or file) as well; may be given several times",
+    )
+    add("--json", type=Path, metavar="PATH", help="write what was found as JSON")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def _table(found: Found, out: Console) -> None:
+    table = Table(box=None, pad_edge=False)
+    for title in ("data set", "kind", "format", "rows", "size", "last use", "lies on", "named by"):
+        table.add_column(title, overflow="fold", justify="right" if title == "size" else "left")
+    for one in found.data_sets:
+        table.add_row(
+            Text(_name(one), "bold"),
+            one.kind,
+            Text(visible(one.format)),
+            Text("\n".join(_rows(one, unit="" if one.unit == "rows" else f" {one.unit}"))),
+            Text(bytes_(one.bytes), no_wrap=True),
+            _used(one),
+            "\n".join(_storage(one)),
+            Text("\n".join(_places(one.referred_by))),
+        )
+    out.print(table)
+
+
+def _list(found: Found, out: Console) -> None:
+    for one in found.data_sets:
+        out.print(Text(_name(one), "bold", overflow="fold"))
+        about = [one.kind, visible(one.format), bytes_(one.bytes), f"last use {_used(one)}"]
+        facts(
+            out,
+            ", ".join(about),
+            f"{one.unit}: {', '.join(_rows(one)) or 'unknown'}",
+            f"on {', '.join(_storage(one))}",
+            *(f"named by {place}" for place in _places(one.referred_by)),
+        )
+
+
+def _sum(found: Found, out: Console) -> None:
+    total = sum(one.bytes for one in found.data_sets)
+    out.print(f"{many(len(found.data_sets), 'data set')}, {bytes_(total)}")
+
+
+def _missing(found: Found, out: Console) -> None:
+    places: dict[str, list[Reference]] = defaultdict(list)
+    for one in found.missing:
+        places[one.what].append(one.place)
+    for what, where in places.items():
+        line = Text("missing: ", "bold red").append(visible(what), "bold")
+        out.print(line.append(f", named by {', '.join(_places(where))}"), overflow="fold")
+
+
+def _name(one: DataSet) -> str:
+    name = one.id
+    if os.path.isabs(name):
+        home = os.path.expanduser("~")
+        tilde = f"~{name[len(home) :]}" if name.startswith(os.path.join(home, "")) else name
+        name = min(os.path.relpath(name), tilde, key=len)
+    return visible(name if one.config is None else f"{name} ({one.config})")
+
+
+def _rows(one: DataSet, *, unit: str = "") -> list[str]:
+    """Return "train 87,599", ... by split, the first with the unit."""
+    known = sorted(one.splits.items(), key=lambda pair: _place(pair[0]))
+    lines = [visible(f"{split} {'unknown' if n is None else f'{n:,}'}") for split, n in known]
+    return _cut([f"{line}{unit if not n else ''}" for n, line in enumerate(lines)])
+
+
+def _place(split: str) -> tuple[str, int, str]:
+    """Return what orders splits: train, validation and test before others, by configuration."""
+    config, _, name = split.rpartition("/")
+    return config, _ORDER.index(name) if name in _ORDER else len(_ORDER), name
+
+
+def _used(one: DataSet) -> str:
+    return "unknown" if one.last_used is None else ago(max(0.0, time.time() - one.last_used))
+
+
+def _storage(one: DataSet) -> list[str]:
+    """Return what it lies on and how fast that was."""
+    if one.storage is None:
+        return ["unknown"]
+    kind = one.storage.kind
+    lines = ["unknown" if kind is None else _ON.get(kind, kind)]
+    if one.storage.read is not None:
+        how = {True: " cold", False: " from memory", None: ""}[one.storage.cold]
+        lines.append(f"{bytes_(one.storage.read)}/s{how}")
+    return lines
+
+
+def _places(where: Sequence[Reference]) -> list[str]:
+    lines = [f"{one.file}:{one.line}" + (f" {one.name}" if one.name else "") for one in where]
+    return _cut([visible(line) for line in lines])
+
+
+def _cut(lines: list[str]) -> list[str]:
+    more = len(lines) - SHOWN
+    return lines if more <= 1 else [*lines[:SHOWN], f"and {more} more"]

@@ -1,0 +1,256 @@
+"""What hotloop monitor shows: a screen that is drawn again in its place, or plain lines.
+
+A screen is rows of a label and a text that wraps; what does not fit the terminal's height goes by
+rank. Words come before colour, and unknown is a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from hotloop.core.units import bytes_, count, duration
+from hotloop.monitor.series import headline, name_of, shown
+from hotloop.report.excerpt import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+    from hotloop.machine.nvml import Card
+    from hotloop.monitor.assess import Assessment
+    from hotloop.monitor.run import Pace, Run
+    from hotloop.monitor.sample import Held, Sample, Sampler
+    from hotloop.monitor.series import Stats
+
+__all__ = ["line", "screen", "summary"]
+
+LABEL, NARROW = 8, 70  # columns of the labels; below which the summary is no table
+UNKNOWN = "unknown"
+MOST_HOLDERS, MOST_CORES, MOST_NOTES = 3, 64, 3
+SPARK = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """One row. The highest rank goes first where the screen is too low."""
+
+    label: str
+    text: Text
+    rank: int = 0
+
+
+def screen(
+    sample: Sample, sampler: Sampler, assessment: Assessment, console: Console, *, title: str
+) -> Table:
+    """Return the screen, no higher than the terminal."""
+    rows = [_Row(label="", text=Text(f"hotloop monitor: {title}", "bold"), rank=7)]
+    if sampler.run is not None:
+        rows += _run(sample, assessment)
+    rows += _cards(sample, sampler)
+    rows += _host(sample, sampler, console)
+    rows += [
+        _Row(label="note", text=Text(visible(str(note)), "yellow"), rank=4 + n)
+        for n, note in enumerate(assessment.notes[:MOST_NOTES])
+    ]
+    while len(rows) > 1 and _height(rows, console) >= console.height:
+        rows.remove(max(rows, key=lambda row: row.rank))
+    return _grid(rows)
+
+
+def _grid(rows: Sequence[_Row]) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=LABEL, no_wrap=True)
+    grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(Text(row.label, "bold"), row.text)
+    return grid
+
+
+def _height(rows: Sequence[_Row], console: Console) -> int:
+    return len(console.render_lines(_grid(rows), pad=False))
+
+
+def _run(sample: Sample, assessment: Assessment) -> Iterator[_Row]:
+    run = sample.run
+    if run is None:
+        yield _Row(label="run", text=Text(f"{UNKNOWN}: {visible(sample.trouble or '')}", "yellow"))
+        return
+    text = Text(_doing(run), "green" if run.idle is None and run.running else "yellow")
+    yield _Row(label="run", text=text.append(f"  {_progress(run)}", "default"))
+    why = run.idle if run.running else run.why
+    if why is not None:
+        yield _Row(label="why idle" if run.running else "why", text=Text(visible(why)))
+    if run.pace is not None:
+        rates = f"{count(run.pace.steps_per_s)} steps/s  {_tokens(run, run.pace)}"
+        if assessment.share is not None:
+            rates += f"  {assessment.share:.0%} of the ceiling ({assessment.throughput})"
+        loss = "" if run.loss is None else f"  loss {run.loss:.4f}"
+        yield _Row(label="rate", text=Text(rates + loss), rank=1)
+        if any(run.pace.shares.values()):
+            shares = (f"{name} {share:.0%}" for name, share in run.pace.shares.items())
+            of = f"of the last {run.pace.of_steps} steps"
+            yield _Row(label="step", text=Text(f"{'  '.join(shares)}  {of}"), rank=1)
+    if run.saved_step is not None and run.saved_ago is not None:
+        ago = f"checkpoint of step {run.saved_step:,}, {duration(run.saved_ago)} ago"
+        yield _Row(label="saved", text=Text(ago), rank=3)
+
+
+def _tokens(run: Run, pace: Pace) -> str:
+    whose = f" (rank 0 of {run.ranks})" if run.ranks > 1 else ""
+    return f"{count(pace.tokens_per_s)} tokens/s{whose}"
+
+
+def _doing(run: Run) -> str:
+    return run.phase or run.state
+
+
+def _progress(run: Run) -> str:
+    of = "" if run.steps is None else f" of {run.steps:,}"
+    left = "" if run.seconds_left is None else f"  left {duration(run.seconds_left)}"
+    return f"step {run.step:,}{of}{left}"
+
+
+def _cards(sample: Sample, sampler: Sampler) -> Iterator[_Row]:
+    if not sampler.cards:
+        yield _Row(label="card", text=Text(f"{UNKNOWN}: {sampler.no_cards}"), rank=2)
+    for card in sampler.cards:
+        yield from _card(sample, card)
+
+
+def _card(sample: Sample, card: Card) -> Iterator[_Row]:
+    def get(name: str) -> float | None:
+        return sample.values.get(f"gpu{card.index}_{name}")
+
+    def said(name: str) -> str:
+        value = get(name)
+        return UNKNOWN if value is None else shown(name, value)
+
+    watts, limit = get("power_w"), get("power_limit_w")
+    power = "" if watts is None or not limit else f" ({watts / limit:.0%})"
+    text = (
+        f"in use {said('utilisation_percent')}  power {said('power_w')} of "
+        f"{said('power_limit_w')}{power}  {said('temperature_c')}"
+    )
+    yield _Row(label=f"card {card.index}", text=Text(text))
+    reasons = sample.slowed.get(card.index)
+    slowed = f"  slowed by {', '.join(reasons)}" if reasons else ""
+    clock = f"clock {said('clock_mhz')} of {said('max_clock_mhz')}"
+    yield _Row(label="", text=Text(clock + slowed, "yellow" if reasons else ""), rank=2)
+    memory = UNKNOWN if card.memory_bytes is None else bytes_(card.memory_bytes)
+    whose = _holders(sample.held.get(card.index))
+    yield _Row(label="", text=Text(f"memory {said('memory_bytes')} of {memory}{whose}"), rank=1)
+    bus = f"PCIe {_plain(get('pcie_generation'))} x{_plain(get('pcie_width'))}"
+    sent, got = said("pcie_sent_bytes_per_s"), said("pcie_received_bytes_per_s")
+    yield _Row(label="", text=Text(f"{bus}  sent {sent}  received {got}"), rank=4)
+
+
+def _plain(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}"
+
+
+def _holders(held: Sequence[Held] | None) -> str:
+    if held is None:
+        return "; by whom is unknown"
+    said = [
+        f"{visible(one.name or 'process')} {one.pid}{' (watched)' if one.watched else ''} "
+        f"{UNKNOWN if one.memory_bytes is None else bytes_(one.memory_bytes)}"
+        for one in held[:MOST_HOLDERS]
+    ]
+    if len(held) > MOST_HOLDERS:
+        said.append(f"{len(held) - MOST_HOLDERS} more")
+    return f": {', '.join(said)}" if said else ", no process computes"
+
+
+def _host(sample: Sample, sampler: Sampler, console: Console) -> Iterator[_Row]:
+    values, machine = sample.values, sampler.machine
+
+    def said(name: str) -> str:
+        return shown(name, values[name]) if name in values else UNKNOWN
+
+    cores = [v for name, v in values.items() if name.startswith("cpu_core")]
+    usable = UNKNOWN if machine.cores is None else f"{machine.cores:g}"
+    each = f"  {_spark(cores, console)}" if 0 < len(cores) <= MOST_CORES else ""
+    text = f"{said('cpu_percent')} of {len(cores) or UNKNOWN} cores, {usable} usable{each}"
+    if values.get("cpu_throttled_percent"):
+        text += f"  held back by its quota {said('cpu_throttled_percent')}"
+    yield _Row(label="cpu", text=Text(f"{text}  busiest {said('cpu_busiest_core_percent')}"))
+    if sampler.tree is not None:
+        n = values.get("process_count", 0.0)
+        many = f"{n:.0f} process{'es' * (n != 1)}"
+        text = f"{said('process_cpu_cores')}  {said('process_rss_bytes')} in {many}"
+        yield _Row(label="process", text=Text(f"{text}, id {sampler.tree.pid}"), rank=1)
+    memory = machine.host_memory_bytes
+    all_ = UNKNOWN if memory is None else bytes_(memory)
+    yield _Row(label="ram", text=Text(f"{said('ram_used_bytes')} of {all_}"), rank=2)
+    read, written = said("disk_read_bytes_per_s"), said("disk_written_bytes_per_s")
+    yield _Row(label="disk", text=Text(f"read {read}  written {written}"), rank=5)
+
+
+def _spark(cores: Sequence[float], console: Console) -> str:
+    if console.options.ascii_only:
+        return " ".join(f"{core:.0f}" for core in cores)
+    top = len(SPARK) - 1
+    return "".join(SPARK[min(top, int(core / 100 * len(SPARK)))] for core in cores)
+
+
+def line(sample: Sample, sampler: Sampler) -> str:
+    """Return a sample as one plain line."""
+    run, parts = sample.run, [duration(sample.at)]
+    if sampler.run is not None:
+        parts.append(UNKNOWN if run is None else f"{_doing(run)} {_progress(run)}")
+        if run is not None and run.idle is not None:
+            parts.append(f"({visible(run.idle)})")
+        if run is not None and run.pace is not None:
+            parts.append(_tokens(run, run.pace))
+    for card in sampler.cards:
+        names = ("utilisation_percent", "power_w", "temperature_c", "memory_bytes")
+        keys = [f"gpu{card.index}_{name}" for name in names]
+        told = [shown(key, sample.values[key]) for key in keys if key in sample.values]
+        parts.append(f"card {card.index} {' '.join(told) or UNKNOWN}")
+    for word, key in (
+        ("cpu", "cpu_percent"),
+        ("process", "process_cpu_cores"),
+        ("rss", "process_rss_bytes"),
+        ("ram", "ram_used_bytes"),
+    ):
+        if key in sample.values:
+            parts.append(f"{word} {shown(key, sample.values[key])}")
+    return "  ".join(parts)
+
+
+def summary(
+    stats: Mapping[str, Stats],
+    assessment: Assessment,
+    console: Console,
+    *,
+    ended: str,
+    unknown: Mapping[str, str],
+) -> None:
+    """Print mean, lowest, highest and 95th percentile of each reading, and the assessment."""
+    console.print(Text(f"ended: {visible(ended)}", "bold"))
+    known = {name: one for name, one in stats.items() if headline(name)}
+    if console.width < NARROW:
+        for name, s in known.items():
+            console.print(Text(name_of(name), "bold"))
+            console.print(Text(f"  mean {shown(name, s.mean)}  p95 {shown(name, s.p95)}"))
+            console.print(Text(f"  min {shown(name, s.low)}  max {shown(name, s.high)}"))
+    else:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("reading")
+        for title in ("mean", "min", "max", "p95", "n"):
+            table.add_column(title, justify="right")
+        for name, s in known.items():
+            figures = (shown(name, v) for v in (s.mean, s.low, s.high, s.p95))
+            table.add_row(name_of(name), *figures, f"{s.n:,}")
+        console.print(table)
+    for name, why in unknown.items():
+        console.print(Text(f"{name_of(name)} is unknown: {visible(why)}"))
+    console.print(Text("throughput: ").append(assessment.throughput, "bold"))
+    console.print(Text(f"  {assessment.because}"))
+    for note in assessment.notes:
+        console.print(Text(f"{visible(note.what)}: ", "yellow").append(visible(note.because), ""))

@@ -1,0 +1,138 @@
+"""hotloop tune of a recipe: the plan that hotloop train would use, and what is faster."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from hotloop.cli.arguments.recipe import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.arguments.script import console
+from hotloop.cli.terminal.train_screen import Screen
+from hotloop.cli.terminal.tune_screen import Progress
+from hotloop.core import codec
+from hotloop.core.env import ENV
+from hotloop.core.errors import UsageError
+from hotloop.core.gpu_specs import card_named
+from hotloop.core.sharding_ids import launcher
+from hotloop.core.storage.files import write_json
+from hotloop.core.units import bytes_
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from hotloop.core.gpu_specs import Card
+    from hotloop.core.trial import Trial
+    from hotloop.jobs.job import Assembly
+    from hotloop.tuning.moves import Move
+
+__all__ = ["run_recipe"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    from hotloop.cli.tune import add_tuning
+
+    parser = argparse.ArgumentParser(
+        prog="hotloop tune",
+        description="Measures which plan trains a recipe fastest here at the same samples of an "
+        "optimizer step: micro batch, memory, techniques.\n\n"
+        f"recipes:\n{recipes()}\n\n{ORDER}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", nargs="*", metavar="RECIPE key=value")
+    add_options(parser)
+    add_tuning(parser)
+    parser.add_argument(
+        "--card",
+        metavar="NAME",
+        help="run nothing: forecast which micro batches fit on another card (rtx3090, t4, ...)",
+    )
+    return parser
+
+
+def run_recipe(args: Sequence[str]) -> int:
+    """Run the verb for a recipe."""
+    from hotloop.cli.tune import finish, seconds_of, stoppable
+
+    if ENV.world > 1:
+        raise UsageError("hotloop tune starts its ranks itself: start it once, without torchrun")
+    options = _parser().parse_intermixed_args(args)
+    recipe, assignments = split(options.what)
+    seconds = seconds_of(options.budget)
+    card = None if options.card is None else card_named(options.card)
+    request = request_of(options, recipe, assignments)
+    request.refuse_series()
+    screen = Screen(quiet=options.quiet)
+    from hotloop.jobs.job import assemble
+
+    parts = assemble(request, screen.tell, lambda: None)
+    screen.clear()
+    if card is not None:
+        return _forecast(parts, card, options.json)
+    from hotloop.diagnosis.script import place_named
+    from hotloop.tuning.recipe_target import Recipe, moves
+    from hotloop.tuning.recipe_trial import record_of
+    from hotloop.tuning.tune import Wanted, tune
+
+    folder = place_named(f"tune-{request.recipe.name}", options.out)
+    target = Recipe(request=record_of(request), parts=parts, aside=folder)
+    wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)
+    progress = Progress(seconds, quiet=options.quiet)
+    name = _typed(request.recipe.name, options.config, assignments)
+
+    def propose(base: Trial) -> list[Move]:
+        step = base.step_time.median if base.step_time else None
+        return moves(target, allow_training=wanted.allow_training, seconds_per_step=step)
+
+    try:
+        with stoppable() as stopped:
+            found = tune(
+                target,
+                folder,
+                wanted,
+                name=name,
+                propose=propose,
+                notes=() if target.note is None else (target.note,),
+                tell=progress.tell,
+                row=progress.row,
+            )
+    finally:
+        progress.close()
+    return finish(found, folder, options, run=launcher(found.plan.ranks), stopped=stopped)
+
+
+def _typed(recipe: str, config: Path | None, assignments: Sequence[str]) -> tuple[str, ...]:
+    """Return what trains with the same settings, as it is typed after `hotloop train`."""
+    file = () if config is None else ("--config", str(config))
+    return (recipe, *file, *assignments)
+
+
+def _forecast(parts: Assembly, card: Card, path: Path | None) -> int:
+    """Print which micro batches fit on a card that is not here."""
+    from hotloop.tuning.fit_other_gpu import ERROR, MODES, fits
+
+    have = bytes_(card.memory_bytes)
+    out = console(stdout=True)
+    out.print(Text(f"memory forecast for {card.name} ({have}), by activation checkpointing"))
+    rows = fits(parts, card)
+    for fit in rows:
+        said = [f"{mode} {bytes_(fit.peak_bytes[mode])}" for mode in MODES]
+        best = next((mode for mode in MODES if fit.fits(mode)), None)
+        word = "does not fit" if best is None else f"fits with {best}"
+        shape = f"micro batch {fit.micro_batch} x accumulation {fit.accumulation}"
+        out.print(Text(f"{shape}: {word} ({', '.join(said)})"))
+    out.print(Text(f"error of the forecast: {ERROR}"))
+    if path is not None:
+        write_json(
+            path,
+            {
+                "schema": 1,
+                "card": card.name,
+                "memory_bytes": card.memory_bytes,
+                "error": ERROR,
+                "fits": [codec.to_json(fit) for fit in rows],
+            },
+        )
+    return 0

@@ -1,0 +1,264 @@
+"""The settings that every recipe shares, their older spellings, and the checks across them."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, Protocol
+
+from hotloop.config.layers import Layer
+from hotloop.config.schema import said, setting
+from hotloop.config.settings import Resolved
+from hotloop.core.errors import ConfigError
+
+__all__ = [
+    "ALIASES",
+    "ALL",
+    "NO_WORKERS",
+    "Data",
+    "Preset",
+    "Shared",
+    "Training",
+    "check_shared",
+    "give_way",
+    "set_names",
+]
+
+# How the five projects behind hotloop, and nanoGPT, spell the same settings.
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "data.block_size": "model.context",
+        "model.block_size": "model.context",
+        "model.use_torch_compile": "training.use_compile",
+        "training.grad_clip": "training.gradient_clip",
+        "training.gradient_accumulation_steps": "training.accumulation",
+        "training.lr": "training.learning_rate",
+        "training.max_iters": "training.max_steps",
+        "training.num_epochs": "training.epochs",
+    }
+)
+NO_WORKERS = (  # data.num_workers, of a recipe that reads mapped files
+    "has no effect: batches are cut from a memory-mapped file in microseconds and no loader "
+    "process is started"
+)
+ALL = "all"  # in place of a set's name: one run for each
+_SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name
+_TENTH = 10  # "min_lr = 1e-4 # learning_rate / 10 usually", nanoGPT's config, 2026-11; and warm-up
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+How = Literal["published", "measured", "rule"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How a recipe is trained. Times in seconds; the schedule counts optimizer steps."""
+
+    epochs: int | None = setting(None, "times through the training data", low=1)
+    max_steps: int | None = setting(None, "optimizer steps; with epochs, the first wins", low=1)
+    max_time: float | None = setting(
+        None, "save and stop after this time; resumable", low=0, low_open=True, duration=True
+    )
+    batch_size: int = setting(64, "samples per optimizer step, of all ranks together", low=1)
+    accumulation: int = setting(1, "micro batches that make up one batch", low=1)
+    learning_rate: float = setting(1e-3, "peak learning rate", low=0, low_open=True)
+    min_learning_rate: float = setting(1e-4, "learning rate at the schedule's end", low=0)
+    schedule: Literal["constant", "linear", "cosine"] = setting("cosine", "decay after warm-up")
+    warmup_steps: int = setting(100, "optimizer steps up to the peak learning rate", low=0)
+    warmup_share: float | None = setting(
+        None, "the same as a share of all steps, in place of warmup_steps", low=0, high=0.9
+    )
+    optim: Literal["adamw_torch_fused", "adamw_8bit", "adafactor"] = setting(
+        "adamw_torch_fused", "what updates the weights, by transformers' names"
+    )
+    weight_decay: float = setting(0.1, "decay of weight matrices", low=0)
+    betas: tuple[float, float] = setting(
+        (0.9, 0.99), "AdamW averaging factors", low=0, high=1, high_open=True
+    )
+    gradient_clip: float = setting(1.0, "largest gradient norm; 0 is off", low=0)
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = setting(
+        "auto", "compute type; auto decides by capability"
+    )
+    use_compile: Literal["auto", "true", "false"] = setting("auto", "torch.compile per block")
+    memory_fraction: float | None = setting(
+        None, "share of device memory the run may take", low=0, low_open=True, high=1
+    )
+    eval_every_steps: int | None = setting(250, "validate every so many optimizer steps", low=1)
+    eval_every_epochs: int | None = setting(None, "validate every so many epochs", low=1)
+    eval_batches: int | None = setting(None, "batches per validation; null is all of it", low=1)
+    patience: int | None = setting(
+        None, "stop after so many validations without improvement", low=1
+    )
+    min_delta: float = setting(0.0, "a smaller fall of the loss is no improvement", low=0)
+    save_every_steps: int | None = setting(None, "checkpoint every so many steps", low=1)
+    save_every: float = setting(
+        600.0, "checkpoint after this time", low=0, low_open=True, duration=True
+    )
+    best_cooldown: float | None = setting(
+        None, "least time from a save to a new best's; null: 20 times a save", low=0, duration=True
+    )
+    keep: int = setting(2, "checkpoints kept", low=2)
+    log_every: int = setting(10, "optimizer steps between progress lines", low=1)
+
+    def fixed_saves(self, steps: int) -> int:
+        """Return the checkpoints by the number of steps, the first and the last included."""
+        return len({1, steps, *range(0, steps + 1, self.save_every_steps or steps)} - {0})
+
+    def warmup(self, steps: int) -> int:
+        """Return the optimizer steps of the warm-up in a run of `steps`."""
+        share = self.warmup_share
+        return self.warmup_steps if share is None else round(share * steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Data:
+    """What a recipe is trained on."""
+
+    path: str | None = setting(None, "file or folder to train on")
+    max_chars: int | None = setting(None, "read no more characters than this", low=1)
+    drop_last: bool = setting(False, "leave out an epoch's last, smaller batch")
+    num_workers: int = setting(0, "loader processes", low=0)
+    sets: Mapping[str, str] = setting({}, "named data sets {name: path}")
+    validation_share: float = setting(
+        0.1, "share kept for validation, from the end", low=0, low_open=True, high=0.5
+    )
+    invalid: Literal["stop", "replace"] = setting("stop", "what to do at invalid text")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """Values for one card or experiment, each with its reason."""
+
+    source: How
+    values: Mapping[str, object]
+    reasons: Mapping[str, str]
+    sources: Mapping[str, How] = field(default_factory=dict)  # of values that came otherwise
+
+    def how(self, key: str) -> How:
+        """Return how a value came about."""
+        return self.sources.get(key, self.source)
+
+    def layer(self, origin: str) -> Layer:
+        """Return the values as a layer that says where each comes from and why."""
+        said = {key: f"{origin} ({self.how(key)}): {self.reasons[key]}" for key in self.values}
+        return Layer(origin=origin, values=self.values, origins=said)
+
+
+class Shared(Protocol):
+    """A recipe's configuration, as far as every recipe's is alike."""
+
+    @property
+    def training(self) -> Training:
+        """Return how it is trained."""
+        ...
+
+
+def give_way(resolved: Resolved[Shared]) -> Layer:
+    """Return changes to settings nobody asked for that contradict what the user did ask for.
+
+    Two contradicting settings of the user's own are left to `check_shared`, which refuses them.
+    """
+    training, asked = resolved.config.training, resolved.asked
+    changes: dict[str, tuple[object, str]] = {}  # setting -> new value, the setting it yields to
+
+    def gives_way(key: str, to: str) -> bool:
+        return f"training.{key}" not in asked and f"training.{to}" in asked
+
+    max_steps = training.max_steps
+    if training.epochs and max_steps and gives_way("max_steps", "epochs"):
+        changes["max_steps"] = (None, "epochs")
+    if training.eval_every_epochs and training.eval_every_steps:
+        if gives_way("eval_every_steps", "eval_every_epochs"):
+            changes["eval_every_steps"] = (None, "eval_every_epochs")
+        elif gives_way("eval_every_epochs", "eval_every_steps"):
+            changes["eval_every_epochs"] = (None, "eval_every_steps")
+    if training.warmup_share is not None and training.warmup_steps:
+        if gives_way("warmup_steps", "warmup_share"):
+            changes["warmup_steps"] = (0, "warmup_share")
+        elif gives_way("warmup_share", "warmup_steps"):
+            changes["warmup_share"] = (None, "warmup_steps")
+    elif _warmup_too_long(training.warmup_steps, max_steps) and gives_way(
+        "warmup_steps", "max_steps"
+    ):
+        changes["warmup_steps"] = ((max_steps or 0) // _TENTH, "max_steps")
+    if _rates_crossed(training) and gives_way("min_learning_rate", "learning_rate"):
+        changes["min_learning_rate"] = (training.learning_rate / _TENTH, "learning_rate")
+    if training.batch_size % training.accumulation and gives_way("accumulation", "batch_size"):
+        largest = math.gcd(training.batch_size, training.accumulation)
+        changes["accumulation"] = (largest, "batch_size")
+    config, origins = resolved.config, resolved.origins
+    return Layer(
+        origin="rule",
+        values={f"training.{key}": value for key, (value, _) in changes.items()},
+        origins={
+            f"training.{key}": f"was {said(config, f'training.{key}', origins).partition('=')[2]},"
+            f" gave way to {said(config, f'training.{to}', origins)}"
+            for key, (_, to) in changes.items()
+        },
+    )
+
+
+def check_shared(
+    config: Shared, origins: Mapping[str, str] = _NOTHING, more: Iterable[str] = ()
+) -> None:
+    """Raise ConfigError for shared settings that contradict each other, one line for each.
+
+    `more` is what else is wrong with the configuration.
+    """
+    training = config.training
+
+    def told(key: str) -> str:
+        return said(config, key, origins)
+
+    problems = []
+    if training.epochs is None and training.max_steps is None:
+        problems.append("training has no end: set training.epochs or training.max_steps")
+    if training.batch_size % training.accumulation:
+        problems.append(
+            f"{told('training.batch_size')} is not divisible by {told('training.accumulation')}:"
+            " every micro batch must have the same size"
+        )
+    if _warmup_too_long(training.warmup_steps, training.max_steps):
+        problems.append(
+            f"{told('training.warmup_steps')} is more than {told('training.max_steps')}:"
+            " the peak learning rate would never be reached"
+        )
+    if training.warmup_share is not None and training.warmup_steps:
+        problems.append(
+            f"{told('training.warmup_share')} and {told('training.warmup_steps')}: leave one out"
+        )
+    if _rates_crossed(training):
+        problems.append(
+            f"{told('training.min_learning_rate')} is above {told('training.learning_rate')}:"
+            " lower it, or set training.schedule=constant"
+        )
+    if training.eval_every_steps and training.eval_every_epochs:
+        problems.append(
+            f"{told('training.eval_every_steps')} and {told('training.eval_every_epochs')}:"
+            " set one of them to null"
+        )
+    if training.patience and not (training.eval_every_steps or training.eval_every_epochs):
+        problems.append(
+            f"{told('training.patience')} needs validation: set training.eval_every_steps"
+        )
+    problems += more
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def set_names(config: Shared, names: Iterable[str], origins: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each name of a data set that cannot be that of a folder."""
+    told = said(config, "data.sets", origins)
+    return [
+        f"{told}: {name!r} cannot be a set's name, which becomes a folder's: expected letters, "
+        f"digits, _ . - and not {ALL!r}, which means every set"
+        for name in names
+        if name == ALL or not _SET_NAME.fullmatch(name)
+    ]
+
+
+def _warmup_too_long(warmup_steps: int, max_steps: int | None) -> bool:
+    return max_steps is not None and warmup_steps > max_steps
+
+
+def _rates_crossed(training: Training) -> bool:
+    return training.schedule != "constant" and training.min_learning_rate > training.learning_rate

@@ -1,0 +1,164 @@
+"""From configuration and hardware to a plan: every derived choice stands with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from hotloop import techniques
+from hotloop.config.layers import Layer
+from hotloop.core.plan import Plan, Use
+from hotloop.core.sharding_ids import SHARING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.config.common import Training
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Value
+
+__all__ = ["Asked", "Choice", "auto_layer", "derive_plan", "for_ranks"]
+
+GIB = 1 << 30
+SHORT_CONTEXT = 512  # naive attention won at 128 and 256 and lost at 1024 (TECHNIQUES, 2 cores)
+LONG_RUN = 2000  # optimizer steps below which compiling for 11-24 s is not assumed to pay back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One technique of a derived plan."""
+
+    use: Use
+    origin: str  # the key, preset or "auto" that brought it in
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A technique that a setting asks for, or asks to leave out."""
+
+    key: str  # of the setting
+    choice: Mapping[str, Value] = field(default_factory=dict)
+    is_wanted: bool = True
+
+
+def auto_layer(hardware: Hardware) -> Layer:
+    """Return what `preset=auto` sets: the batch, by the memory of the device.
+
+    96, 128 and 192 are the batches of the 12, 16 and 24 GB presets. A card's usable memory is a
+    little under its name, so the limits are too.
+    """
+    if hardware.device == "cpu":
+        values = {"training.batch_size": 48, "training.accumulation": 4}
+        why = "CPU: 4 micro batches of 12, the fastest size measured on 2 cores"
+    else:
+        memory = (hardware.memory_bytes or 0) / GIB
+        sizes = ((70, 384), (22, 192), (15, 128), (11, 96), (7.5, 64))
+        batch = next((size for least, size in sizes if memory >= least), 32)
+        values = {"training.batch_size": batch}
+        why = f"{memory:.0f} GiB on {hardware.name}" if memory else "memory unknown"
+    return Layer(origin=f"auto ({why})", values=values)
+
+
+def for_ranks(plan: Plan, ranks: int, batch_size: int) -> Plan:
+    """Return a plan that was made for another number of ranks, for this one.
+
+    Of several ranks one technique has them share; a process alone needs none.
+    """
+    plan = plan.over(ranks, batch_size)
+    there = [id for id in SHARING if plan.choice(id) is not None]
+    if ranks > 1 and not there:
+        return plan.plus("ddp")
+    for id in there if ranks == 1 else ():
+        plan = plan.minus(id)
+    return plan
+
+
+def derive_plan(
+    training: Training,
+    attention: tuple[str, int] | None,
+    hardware: Hardware,
+    *,
+    origins: Mapping[str, str],
+    steps: int,
+    threads: tuple[int, str],
+    ranks: int = 1,
+) -> tuple[Plan, list[Choice]]:
+    """Return the plan for a configuration on this machine, and why each technique is in it.
+
+    What was asked for stays in it even where it cannot work: the engine says so. What is derived
+    here is left out where it cannot work. Raises PlanError when a micro batch would be empty.
+    """
+    choices = [
+        *_precision(training.precision, hardware, origins["training.precision"]),
+        *_compile(training.use_compile, hardware, origins["training.use_compile"], steps),
+        _always("fused-adamw", "one kernel instead of one per operation; same formula"),
+        _always("gc-freeze", "a full garbage collection in mid-run stalls the loop"),
+    ]
+    if hardware.device == "cpu":
+        count, why = threads
+        choices.append(Choice(use=Use.of("threads", count=count), origin="auto", reason=why))
+    else:
+        choices.append(_always("lagged-loss-read", "reading a loss each step drains the queue"))
+    shape = Plan(
+        micro_batch=training.batch_size // training.accumulation, accumulation=training.accumulation
+    ).over(ranks, training.batch_size)
+    if ranks > 1:
+        choices.append(_always("ddp", f"{ranks} ranks, and the model fits each of them"))
+    usable = [choice for choice in choices if _works(choice.use, hardware, shape)]
+    low = any(choice.use.id.startswith("autocast") for choice in usable)
+    choices = [choice for choice in choices if choice.origin != "auto" or choice in usable]
+    if hardware.device == "cpu" and not low:
+        choices.append(
+            _always("matmul-onednn", "float32 products through oneDNN keep float32 accuracy")
+        )
+    if attention is not None:
+        choices.append(_attention(*attention, hardware, low, origins["model.attention"]))
+    choices.sort(key=lambda choice: choice.use.id)
+    return replace(shape, techniques=tuple(choice.use for choice in choices)), choices
+
+
+def _works(use: Use, hardware: Hardware, shape: Plan) -> bool:
+    plan = replace(shape, techniques=(use,))
+    return techniques.get(use.id).blocked(hardware, plan) is None
+
+
+def _always(id: str, reason: str) -> Choice:
+    return Choice(use=Use.of(id), origin="auto", reason=reason)
+
+
+def _precision(asked: str, hardware: Hardware, origin: str) -> list[Choice]:
+    if asked in ("bf16", "fp16"):
+        return [Choice(use=Use.of(f"autocast-{asked}"), origin=origin, reason="asked for")]
+    no_bf16, no_fp16 = hardware.why_no_bf16(), hardware.why_no_fp16()
+    if asked == "auto" and no_bf16 is None:
+        reason = "this device has bf16 matrix units"
+        return [Choice(use=Use.of("autocast-bf16"), origin="auto", reason=reason)]
+    if asked == "auto" and no_fp16 is None:
+        return [Choice(use=Use.of("autocast-fp16"), origin="auto", reason=f"no bf16: {no_bf16}")]
+    if asked == "fp32" and origin == "command line":
+        return []  # float32 was typed: TF32 would be something else
+    if hardware.why_no_tf32() is None:
+        return [_always("tf32", "float32 products on tensor cores")]
+    return []
+
+
+def _compile(asked: str, hardware: Hardware, origin: str, steps: int) -> list[Choice]:
+    if asked == "true":
+        return [Choice(use=Use.of("compile"), origin=origin, reason="asked for")]
+    if asked == "auto" and hardware.device == "cuda" and steps >= LONG_RUN:
+        reason = f"{steps} steps on a card are enough to pay a compilation back"
+        return [Choice(use=Use.of("compile"), origin="auto", reason=reason)]
+    return []
+
+
+def _attention(
+    asked: str, context: int, hardware: Hardware, low_precision: bool, origin: str
+) -> Choice:
+    if asked != "auto":
+        return Choice(use=Use.of("sdpa", backend=asked), origin=origin, reason="asked for")
+    if hardware.device == "cpu" and low_precision and context <= SHORT_CONTEXT:
+        reason = f"written-out products win in bf16 on a CPU up to context {SHORT_CONTEXT}"
+        return Choice(use=Use.of("sdpa", backend="naive"), origin="auto", reason=reason)
+    reason = "torch picks a fused kernel"
+    return Choice(use=Use.of("sdpa", backend="auto"), origin="auto", reason=reason)

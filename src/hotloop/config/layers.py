@@ -1,0 +1,249 @@
+"""Reads settings from the command line, YAML and JSON as dotted keys; text stays text."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml  # type: ignore[import-untyped]  # only its event parser, which builds no objects
+
+from hotloop.config.values import QUOTED, Plain, show, typed
+from hotloop.core.errors import ConfigError, UsageError
+
+__all__ = ["COMMAND_LINE", "Layer", "parse_assignments", "parse_json", "parse_yaml", "read_config"]
+
+COMMAND_LINE = "command line"
+_MAX_BYTES = 256 * 1024  # a configuration is a few KiB
+_MAX_DEPTH = 8  # section, key, map, and room
+# Of JSON as far as it is valid: texts (and whether they are keys), brackets, words, numbers.
+_TOKEN = re.compile(
+    r'"[^"\\]*(?:\\.[^"\\]*)*"(?P<key>\s*:)?|[][{}]|-?(?:NaN|Infinity)|-?\d[\d.eE+-]*'
+)
+_LONGEST_NUMBER = 400  # digits: float's largest has 309
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in every build of PyYAML
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Settings from one place. `values` maps dotted keys to what came; fields decide its type."""
+
+    origin: str
+    values: Mapping[str, object]
+    origins: Mapping[str, str] = field(default_factory=dict)  # of single keys, when known better
+    asked: bool = False  # the user's own words, which contradict rather than give way
+
+    def where(self, key: str) -> str:
+        """Return where a key's value came from."""
+        return self.origins.get(key, self.origin)
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """A map as it came: keys may stand twice."""
+
+    entries: Sequence[tuple[str, str, object]]  # key, place, value
+
+
+def parse_assignments(args: Sequence[str]) -> Layer:
+    """Return the settings of `key=value` arguments.
+
+    A value is taken as it stands, but one that starts with [ { " or ' is read as a YAML list, map
+    or quoted text. Raises UsageError for an argument of another form, ConfigError for a value.
+    """
+    entries = []
+    for arg in args:
+        key, sign, text = arg.partition("=")
+        if not sign or not key:
+            raise UsageError(f"{show(arg)} is not of the form key=value (no space around =)")
+        if not text:
+            raise ConfigError(f"{COMMAND_LINE}: {show(Plain(key))} has no value; null unsets it")
+        entries.append((key, COMMAND_LINE, _typed(key, text)))
+    return _flatten(_Map(entries), COMMAND_LINE)
+
+
+def read_config(path: Path) -> Layer:
+    """Return the settings of a YAML or JSON file. Raises ConfigError with the line at fault."""
+    name = typed(str(path))
+    parsers = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
+    parser = parsers.get(path.suffix.lower())
+    if parser is None:
+        raise ConfigError(f"{name}: expected a .yaml, .yml or .json file")
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the path
+        raise ConfigError(f"{name}: cannot be read: {error}") from error
+    return parser(data, name)
+
+
+def parse_yaml(data: bytes, name: str) -> Layer:
+    """Return the settings of a YAML document; no anchors, aliases, tags or second document."""
+    root = _yaml(_decode(data, name), name)
+    return _flatten(_top(_Map([]) if root is None else root, name), name)
+
+
+def parse_json(data: bytes, name: str) -> Layer:
+    """Return the settings of a JSON object. Raises ConfigError with the line at fault."""
+    text = _decode(data, name)
+    lines = _key_lines(text)
+
+    def pairs(items: list[tuple[str, object]]) -> _Map:
+        at = zip(items, next(lines), strict=True)
+        return _Map([(key, f"{name}:{line}", value) for (key, value), line in at])
+
+    def refuse(word: str) -> NoReturn:
+        line = next(line for line, token in _tokens(text) if token[0] == word)
+        raise ConfigError(f"{name}:{line}: not valid JSON: {show(Plain(word))} is not JSON")
+
+    def integer(digits: str) -> int:
+        return int(digits) if len(digits) <= _LONGEST_NUMBER else refuse(digits)
+
+    try:
+        root = json.loads(text, object_pairs_hook=pairs, parse_constant=refuse, parse_int=integer)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{name}:{error.lineno}: not valid JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{name}:{_deep(text)}: not valid JSON: nested too deep") from error
+    return _flatten(_top(root, name), name)
+
+
+def _tokens(text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    line, at = 1, 0
+    for token in _TOKEN.finditer(text):
+        line += text.count("\n", at, token.start())
+        at = token.start()
+        yield line, token
+
+
+def _key_lines(text: str) -> Iterator[list[int]]:
+    """Yield the lines of an object's keys, object by object as they close.
+
+    It reads no further than the parser, which asks for an object's lines when that is whole: what
+    it reads is valid.
+    """
+    opened: list[list[int]] = []
+    for line, token in _tokens(text):
+        if token["key"]:
+            opened[-1].append(line)
+        elif token[0] == "{":
+            opened.append([])
+        elif token[0] == "}":
+            yield opened.pop()
+
+
+def _deep(text: str) -> int:
+    """Return the line where nesting leaves what a configuration may have."""
+    depth = 0
+    for line, token in _tokens(text):
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if depth > _MAX_DEPTH:
+            return line
+    return 1
+
+
+def _decode(data: bytes, name: str) -> str:
+    if len(data) > _MAX_BYTES:
+        raise ConfigError(f"{name}: larger than {_MAX_BYTES // 1024} KiB, not a configuration")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{name}:{line}: not UTF-8 (byte {error.start})") from error
+
+
+def _top(root: object, name: str) -> _Map:
+    if not isinstance(root, _Map):
+        got = "a list" if isinstance(root, list) else show(root)
+        raise ConfigError(f"{name}: expected a map of settings, got {got}")
+    return root
+
+
+def _flatten(root: _Map, origin: str) -> Layer:
+    """Return dotted keys. A key that stands twice, in whatever spelling, raises ConfigError."""
+    values: dict[str, object] = {}
+    places: dict[str, str] = {}
+
+    def walk(entries: Sequence[tuple[str, str, object]], prefix: str, depth: int) -> None:
+        for name, place, value in entries:
+            key = prefix + name
+            if depth > _MAX_DEPTH:
+                raise ConfigError(f"{place}: {show(Plain(prefix))} is nested too deep")
+            if key in places:
+                first = f" (first: {places[key]})" if places[key] != place else ""
+                raise ConfigError(f"{place}: {show(Plain(key))} stands twice{first}; keep one")
+            places[key] = place
+            if isinstance(value, list) and any(isinstance(item, list | _Map) for item in value):
+                raise ConfigError(
+                    f"{place}: {show(Plain(key))}: a list may hold single values only"
+                )
+            if isinstance(value, _Map) and value.entries:
+                walk(value.entries, f"{key}.", depth + 1)
+            else:
+                values[key] = {} if isinstance(value, _Map) else value
+
+    walk(root.entries, "", 1)
+    return Layer(origin=origin, values=values, origins=places, asked=True)
+
+
+def _typed(key: str, text: str) -> object:
+    if not text.startswith(QUOTED):
+        return Plain(text)
+    try:
+        return _yaml(text, COMMAND_LINE)
+    except (ConfigError, UnicodeEncodeError) as error:
+        raise ConfigError(
+            f"{COMMAND_LINE}: {show(Plain(key))}: {show(Plain(text))} starts like a list, a map or"
+            f" quoted text but is none ({error}); quote it once more if it is meant as it stands"
+        ) from error
+
+
+def _yaml(text: str, name: str) -> object:
+    """Return the one document of a YAML text: None, Plain, str, list or _Map."""
+    events: Iterator[Any] = yaml.parse(text, Loader=_LOADER)
+    try:
+        tree: object = None
+        documents = 0
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise ConfigError(f"{_at(name, event)}: a second document starts; keep one")
+                tree = _node(next(events), events, name, 1)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{name}:{mark.line + 1}" if mark and name != COMMAND_LINE else name
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ConfigError(f"{place}: not valid YAML: {problem}") from error
+    return tree
+
+
+def _at(name: str, event: Any) -> str:
+    return name if name == COMMAND_LINE else f"{name}:{event.start_mark.line + 1}"
+
+
+def _node(event: Any, events: Iterator[Any], name: str, depth: int) -> object:
+    place = _at(name, event)
+    if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        raise ConfigError(f"{place}: anchors (&) and aliases (*) are not read: write the value")
+    if event.tag is not None:
+        raise ConfigError(f"{place}: the tag {show(event.tag)} is not read: write the plain value")
+    if depth > _MAX_DEPTH:
+        raise ConfigError(f"{place}: nested deeper than {_MAX_DEPTH} levels")
+    if isinstance(event, yaml.ScalarEvent):
+        plain = event.implicit[0]
+        return None if plain and not event.value else Plain(event.value) if plain else event.value
+    children = []
+    while not isinstance(child := next(events), yaml.CollectionEndEvent):
+        children.append((_at(name, child), _node(child, events, name, depth + 1)))
+    if isinstance(event, yaml.SequenceStartEvent):
+        return [value for _, value in children]
+    entries = []
+    for (at, key), (_, value) in zip(children[::2], children[1::2], strict=True):
+        if not isinstance(key, str):
+            raise ConfigError(f"{at}: a key must be text")
+        entries.append((str(key), at, value))
+    return _Map(entries)

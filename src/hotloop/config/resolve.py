@@ -1,0 +1,78 @@
+"""Resolves what a user asked of a recipe: defaults < preset < experiment < file < command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hotloop.config.common import give_way
+from hotloop.config.layers import Layer, parse_assignments, read_config
+from hotloop.config.settings import Resolved, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.config.common import Preset
+
+__all__ = ["AUTO", "Resolver"]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolver:
+    """What a recipe's settings are made of. The schema has `preset` and `experiment`."""
+
+    schema: type[Any]
+    aliases: Mapping[str, str]  # older spelling -> key
+    presets: Mapping[str, Preset]
+    experiments: Mapping[str, Preset]
+    check: Callable[[Any, Mapping[str, str]], None]  # raises ConfigError; takes the origins
+    # What follows from other settings, where nobody asked for anything else.
+    derived: Callable[[Resolved[Any]], Layer | None] = lambda resolved: None
+
+    def __call__(
+        self,
+        assignments: Sequence[str],
+        config_file: Path | None = None,
+        auto_layer: Callable[[], Layer] | None = None,
+        manifest: Layer | None = None,
+    ) -> Resolved[Any]:
+        """Return the configuration; a `manifest` stands between the file and what was typed.
+
+        `auto_layer` derives preset=auto from the machine; it is called only when that preset is in
+        force, and only after every key and value was found good. What nobody asked for gives way
+        to what the user did ask for. Raises UsageError for an argument without =, else ConfigError.
+        """
+        *file, typed = _user_layers(assignments, config_file)
+        user = [*file, *([] if manifest is None else [manifest]), typed]
+        first = resolve(self.schema, user, self.aliases).config
+        layers = []
+        if first.preset != AUTO:
+            layers.append(self.presets[first.preset].layer(f"preset {first.preset}"))
+        elif auto_layer is not None:
+            layers.append(auto_layer())
+        if first.experiment is not None:
+            named = self.experiments[first.experiment]
+            layers.append(named.layer(f"experiment {first.experiment}"))
+        layers += user
+        resolved = resolve(self.schema, layers, self.aliases)
+        if (more := self.derived(resolved)) is not None:
+            layers.append(more)
+            resolved = resolve(self.schema, layers, self.aliases)
+        resolved = resolve(self.schema, [*layers, give_way(resolved)], self.aliases)
+        self.check(resolved.config, resolved.origins)
+        return resolved
+
+    def asked(
+        self, assignments: Sequence[str], config_file: Path | None = None
+    ) -> dict[str, object]:
+        """Return only what the user asked for, as `flatten` gives it: on resume it must agree."""
+        user = _user_layers(assignments, config_file)
+        return resolve(self.schema, user, self.aliases).given()
+
+
+def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[Layer]:
+    typed = parse_assignments(assignments)
+    return [typed] if config_file is None else [read_config(config_file), typed]

@@ -1,0 +1,202 @@
+"""Resolves layers of settings into a typed configuration, and says where each value came from."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from hotloop.config.layers import Layer
+from hotloop.config.schema import Setting, flatten, settings_of
+from hotloop.config.values import Plain, convert, expected, show, typed
+from hotloop.core.errors import ConfigError
+
+__all__ = ["DEFAULT", "Renamed", "Resolved", "Row", "differences", "rebuild", "resolve"]
+
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+
+DEFAULT = "default"
+_NO_ALIASES: Mapping[str, str] = MappingProxyType({})
+
+
+class Renamed(NamedTuple):
+    """A setting that was written in an older project's spelling."""
+
+    old: str
+    new: str
+    origin: str
+
+
+class Row(NamedTuple):
+    """One line of `--show-config`."""
+
+    key: str
+    value: str  # as it would be typed
+    origin: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved(Generic[S_co]):
+    """A configuration and where every value of it came from."""
+
+    config: S_co
+    origins: Mapping[str, str]  # of every key; sources.COMMAND_LINE when typed
+    asked: frozenset[str]  # keys in the user's own words
+    renamed: tuple[Renamed, ...]
+
+    def rows(self) -> list[Row]:
+        """Return one row for each setting, in the schema's order."""
+        values = flatten(self.config)
+        spelt = {new: f", written {old}" for old, new, _ in self.renamed}
+        return [
+            Row(
+                key,
+                leaf.text(values[key]),
+                self.origins[key] + spelt.get(key, ""),
+                leaf.rule.meaning,
+            )
+            for key, leaf in settings_of(type(self.config)).items()
+        ]
+
+    def given(self) -> dict[str, Any]:
+        """Return what the user asked for, in the form of `flatten`."""
+        return {key: value for key, value in flatten(self.config).items() if key in self.asked}
+
+
+def resolve(
+    schema: type[S], layers: Sequence[Layer], aliases: Mapping[str, str] = _NO_ALIASES
+) -> Resolved[S]:
+    """Return the schema's defaults overlaid by the layers, the last one winning.
+
+    A map is replaced whole by the last layer that names it or an entry of it. Raises ConfigError
+    with one line for each key or value that does not fit.
+    """
+    values: dict[str, object] = {}
+    origins = dict.fromkeys(settings_of(schema), DEFAULT)
+    asked: set[str] = set()
+    renamed: dict[str, Renamed] = {}
+    problems: list[str] = []
+    for layer in layers:
+        reading = _read(schema, layer, aliases)
+        problems += reading.problems
+        for key, value in reading.values.items():
+            values[key], origins[key] = value, layer.where(reading.spelt[key])
+            (asked.add if layer.asked else asked.discard)(key)
+            renamed.pop(key, None)
+            if (old := reading.spelt[key]) in aliases:
+                renamed[key] = Renamed(old, key, origins[key])
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Resolved(
+        config=_overlay(schema(), values, ""),
+        origins=origins,
+        asked=frozenset(asked),
+        renamed=tuple(renamed.values()),
+    )
+
+
+def rebuild(schema: type[S], flat: Mapping[str, object], origin: str) -> S:
+    """Return the configuration that `flatten` took apart; what is absent has its default.
+
+    Raises ConfigError when a key or value does not fit the schema.
+    """
+    return resolve(schema, [Layer(origin=origin, values=flat)]).config
+
+
+def differences(saved: Mapping[str, object], asked: Mapping[str, object]) -> list[str]:
+    """Return one line for each asked setting that a run was not started with."""
+    return [
+        f"{key}: run has {typed(saved.get(key))}, asked {typed(value)}"
+        for key, value in asked.items()
+        if key not in saved or saved[key] != value
+    ]
+
+
+def _overlay(config: Any, values: Mapping[str, object], prefix: str) -> Any:
+    changes = {}
+    for field in dataclasses.fields(config):
+        key, now = prefix + field.name, getattr(config, field.name)
+        if dataclasses.is_dataclass(now):
+            changes[field.name] = _overlay(now, values, f"{key}.")
+        elif key in values:
+            changes[field.name] = values[key]
+    return dataclasses.replace(config, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One layer, typed. `spelt` has the key as it was written."""
+
+    values: dict[str, object]
+    spelt: dict[str, str]
+    problems: list[str]
+
+
+def _read(schema: type, layer: Layer, aliases: Mapping[str, str]) -> _Reading:
+    known = settings_of(schema)
+    raws: dict[str, object] = {}
+    reading = _Reading({}, {}, [])
+    for old, raw in layer.values.items():
+        key = aliases.get(old, old)
+        leaf, entry = _leaf(known, key)
+        place, name = layer.where(old), show(Plain(old))
+        if leaf is None:
+            if raw != {} or not _names_in(known, f"{old}."):  # an empty section says nothing
+                reading.problems.append(f"{place}: {_stray(known, aliases, old, raw)}")
+        elif leaf.key in raws and not leaf.is_map:
+            other = reading.spelt[leaf.key]
+            reading.problems.append(f"{place}: {name} and {other} are the same setting; keep one")
+        else:
+            reading.spelt.setdefault(leaf.key, old)
+            raws[leaf.key] = _joined(raws.get(leaf.key), {entry: raw} if entry else raw)
+    for key, raw in raws.items():
+        try:
+            reading.values[key] = convert(known[key].kind, known[key].rule, raw)
+        except ConfigError as error:
+            old = reading.spelt[key]
+            reading.problems.append(f"{layer.where(old)}: {old}: {error}")
+    return reading
+
+
+def _leaf(known: Mapping[str, Setting], key: str) -> tuple[Setting | None, str]:
+    """Return the setting a key belongs to and, below a map, the name of the entry."""
+    if key in known:
+        return known[key], ""
+    for leaf in known.values():
+        if leaf.is_map and key.startswith(f"{leaf.key}."):
+            return leaf, key.removeprefix(f"{leaf.key}.")
+    return None, ""
+
+
+def _joined(before: object, raw: object) -> object:
+    if isinstance(before, Mapping) and isinstance(raw, Mapping):
+        return {**before, **raw}
+    return raw
+
+
+def _stray(known: Mapping[str, Setting], aliases: Mapping[str, str], key: str, raw: object) -> str:
+    """Return why a key is none of the schema's, and what was probably meant."""
+    above = next((leaf for leaf in known.values() if key.startswith(f"{leaf.key}.")), None)
+    if above is not None:
+        return f"{above.key} is one value ({expected(above.kind, above.rule)}), not a section"
+    if names := _names_in(known, f"{key}."):
+        return f"{key} is a section, expected {key}.NAME with NAME one of {names}; got {show(raw)}"
+    section, _, last = key.rpartition(".")
+    names = _names_in(known, f"{section}." if section else "")
+    spellings = {name: name for name in known} | dict(aliases)
+    meant = sorted({new for old, new in spellings.items() if old.rpartition(".")[2] == last})
+    if not meant and names:  # a prefix in common must not make two names alike
+        near = difflib.get_close_matches(last, names.split(", "), n=1)
+        meant = [f"{section}.{name}".removeprefix(".") for name in near]
+    meant = meant or ([] if names else difflib.get_close_matches(key, known, n=1))
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
+    listed = f"; {section or 'the top level'} takes {names}" if names else ""
+    return f"unknown key {str(key)!r}{hint or listed or '; known: ' + _names_in(known, '')}"
+
+
+def _names_in(known: Mapping[str, Setting], section: str) -> str:
+    below = [key.removeprefix(section) for key in known if key.startswith(section)]
+    return ", ".join(dict.fromkeys(name.partition(".")[0] for name in below))

@@ -1,0 +1,80 @@
+"""The settings that the recipes on pretrained text models share: adapters, and older spellings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from hotloop.config.common import ALIASES
+from hotloop.config.schema import said, setting
+
+__all__ = [
+    "NOT_PADDED",
+    "SFT_ALIASES",
+    "TEXT_ALIASES",
+    "Adapter",
+    "check_adapter",
+    "is_typed",
+]
+
+NOT_PADDED = "has no effect with data.layout=flat: rows are not padded"
+
+TEXT_ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        **{old: new for old, new in ALIASES.items() if new != "model.context"},
+        "model.name_or_path": "model.name",
+        "model.model_name": "model.name",
+        "model.base_model": "model.name",
+        "model.max_length": "data.max_length",
+        "data.max_seq_length": "data.max_length",
+        "training.warmup_ratio": "training.warmup_share",
+        "training.lr_scheduler_type": "training.schedule",
+        "lora.r": "adapter.rank",
+        "lora.rank": "adapter.rank",
+        "lora.alpha": "adapter.alpha",
+        "lora.dropout": "adapter.dropout",
+        "lora.target_modules": "adapter.targets",
+        "adapter.target_modules": "adapter.targets",
+        "adapter.type": "adapter.method",
+    }
+)
+SFT_ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        **TEXT_ALIASES,
+        "data.question": "data.prompt",
+        "data.question_column": "data.prompt",
+        "data.answer": "data.response",
+        "data.answer_column": "data.response",
+        "data.completion": "data.response",
+        "data.block_size": "data.max_length",
+        "data.pretokenized_cache": "data.cache",
+        "model.quantization": "adapter.quantization",
+    }
+)
+
+
+def is_typed(origins: Mapping[str, str], key: str) -> bool:
+    """Whether somebody asked for a setting: neither a default nor of a preset."""
+    return not origins[key].startswith(("auto", "preset", "default"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """What is trained beside the frozen weights; method=none trains all of the model."""
+
+    method: Literal["none", "lora", "dora", "ia3"] = setting("none", "adapters, or all weights")
+    rank: int = setting(16, "of the products that adapt a weight", low=1)
+    alpha: float = setting(32.0, "adapters count alpha / rank", low=0, low_open=True)
+    dropout: float = setting(0.0, "share of the adapters' inputs dropped", low=0, high=0.9)
+    targets: str = setting("all-linear", "ends of layers' names with commas between, or all-linear")
+
+
+def check_adapter(config: object, adapter: Adapter, origins: Mapping[str, str]) -> list[str]:
+    """Return what of the adapter settings contradicts itself, a sentence each."""
+    names = adapter.targets.split(",")
+    told = said(config, "adapter.targets", origins)
+    if not all(name.strip() for name in names):
+        return [f"{told} names nothing between two commas"]
+    if "all-linear" in names and len(names) > 1:
+        return [f"{told}: all-linear has every layer in it already; leave the others out"]
+    return []

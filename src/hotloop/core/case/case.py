@@ -1,0 +1,176 @@
+"""The case a rule judges: everything that was seen of one run, as one value that JSON can hold.
+
+Format history of case.json: schema 1 (2026-11). The first ones had more, which is left out when
+they are read: `read` in a configuration, keys that a tracked dict had noted; `kind` of a loader,
+`outputs_unused` of a model and `step_places` of a schedule, which nobody filled.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hotloop.core.case.environment import Ceiling, Config, Operator, Process, Raised
+from hotloop.core.case.objects import Model, Optimizer, Scaler, Scheduler
+from hotloop.core.case.steps_and_loaders import (
+    Batches,
+    Evaluation,
+    Loader,
+    Save,
+    Stack,
+    Steps,
+    Sync,
+)
+from hotloop.core.codec import from_json, to_json
+from hotloop.core.errors import DataError
+from hotloop.core.hardware import Hardware
+from hotloop.core.measurement import Measurement
+
+__all__ = ["IN_STEP", "ONCE", "SCHEMA", "TRAIN", "Case"]
+
+SCHEMA = 1
+_GONE = {
+    "configs": "read",
+    "loaders": "kind",
+    "models": "outputs_unused",
+    "schedulers": "step_places",
+}
+TRAIN = "hotloop train"  # where the record of such a run is judged, its script begins so
+ONCE = ("start", "import", "data load", "compile", "after training")
+IN_STEP = (
+    "data wait",
+    "prepare",
+    "host to device",
+    "forward",
+    "backward",
+    "exchange",
+    "optimizer",
+    "host waits",
+    "after step",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One observed run of a script. What was not looked at is empty or None."""
+
+    hardware: Hardware
+    script: str  # absolute path, or the name of the module
+    wall: Mapping[str, float]  # seconds by row of observed.ROWS; they sum to the observed time
+    steps: Steps
+    arguments: tuple[str, ...] = ()  # the script's own
+    framework: Literal["plain", "transformers", "lightning", "accelerate", "fabric"] = "plain"
+    stopped: str | None = None  # why it ended early; None: it ran to its end
+    raised: Raised | None = None  # what it was that ended it early, where that was its own
+    planned_steps: int | None = None  # optimizer steps of the whole run, where it can be known
+    epochs: int = 0  # started, of the training loader
+    stacks: tuple[Stack, ...] = ()
+    loaders: tuple[Loader, ...] = ()
+    batches: tuple[Batches, ...] = ()
+    models: tuple[Model, ...] = ()
+    optimizers: tuple[Optimizer, ...] = ()
+    schedulers: tuple[Scheduler, ...] = ()
+    scalers: tuple[Scaler, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()
+    saves: tuple[Save, ...] = ()
+    syncs: tuple[Sync, ...] = ()
+    configs: tuple[Config, ...] = ()
+    process: Process = field(default_factory=Process)
+    sources: Mapping[str, str] = field(default_factory=dict)  # path -> text, own modules
+    # name -> values in the order of time: gpu_utilisation (0..1), gpu_power_w, gpu_power_limit_w,
+    # gpu_clock_mhz, gpu_max_clock_mhz, gpu_temperature_c, gpu_memory_bytes, gpu_throttle (names),
+    # pcie_generation, pcie_generation_max, pcie_width, pcie_width_max, gpu_other_processes,
+    # cpu_cores, rss_bytes, allocated_bytes, reserved_bytes, read_bytes_per_s
+    readings: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    throttle_reasons: tuple[str, ...] = ()
+    operators: tuple[Operator, ...] = ()  # of --profile
+    profiled: bool = False
+    ceilings: tuple[Ceiling, ...] = ()  # of --ceilings
+    techniques: Mapping[str, str] = field(default_factory=dict)  # id -> read back, in effect
+    requested: Mapping[str, str] = field(default_factory=dict)  # what code and configs ask for
+    not_checked: tuple[str, ...] = ()  # a sentence each, with the reason
+    own_time: float = 0.0  # seconds of hotloop's own, in no row
+
+    @property
+    def seconds(self) -> float:
+        """Return the observed wall time, hotloop's own taken out."""
+        return sum(self.wall.values())
+
+    def row(self, name: str) -> float:
+        """Return the seconds of a row."""
+        return self.wall.get(name, 0.0)
+
+    @property
+    def judged(self) -> float:
+        """Return the seconds that shares refer to.
+
+        Of a run that was stopped early the start is left out: it would look larger than it is.
+        """
+        once = sum(map(self.row, ONCE)) if self.stopped else 0.0
+        return self.seconds - once if self.seconds - once > 0 else self.seconds
+
+    def share(self, *rows: str) -> float:
+        """Return the part of `judged` that `rows` took, 0..1."""
+        return self.part(sum(map(self.row, rows)))
+
+    def part(self, seconds: float) -> float:
+        """Return `seconds` as a part of `judged`, 0..1."""
+        return seconds / self.judged if self.judged else 0.0
+
+    def per_step(self, seconds: float) -> float | None:
+        """Return seconds of the whole run as seconds of one optimizer step."""
+        return seconds / self.steps.count if self.steps.count else None
+
+    def ceiling_without(self, seconds: float) -> float | None:
+        """Return how many times faster the run is at most, were `seconds` of it gone."""
+        left = self.judged - seconds
+        return self.judged / left if left > 0 else None
+
+    @property
+    def step_time(self) -> Measurement | None:
+        """Return the time from step to step in seconds; None where none was timed."""
+        return Measurement(unit="s", readings=self.steps.wall) if self.steps.wall else None
+
+    @property
+    def training_loaders(self) -> tuple[Loader, ...]:
+        """Return what feeds the training."""
+        return tuple(loader for loader in self.loaders if loader.role == "train")
+
+    @property
+    def by_hotloop(self) -> bool:
+        """Whether this is the record of a run of hotloop train: the loop is not the user's."""
+        return self.script.startswith(f"{TRAIN} ")
+
+    @property
+    def on_card(self) -> bool:
+        """Whether it ran on a CUDA card."""
+        return self.hardware.device == "cuda" and any(
+            model.device.startswith("cuda") for model in self.models
+        )
+
+    @property
+    def total_steps(self) -> int | None:
+        """Return the steps of the whole run: counted where it came to its end, else as planned."""
+        return self.steps.count if self.stopped is None else self.planned_steps
+
+    def to_json(self) -> dict[str, object]:
+        """Return case.json."""
+        body = to_json(self)
+        assert isinstance(body, dict)
+        return {"schema": SCHEMA, **body}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, object]) -> "Case":
+        """Read case.json; DataError when it is of another schema or not a case."""
+        if raw.get("schema") != SCHEMA:
+            raise DataError(
+                f"the case has schema {raw.get('schema')!r}, this version of hotloop reads {SCHEMA}"
+            )
+        fields = {key: value for key, value in raw.items() if key != "schema"}
+        for part, gone in _GONE.items():
+            if isinstance(entries := fields.get(part), list):
+                fields[part] = [_without(entry, gone) for entry in entries]
+        return from_json(cls, fields)
+
+
+def _without(entry: object, gone: str) -> object:
+    return {k: v for k, v in entry.items() if k != gone} if isinstance(entry, dict) else entry

@@ -1,0 +1,163 @@
+"""One process at a time in a run folder: a lock that names its holder and outlives no boot."""
+
+import ctypes
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hotloop.core.errors import UsageError
+from hotloop.core.storage.lock_file import change_text
+
+__all__ = ["Holder", "Lock"]
+
+_GREATEST_PID = 2**31 - 1  # pid_t is a C int
+# Windows' SYNCHRONIZE right, ERROR_INVALID_PARAMETER and WAIT_TIMEOUT, from
+# https://learn.microsoft.com/windows/win32/procthread/process-security-and-access-rights and
+# https://learn.microsoft.com/windows/win32/debug/system-error-codes--0-499- (2026-11)
+_SYNCHRONIZE, _NO_SUCH_PROCESS, _WAIT_TIMEOUT = 0x00100000, 87, 258
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """The process that holds a lock."""
+
+    pid: int
+    host: str  # a container's name counts as a host's
+    boot: str | None  # changes with every boot; None where the system has no such id
+    started: str | None  # tells a reused pid from the old one; None where unknown
+    job: str | None = None  # of the launcher that starts its group anew; None where none does
+
+    @classmethod
+    def me(cls, job: str | None = None) -> "Holder":
+        """Return this process."""
+        pid = os.getpid()
+        return cls(pid=pid, host=platform.node(), boot=_boot_id(), started=_started(pid), job=job)
+
+    @classmethod
+    def parse(cls, text: str) -> "Holder | None":
+        """Return the holder that a lock's text names; None when it names none. Ignores new keys."""
+        try:
+            raw = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(raw, dict):
+            return None
+        pid, host, boot, started = (raw.get(key) for key in ("pid", "host", "boot", "started"))
+        job = raw.get("job")
+        if type(pid) is not int or not 0 < pid <= _GREATEST_PID or not isinstance(host, str):
+            return None
+        return cls(
+            pid=pid,
+            host=host,
+            boot=boot if isinstance(boot, str) else None,
+            started=started if isinstance(started, str) else None,
+            job=job if isinstance(job, str) else None,
+        )
+
+    def why_stale(self, job: str | None = None) -> str | None:
+        """Return why this holder is surely gone, or None when it may be alive.
+
+        A launcher ends its group everywhere before it starts the next one of its `job`.
+        """
+        me = (platform.node(), os.getpid())
+        if job is not None and self.job == job and (self.host, self.pid) != me:
+            return f"the group of process {self.pid} on {self.host} was started anew"
+        if self.host != platform.node():
+            return None  # another machine on a shared disk: nothing here can tell
+        if _differ(self.boot, _boot_id()):
+            return "the machine was restarted since"
+        if not _alive(self.pid):
+            return f"process {self.pid} is gone"
+        if _differ(self.started, _started(self.pid)):
+            return f"process id {self.pid} belongs to another process now"
+        return None
+
+
+def _differ(then: str | None, now: str | None) -> bool:
+    """Whether two values are known and not the same: nothing follows from an unknown one."""
+    return None not in (then, now) and then != now
+
+
+def _boot_id() -> str | None:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None  # not Linux
+
+
+def _stat(pid: int) -> list[str]:
+    """Return /proc/<pid>/stat from the state on; empty where it cannot be read.
+
+    The name before it may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return []  # not Linux, gone, or hidden from this user
+    return text.rpartition(")")[2].split()
+
+
+def _started(pid: int) -> str | None:
+    fields = _stat(pid)
+    return fields[19] if len(fields) > 19 else None  # field 22, in ticks since the boot
+
+
+def _alive(pid: int) -> bool:
+    if sys.platform == "win32":  # os.kill(pid, 0) would end the process there
+        kernel32 = ctypes.WinDLL("kernel32", use_last_error=True)
+        handle = kernel32.OpenProcess(_SYNCHRONIZE, False, pid)
+        if not handle:  # of another user, or there is no such process
+            return ctypes.get_last_error() != _NO_SUCH_PROCESS
+        running = bool(kernel32.WaitForSingleObject(handle, 0) == _WAIT_TIMEOUT)
+        kernel32.CloseHandle(handle)
+        return running
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # of another user
+    return _stat(pid)[:1] not in (["Z"], ["X"])  # dead, but its parent has not asked for it yet
+
+
+class Lock:
+    """Held while a process writes a run folder; a stale one is taken over."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mine: Holder | None = None
+        self.took_over: str | None = None  # why the old holder was surely gone
+
+    def acquire(self, job: str | None = None) -> None:
+        """Take the lock, as one of a launcher's `job`, or raise UsageError naming the holder."""
+        self.took_over = None
+        change_text(self._path, lambda text: self._claim(text, job))
+
+    def release(self) -> None:
+        """Give the lock back. Without it, and in a forked child, nothing happens."""
+        mine, self._mine = self._mine, None
+        if mine is not None and mine.pid == os.getpid() and self._path.exists():
+            change_text(self._path, lambda text: "" if Holder.parse(text) == mine else text)
+
+    def _claim(self, text: str, job: str | None) -> str:
+        """Return this process's text for that of the holder before, if there is none alive.
+
+        Judging and writing happen under the system's lock: were they two steps, a second process
+        that had judged the same stale holder would throw out the first one's fresh lock.
+        """
+        if text:
+            holder = Holder.parse(text)
+            why = holder.why_stale(job) if holder else "its holder died while it wrote its name"
+            if holder is not None and why is None:
+                own = " (this one)" if holder.pid == os.getpid() else ""
+                raise UsageError(
+                    f"{self._path.parent} is in use by process {holder.pid}{own} on "
+                    f"{holder.host}; wait for it or stop it. If it surely is gone, "
+                    f"delete {self._path}"
+                )
+            self.took_over = why
+        self._mine = Holder.me(job)
+        return json.dumps(asdict(self._mine))

@@ -1,0 +1,214 @@
+"""The ranks of a run side by side: what each took for its own part of a step, from its own log.
+
+Of the newest session, over the steps that all ranks have there, the warm-up left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from hotloop.core.errors import DataError
+from hotloop.core.events import steady, steps
+from hotloop.core.measurement import typical
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.events import Event, StepTrace
+    from hotloop.core.storage.rundir import RunDir
+
+__all__ = ["EXCHANGE", "Rank", "Ranks", "ranks_of"]
+
+EXCHANGE: Final = "exchange"  # the phase in which a rank waits for the others
+_EVENTS: Final = 40_000  # of steps that are kept of a long log, the older ones as sums
+_STEPS: Final = 2000  # whose times count, the last ones
+_WORLD: Final = 65_536  # ranks: what says more is no record of a run
+_NAMED: Final = 8  # of the ranks that left nothing
+_LONGEST: Final = 1e9  # seconds, of what may be a time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """What one rank took for a step. Unknown is None."""
+
+    number: int
+    host: str | None  # name of its machine
+    step: float | None  # seconds, its waits included
+    own: Mapping[str, float] = field(default_factory=dict)  # phase -> seconds, but for the waits
+    exchange: float | None  # seconds: it waited for others, and for what travels
+    tokens: float  # of a step, its own
+    memory: float | None  # bytes, the highest reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranks:
+    """A run of several ranks."""
+
+    world: int
+    backend: str | None
+    hosts: tuple[str, ...]  # of each rank; empty: unknown
+    each: tuple[Rank, ...]  # those that could be compared, by number
+    steps: int  # that were compared
+    tokens: Mapping[int, int]  # step -> of all ranks together; empty where one of them is missing
+    gaps: tuple[str, ...]  # a sentence each: what could not be compared
+
+    @property
+    def whole(self) -> bool:
+        """Whether every rank could be compared."""
+        return len(self.each) == self.world
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Log:
+    """The newest session of one rank."""
+
+    after: int  # the step it began after
+    made: Mapping[int, StepTrace]
+    steady: frozenset[int]  # steps
+    memory: float | None
+
+
+def ranks_of(run: RunDir, record: Mapping[str, object]) -> Ranks | None:
+    """Return the ranks of a run with this record; None where one process made it.
+
+    A log that is missing or damaged is a gap, and so is a rank without a step to compare.
+    """
+    told = record.get("ranks")
+    world = told.get("world") if isinstance(told, Mapping) else None
+    if not isinstance(told, Mapping) or type(world) is not int or not 2 <= world <= _WORLD:
+        return None
+    logs, gaps = _logs(run, world)
+    common = frozenset.intersection(*(log.steady for log in logs.values())) if logs else frozenset()
+    numbers = sorted(common)[-_STEPS:]
+    if logs and not numbers:
+        gaps.append("the ranks were not compared: their logs have no step after the warm-up alike")
+        logs = {}
+    hosts, backend = _hosts(told.get("hosts"), world), told.get("backend")
+    untimed = _untimed(logs, numbers, record)
+    each = tuple(
+        _rank(number, log, numbers, hosts, timed=untimed is None) for number, log in logs.items()
+    )
+    gaps += [untimed] if untimed is not None else []
+    unread = [rank.number for rank in each if rank.memory is None]
+    if unread:
+        gaps.append(f"memory was not compared: {_named(unread, world)} wrote no reading of it")
+    return Ranks(
+        world=world,
+        backend=backend if isinstance(backend, str) else None,
+        hosts=hosts,
+        each=each,
+        steps=len(numbers),
+        tokens=_tokens(logs) if len(logs) == world else {},
+        gaps=tuple(gaps),
+    )
+
+
+def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
+    """Return what the ranks wrote in the session that is the newest of rank 0, and what lacks."""
+    logs: dict[int, _Log] = {}
+    gaps, missing, silent = list[str](), list[int](), list[int]()
+    for number in range(world):
+        if not run.events_file(number).exists():
+            missing.append(number)
+            continue
+        try:
+            events = run.events(number, most=_EVENTS)
+            gaps += [str(event["text"]) for event in events if "skipped" in event]
+            log = _log(events)
+        except (DataError, OverflowError) as error:
+            gaps.append(f"{_named([number], world)} cannot be read: {error}")
+            continue
+        # Who wrote nothing since the group began anew has an older session for its newest.
+        if log is None or not log.steady or (0 in logs and log.after != logs[0].after):
+            silent.append(number)
+        else:
+            logs[number] = log
+    lost = "not compared, and what exchanging costs cannot be told"
+    if missing:
+        gaps.append(f"{_named(missing, world)} left no log (events-r{missing[0]}.jsonl): {lost}")
+    if silent:
+        what = "no step after the warm-up in the newest session"
+        gaps.append(f"{_named(silent, world)} wrote {what}: {lost}")
+    return (logs if 0 in logs else {}), gaps
+
+
+def _log(events: Sequence[Event]) -> _Log | None:
+    """Return the newest session of a rank's events; None of none. Raises DataError."""
+    begun = [at for at, event in enumerate(events) if event["kind"] == "session"]
+    mine = events[begun[-1] :] if begun else []
+    if not mine:
+        return None
+    after = mine[0]["step"]
+    assert isinstance(after, int)  # read_events has checked that
+    made = [step for step in steps(mine) if _is_sound(step)]
+    memory = (_bytes(event.get("memory_bytes")) for event in mine if event["kind"] == "reading")
+    return _Log(
+        after=after,
+        made={step.step: step for step in made},
+        steady=frozenset(step.step for step in steady(made)),
+        memory=max((size for size in memory if size is not None), default=None),
+    )
+
+
+def _is_sound(step: StepTrace) -> bool:
+    times = (step.wall, *step.phases.values())
+    return all(0 <= seconds <= _LONGEST for seconds in times) and 0 <= step.tokens < 1 << 53
+
+
+def _bytes(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e300:
+        return None
+    return float(value)
+
+
+def _untimed(
+    logs: Mapping[int, _Log], numbers: Sequence[int], record: Mapping[str, object]
+) -> str | None:
+    """Return why the times of these steps say nothing of a rank, or None."""
+    hardware = record.get("hardware")
+    device = hardware.get("device") if isinstance(hardware, Mapping) else None
+    clocks = {log.made[number].clock for log in logs.values() for number in numbers}
+    if device != "cuda" or clocks <= {"device"}:
+        return None
+    return (
+        "the ranks' times were not compared: the host's clock timed these steps, and the host "
+        "runs ahead of its card"
+    )
+
+
+def _rank(
+    number: int, log: _Log, numbers: Sequence[int], hosts: Sequence[str], *, timed: bool
+) -> Rank:
+    made = [log.made[step] for step in numbers]
+    phases = {phase for step in made for phase in step.phases}
+    times = {phase: typical([step.phases.get(phase, 0.0) for step in made]) for phase in phases}
+    exchange = times.pop(EXCHANGE, 0.0)
+    return Rank(
+        number=number,
+        host=hosts[number] if hosts else None,
+        step=typical([step.wall for step in made]) if timed else None,
+        own=times if timed else {},
+        exchange=exchange if timed else None,
+        tokens=typical([step.tokens for step in made]),
+        memory=log.memory,
+    )
+
+
+def _tokens(logs: Mapping[int, _Log]) -> dict[int, int]:
+    shared = set.intersection(*(set(log.made) for log in logs.values()))
+    return {step: sum(log.made[step].tokens for log in logs.values()) for step in sorted(shared)}
+
+
+def _hosts(value: object, world: int) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) != world:
+        return ()
+    return tuple(value) if all(isinstance(name, str) for name in value) else ()
+
+
+def _named(numbers: Sequence[int], world: int) -> str:
+    """Return "rank 1 of 4" or "ranks 1, 2 of 4"; of many the first ones."""
+    shown = ", ".join(map(str, numbers[:_NAMED]))
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    return f"rank{'s' * (len(numbers) > 1)} {shown}{more} of {world}"

@@ -1,0 +1,343 @@
+"""The folder of one run. Nothing else in the package knows the names in it.
+
+run.json      what was asked, what is in effect, where, with which versions; schema numbered
+plan.json     the plan, so that it can be run again
+events-r<rank>.jsonl, checkpoints/, lock.json (while a process is at it)
+vocabulary.json, classes.json, texts.json  what the model needs beside its weights: KEPT
+report.html    the page of hotloop report or doctor
+answers.json   of a task-router: what hotloop predict found of its held-out rows
+case.json, findings.json  of a script: what was seen, what was found
+trials.jsonl, trials.json, doctor/  of hotloop tune: rows as they came, the result, the doctor's run
+tracked-<tracker>.json    how far hotloop track came; tensorboard/, wandb/ are the trackers' own
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.env import ENV
+from hotloop.core.errors import DataError, HotloopError, PlanError, UsageError, WriteError
+from hotloop.core.events import Event, read_events
+from hotloop.core.plan import Plan
+from hotloop.core.sharding_ids import launcher
+from hotloop.core.storage.files import DISK, Disk, make_folder, read_json, write_file, write_json
+from hotloop.core.storage.journal import Journal
+from hotloop.core.storage.lock import Holder, Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["OBSERVED", "SCHEMA", "RunDir"]
+
+# What a run may keep beside its weights, to be moved too.
+KEPT = frozenset({"vocabulary.json", "classes.json", "texts.json", "tasks.json"})
+SCHEMA = 1  # history: 1 (2026-11) first
+OBSERVED = ".hotloop"  # in the working directory: runs of scripts
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """One run on disk."""
+
+    path: Path
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was started here."""
+        return os.path.isfile(self._file)  # False, not an error, where one may not look
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether a process is, or died while, writing here."""
+        return (self.path / "lock.json").exists()
+
+    def holder(self) -> Holder | None:
+        """Return the process that is, or died while, writing here; None: nobody, or unknown."""
+        try:
+            return Holder.parse(self._lock.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            return None
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def vocabulary(self) -> Path:
+        """The vocabulary the model was trained with, beside the run so that it can be moved."""
+        return self.path / "vocabulary.json"
+
+    @property
+    def report(self) -> Path:
+        """The page of `hotloop report`."""
+        return self.path / "report.html"
+
+    @property
+    def answers(self) -> Path:
+        """What `hotloop predict` found of a task router's own held-out rows."""
+        return self.path / "answers.json"
+
+    @property
+    def case(self) -> Path:
+        """What was seen of a script: `hotloop doctor RUN_DIR` judges it again."""
+        return self.path / "case.json"
+
+    @property
+    def findings(self) -> Path:
+        """What the doctor found."""
+        return self.path / "findings.json"
+
+    @property
+    def children(self) -> Path:
+        """What the child processes of an observed script saw."""
+        return self.path / "children"
+
+    def tracked(self, to: str) -> Path:
+        """How far a tracker was fed from this run."""
+        return self.path / f"tracked-{to}.json"
+
+    def tracking(self, to: str) -> Lock:
+        """Return the lock of the process that feeds a tracker, not yet taken."""
+        return Lock(self.path / f"tracked-{to}.lock.json")
+
+    def save_observed(
+        self,
+        record: Mapping[str, object],
+        case: object,
+        findings: object,
+        plan: Plan | None = None,
+    ) -> None:
+        """Write what was seen of a script and what was found; WriteError when that fails.
+
+        The folder above gets a .gitignore of its own: it lies in somebody's project.
+        """
+        make_folder(self.path)
+        self._ignore()
+        write_json(self.case, case)
+        write_json(self.findings, findings)
+        if plan is not None:
+            write_json(self._plan, plan.to_json())
+        write_json(self._file, {"schema": SCHEMA, **record})
+
+    @property
+    def trials(self) -> Path:
+        """The result of hotloop tune, whole."""
+        return self.path / "trials.json"
+
+    @property
+    def looked(self) -> Path:
+        """Where tune has the doctor leave what it saw."""
+        return self.path / "doctor"
+
+    @contextmanager
+    def tuning(self, record: Mapping[str, object]) -> Iterator[Journal]:
+        """Make the folder of a search and hold it; yield its journal: a row a line, as they come.
+
+        What ends the search is in the record afterwards. Raises UsageError when it is used.
+        """
+        self.refuse_if_used()
+        make_folder(self.path)
+        self._ignore()
+        lock = self.lock()
+        lock.acquire()
+        try:
+            write_json(self._file, {"schema": SCHEMA, **record})
+            journal = Journal(self.path / "trials.jsonl")
+            try:
+                yield journal
+            except HotloopError as error:
+                self.update(status="failed", reason=str(error))
+                raise
+            finally:
+                journal.close()
+        finally:
+            lock.release()
+
+    def save_tuned(
+        self, result: object, plan: Plan, measured: Mapping[str, str] | None, **fields: object
+    ) -> None:
+        """Write the result of a search, and its plan with the machine that it was proved on."""
+        write_json(self.trials, result)
+        proof = {} if measured is None else {"measured": dict(measured)}
+        write_json(self._plan, {**plan.to_json(), **proof})
+        self.update(**fields)
+
+    def _ignore(self) -> None:
+        """Keep the folder above out of somebody's project, where it is ours."""
+        ignore = self.path.parent / ".gitignore"
+        if self.path.parent.name == OBSERVED and not ignore.exists():
+            write_file(ignore, "*\n")
+
+    @property
+    def resume_command(self) -> str:
+        """What to type to go on with this run, quoted for this system's shell.
+
+        It starts as many processes as are here now; another number goes on as well.
+        """
+        path = str(self.path)
+        quoted = subprocess.list2cmdline([path]) if os.name == "nt" else shlex.quote(path)
+        how = launcher(ENV.local_world, machines=-(-ENV.world // ENV.local_world))
+        return f"{how} --resume {quoted}"
+
+    def refuse_if_used(self) -> None:
+        """Raise UsageError when a run, or anything else, is there already."""
+        if self.exists:
+            raise UsageError(
+                f"{self.path} already holds a run; name another folder with --out, "
+                f"or go on with it: {self.resume_command}"
+            )
+        if os.path.exists(self.path) and not self._holds_nothing():
+            raise UsageError(f"{self.path} is not an empty folder; name another one with --out")
+
+    def create(self, record: Mapping[str, object], plan: Plan) -> None:
+        """Make the folder and write what will run; run.json comes last and makes it a run.
+
+        Takes the lock meanwhile, so that of two processes that start here one gets the folder.
+        Raises UsageError when the folder is in use, WriteError when it cannot be written.
+        """
+        self.refuse_if_used()
+        make_folder(self.checkpoints)
+        lock = self.lock()
+        lock.acquire()
+        try:
+            self.refuse_if_used()  # another process may have been here since
+            write_json(self._plan, plan.to_json())
+            write_json(self._file, {"schema": SCHEMA, **record})
+        finally:
+            lock.release()
+
+    @classmethod
+    def open(cls, path: Path) -> RunDir:
+        """Return the run in `path`; UsageError when there is none."""
+        run = cls(path)
+        if not run.exists:
+            raise UsageError(f"{path} is no run folder (it has no {run._file.name})")
+        return run
+
+    def _holds_nothing(self) -> bool:
+        """Whether the folder is empty but for what a start that was killed may leave."""
+        left = {self.checkpoints.name, self._plan.name, self._lock.name, *KEPT}
+        return _only(self.path, left) and (
+            not os.path.exists(self.checkpoints) or _only(self.checkpoints, set())
+        )
+
+    @property
+    def _file(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def _plan(self) -> Path:
+        return self.path / "plan.json"
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock.json"
+
+    def forget_if_unborn(self) -> None:
+        """Make the folder free again when its run ended before it wrote its first event."""
+        if not self.events_file().exists():
+            self._file.unlink(missing_ok=True)
+
+    def best_step(self) -> int | None:
+        """Return the step of a finished run's best validation; None while it is not finished."""
+        record = self.read()
+        final = record.get("final") if record.get("status") == "complete" else None
+        best = final.get("best_step") if isinstance(final, dict) else None
+        return best if isinstance(best, int) else None
+
+    def read(self) -> dict[str, object]:
+        """Return the record; DataError when it is damaged or of another schema."""
+        record = read_json(self._file)
+        if record.get("schema") != SCHEMA:
+            raise DataError(
+                f"{self._file} has schema {record.get('schema')!r}, this version of hotloop reads "
+                f"{SCHEMA}; use the version that wrote it"
+            )
+        return record
+
+    def update(self, **fields: object) -> None:
+        """Replace some fields of the record."""
+        write_json(self._file, {**self.read(), **fields})
+
+    def plan_file(self) -> Mapping[str, object]:
+        """Return what the plan's file holds; DataError when it cannot be read."""
+        return read_json(self._plan)
+
+    def plan(self) -> Plan:
+        """Return the plan this run was started with; DataError or PlanError name its file."""
+        raw = self.plan_file()
+        try:
+            return Plan.from_json(raw)
+        except PlanError as error:
+            raise PlanError(f"{self._plan}: {error}") from error
+
+    def keep(self, texts: Mapping[str, str]) -> None:
+        """Keep texts that the model needs beside its weights, by name."""
+        make_folder(self.path)
+        for name, text in texts.items():
+            assert name in KEPT, name
+            write_file(self.path / name, text)
+
+    def kept(self, *, must: bool = True) -> dict[str, str]:
+        """Return the texts that `keep` was given, by name.
+
+        Raises DataError where one cannot be read and, if there `must` be some, where there is none.
+        """
+        files = {name: self.path / name for name in sorted(KEPT) if (self.path / name).is_file()}
+        if must and not files:
+            raise DataError(f"{self.path} keeps none of {', '.join(sorted(KEPT))}: copy it whole")
+        try:
+            return {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{self.path}: its {', '.join(files)} cannot be read: {error}"
+            ) from error
+
+    def lock(self) -> Lock:
+        """Return the lock of this folder, not yet taken."""
+        return Lock(self._lock)
+
+    def followed(self, journal: Journal) -> RunDir:
+        """Return where this run lies now: its folder may be moved while `journal` is written.
+
+        Raises WriteError where it is gone, or lies on another disk.
+        """
+        if os.path.isdir(self.path):
+            return self
+        there = journal.folder()
+        if there is not None and RunDir(there).exists:
+            return RunDir(there)
+        raise WriteError(
+            f"the run folder {self.path} is gone: it was moved to another disk or removed while "
+            "the run goes on; put it back, and the next save is written there"
+        )
+
+    def journal(self, rank: int = 0, *, disk: Disk = DISK) -> Journal:
+        """Open this rank's event file for appending."""
+        return Journal(self.events_file(rank), disk=disk)
+
+    def events(self, rank: int = 0, *, void: bool = False, most: int | None = None) -> list[Event]:
+        """Return this rank's events, void ones only with `void`; empty before the first.
+
+        With `most` the steps of a long log are put together, as `read_events` does.
+        """
+        path = self.events_file(rank)
+        return read_events(path, void=void, most=most) if path.exists() else []
+
+    def events_file(self, rank: int = 0) -> Path:
+        """Return where this rank's events are, for a reader that follows them."""
+        return self.path / f"events-r{rank}.jsonl"
+
+
+def _only(folder: Path, names: set[str]) -> bool:
+    """Whether `folder` is one, and holds nothing but hidden entries and `names`."""
+    return os.path.isdir(folder) and all(
+        entry.name in names or entry.name.startswith(".") for entry in folder.iterdir()
+    )

@@ -1,0 +1,179 @@
+"""What a search for a faster plan tried, kept and dropped, with the proof of what it kept."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hotloop.core.agreement import Parity
+from hotloop.core.codec import from_json, to_json
+from hotloop.core.errors import DataError
+from hotloop.core.finding import Place
+from hotloop.core.measurement import Measurement
+from hotloop.core.plan import Plan
+from hotloop.core.trial import Comparison, Trial
+
+__all__ = ["SCHEMA", "Cost", "Decision", "Edit", "Row", "Tuned", "pays_back", "untried"]
+
+SCHEMA = 1  # of trials.json; history: 1 (2026-11) first
+Decision = Literal[
+    "baseline",
+    "kept",
+    "dropped",
+    "cannot be told",
+    "not needed here",
+    "refused",
+    "failed",
+    "not tried",
+    "proved",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One try, or why there was none."""
+
+    name: str  # what was changed
+    decision: Decision
+    why: str  # a sentence without its full stop
+    plan: Plan | None = None  # that was tried
+    comparison: Comparison | None = None  # with the best plan until then; of proofs the baseline
+    parity: Parity | None = None  # with the baseline
+    step_time: Measurement | None = None  # seconds
+    started: float | None = None  # seconds until the first step is over: import, model, compiling
+    warm_up: float | None = None  # seconds of the first steps above their share: the first epoch
+    compiled: float | None = None  # seconds of `started`, where they are told apart
+    steps: int = 0  # timed
+    peak_bytes: int | None = None
+    pays_back: int | None = None  # steps after which what is paid once is earned
+    seconds: float = 0.0  # that trying took
+
+    @classmethod
+    def of(cls, trial: Trial, name: str, decision: Decision, why: str, **more: object) -> "Row":
+        """Return the row of a trial."""
+        return cls(
+            name=name,
+            decision=decision,
+            why=why,
+            plan=trial.plan,
+            step_time=trial.step_time,
+            started=trial.started,
+            warm_up=trial.warm_up,
+            compiled=trial.compiled,
+            steps=trial.steps,
+            peak_bytes=trial.peak_bytes,
+            **more,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a run pays besides its steps."""
+
+    what: str
+    before: float  # seconds, as it was
+    after: float | None = None  # seconds under the plan; None where it was not measured again
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What no technique mends: somebody has to change the code or a setting."""
+
+    rule: str  # of the doctor
+    claim: str
+    share: float | None  # of the wall time
+    places: tuple[Place, ...]
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """The result of a search."""
+
+    target: tuple[str, ...]  # as typed
+    where: Mapping[str, str]  # the machine and the versions that it holds for
+    baseline: Plan
+    plan: Plan  # the baseline's when nothing is worth it
+    rows: tuple[Row, ...]
+    proof: Row | None = None  # the result against the baseline, measured last
+    edits: tuple[Edit, ...] = ()
+    costs: tuple[Cost, ...] = ()
+    seconds: float = 0.0
+    stopped: str | None = None  # why it ended before all was tried
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the plan was measured against the baseline, and is faster at equal losses."""
+        return self.proof is not None and self.proof.decision == "proved"
+
+    @property
+    def said(self) -> str:
+        """Return the result in a sentence."""
+        proof = self.proof
+        others = [row for row in self.rows if row.decision != "baseline"]
+        if not any(row.plan is not None for row in others):
+            if others and self.stopped is None:
+                return "nothing is worth it: no technique has an effect here"
+            return "nothing was tried" + (f": {self.stopped}" if self.stopped else "")
+        if self.plan == self.baseline:
+            return self._nothing_kept
+        if proof is None or proof.comparison is None:
+            return "a faster plan was found but not proved against the baseline"
+        return f"{proof.comparison.factor} as fast as the baseline; {proof.why}"
+
+    @property
+    def unsure(self) -> list[str]:
+        """Return the names of what was tried and could not be told from the baseline."""
+        rows = [*self.rows, *([self.proof] if self.proof else [])]
+        return list(dict.fromkeys(row.name for row in rows if row.decision == "cannot be told"))
+
+    @property
+    def _nothing_kept(self) -> str:
+        """Say why the plan is the baseline's: nothing is faster, or that is not known."""
+        proof = self.proof
+        why = f": {proof.why}" if proof is not None else ""
+        if proof is not None and proof.decision == "cannot be told":
+            return f"it is not known whether {proof.name} is faster{why}"
+        if proof is None and self.unsure:
+            names = ", ".join(self.unsure)
+            return f"nothing was shown to be faster; the trials are too noisy to decide on {names}"
+        return f"nothing that was tried is worth it{why}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return trials.json."""
+        body = to_json(self)
+        assert isinstance(body, dict)
+        return {"schema": SCHEMA, **body}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, object]) -> "Tuned":
+        """Read trials.json; DataError when it is of another schema or no search's result."""
+        if raw.get("schema") != SCHEMA:
+            raise DataError(
+                f"the trials have schema {raw.get('schema')!r}; "
+                f"this version of hotloop reads {SCHEMA}"
+            )
+        return from_json(cls, {key: value for key, value in raw.items() if key != "schema"})
+
+
+def untried(rows: Sequence[Row]) -> dict[tuple[str, str], list[str]]:
+    """Return the names of rows without a trial by (decision, why)."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.plan is None:
+            names.setdefault((row.decision, row.why), []).append(row.name)
+    return names
+
+
+def pays_back(trial: Trial, base: Trial) -> int | None:
+    """Return after how many steps a faster plan has earned what it costs once; None: never."""
+    times, once = (trial.step_time, base.step_time), (trial.once, base.once)
+    if None in times or None in once:
+        return None
+    saved = times[1].median - times[0].median  # type: ignore[union-attr]
+    cost = once[0] - once[1]  # type: ignore[operator]
+    if saved <= 0:
+        return None
+    return max(0, math.ceil(cost / saved))

@@ -1,0 +1,198 @@
+"""Searches folders for data sets: by the formats of files, and by what libraries leave there."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.core.storage.rundir import RunDir
+from hotloop.data.discovery.library_caches import formats, hub, is_hub, made_folder
+from hotloop.data.discovery.results import DataFile, DataSet
+from hotloop.data.readers.file_names import base_of, format_of, is_split, split_of
+from hotloop.machine.file_storage import open_quietly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["Search", "search"]
+
+DEPTH = 8  # folders below the one that is named
+FOLDERS = 20_000  # that one search opens
+FILES = 500_000  # that one search meets
+SINGLES = 64  # files of one format in a folder; more of them are one data set
+SYSTEM = frozenset({"/dev", "/proc", "/sys"})  # no disks, and links to everything
+PASSED = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packages"})
+_HEAD = 4096  # bytes of a JSON file that say whether it holds records
+_ARRAY = re.compile(rb"\s*\[\s*[\[{]")
+_TABLE = re.compile(rb'\s*\{[^{}\[\]]*"\s*:\s*\[\s*\{')  # {"version": 1, "data": [{
+_LINES = re.compile(rb"\s*\{[^\n]*\}[ \t\r]*\n\s*\{")
+
+_Key = tuple[Path, str, str]  # folder, base, format
+
+
+@dataclass(slots=True)
+class Search:
+    """What was met so far, so that nothing is met twice; and what one should know of it."""
+
+    progress: Callable[[str], None] = lambda text: None
+    notes: list[str] = field(default_factory=list)
+    seen: set[tuple[int, int]] = field(default_factory=set)  # device and inode of folders
+    folders: int = FOLDERS  # that may still be opened
+    files: int = FILES
+
+    def is_new(self, path: Path) -> bool:
+        """Remember a folder or file; False when it was met before, by whatever name."""
+        about = path.stat()
+        key = about.st_dev, about.st_ino
+        new = key not in self.seen
+        self.seen.add(key)
+        return new
+
+
+def search(root: Path, found: Search) -> list[DataSet]:
+    """Return the data sets in the folder or file `root`, by path.
+
+    Links are followed, but no folder or file is met twice. Hidden folders, those of installed
+    packages and those of runs are passed over.
+    """
+    groups: dict[_Key, list[DataFile]] = defaultdict(list)
+    sets: list[DataSet] = []
+    try:
+        if root.is_file():
+            _take(root.parent, [root.name], groups, found, root=root.parent)
+        else:
+            sets += _below(root, groups, found)
+    except OSError as error:
+        found.notes.append(f"{root} cannot be read: {error.strerror}")
+    return sorted([*sets, *_grouped(groups)], key=lambda one: one.id)
+
+
+def _below(root: Path, groups: dict[_Key, list[DataFile]], found: Search) -> Iterator[DataSet]:
+    waiting, deep = [(root, 0)], []
+    while waiting:
+        folder, depth = waiting.pop()
+        if found.folders <= 0 or found.files <= 0:
+            found.notes.append(f"{folder} and more was not read: --root looks there")
+            return
+        found.folders -= 1
+        found.progress(f"looking into {folder}")
+        try:
+            if not found.is_new(folder):
+                continue
+            folders, files = _entries(folder)
+        except OSError as error:
+            found.notes.append(f"{folder} cannot be read: {error.strerror}")
+            continue
+        found.files -= len(files)
+        if is_hub(folders):
+            yield from hub(folder, found.notes.append)
+        elif (made := made_folder(folder, files)) is not None:
+            yield made
+        elif not RunDir(folder).exists and "pyvenv.cfg" not in files:
+            _take(folder, files, groups, found, root=root)
+            inner = [folder / name for name in folders if name not in PASSED and name[0] != "."]
+            inner = [path for path in inner if str(path) not in SYSTEM]
+            if depth < DEPTH:
+                waiting += [(path, depth + 1) for path in reversed(inner)]
+            else:
+                deep += inner
+    if deep:
+        more = f" and {len(deep) - 1:,} more were" if len(deep) > 1 else " was"
+        found.notes.append(f"{deep[0]}{more} not read, too deep: --root looks there")
+
+
+def _entries(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the names of folders and of plain files, links to them included."""
+    folders, files = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if entry.is_dir():
+                    folders.append(entry.name)
+                elif entry.is_file():
+                    files.append(entry.name)
+            except OSError:  # a loop of links
+                continue
+    return sorted(folders), sorted(files)
+
+
+def _take(
+    folder: Path,
+    names: Iterable[str],
+    groups: dict[_Key, list[DataFile]],
+    found: Search,
+    *,
+    root: Path,
+) -> None:
+    """Put the data files of a folder to those they belong to."""
+    home, split = folder, None
+    while is_split(home.name):
+        split = split_of(home.name)
+        if home == root:
+            break
+        home = home.parent
+    for name in names:
+        path, format = folder / name, format_of(name)
+        if format is None or name[0] == ".":
+            continue
+        try:
+            about = path.stat()
+            if not stat.S_ISREG(about.st_mode) or about.st_size == 0:
+                continue
+            format = _of_content(path, format)
+            if format is None or not found.is_new(path):
+                continue
+        except OSError as error:
+            found.notes.append(f"{path} cannot be read: {error.strerror}")
+            continue
+        named = split_of(name) or split or "train"
+        base = "" if format.startswith("txt") else base_of(name)
+        file = DataFile.of(path, about, split=named, format=format)
+        groups[home, base, format].append(file)
+
+
+def _of_content(path: Path, format: str) -> str | None:
+    """Return the format that a .json file has: an array or table, lines, or None for settings."""
+    if format != "json":
+        return format
+    with open_quietly(path) as stream:
+        head = stream.read(_HEAD)
+    if _ARRAY.match(head) or _TABLE.match(head):
+        return format
+    return "jsonl" if _LINES.match(head) else None
+
+
+def _grouped(groups: dict[_Key, list[DataFile]]) -> Iterator[DataSet]:
+    """Yield data sets: a folder where its files belong together, else file by file."""
+    homes: dict[Path, dict[tuple[str, str], list[DataFile]]] = defaultdict(dict)
+    for (home, base, format), files in groups.items():
+        homes[home][base, format] = files
+    for home, inner in homes.items():
+        merged: dict[tuple[str, str], list[DataFile]] = defaultdict(list)
+        for (base, format), files in inner.items():
+            alike = sum(other == format for _, other in inner)
+            merged["" if alike > SINGLES else base, format] += files
+        for (base, format), files in merged.items():
+            yield _data_set(home, base, format, files, whole=len(merged) == 1)
+
+
+def _data_set(home: Path, base: str, format: str, files: list[DataFile], *, whole: bool) -> DataSet:
+    single = len(files) == 1 and (not whole or split_of(files[0].path.name) is None)
+    path = files[0].path if single else home
+    pattern = f"{base}*.{format}" if base else f"*.{format}"
+    return DataSet(
+        id=str(path if single or whole else home / pattern),
+        path=path,
+        kind="file" if single else "folder",
+        format=formats(files),
+        files=tuple(files),
+        splits=dict.fromkeys(file.split for file in files),
+        bytes=sum(file.bytes for file in files),
+        last_used=max(file.used for file in files),
+        whole=whole or single,
+    )

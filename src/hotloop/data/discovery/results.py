@@ -1,0 +1,102 @@
+"""What was found of a data set, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from hotloop.machine.file_storage import Storage
+
+__all__ = ["DataFile", "DataSet", "Kind", "Missing", "Reference"]
+
+Kind = Literal["hub", "datasets-cache", "hotloop-tokens", "folder", "file"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One file of a data set."""
+
+    path: Path  # what is read: of a hub cache, the link that has the file's name
+    split: str
+    format: str
+    bytes: int
+    used: float  # Unix time of the last reading or writing, as far as the file system keeps it
+
+    @classmethod
+    def of(cls, path: Path, about: os.stat_result, *, split: str, format: str) -> DataFile:
+        """Return the file with what the system says about it."""
+        used = max(about.st_atime, about.st_mtime)
+        return cls(path=path, split=split, format=format, bytes=about.st_size, used=used)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A place in the project that names a data set."""
+
+    file: str  # below the project
+    line: int
+    name: str | None = None  # of the manifest's entry: the expert's
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """What a manifest or configuration names as data and is not there."""
+
+    what: str
+    place: Reference
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return {"what": self.what, **self.place.to_json()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """One data set on this machine. Unknown is None."""
+
+    id: str  # of the hub, or the path
+    config: str | None = None  # of a Hugging Face data set
+    path: Path
+    kind: Kind
+    format: str  # "jsonl", "csv.gz + json", ...
+    files: tuple[DataFile, ...]
+    splits: Mapping[str, int | None]  # rows by split
+    bytes: int  # of all its files, all revisions of a hub repository included
+    last_used: float | None  # Unix time
+    whole: bool = True  # whether `path` holds it alone; False: other data sets are beside its files
+    unit: Literal["rows", "tokens"] = "rows"
+    storage: Storage | None = None
+    referred_by: tuple[Reference, ...] = field(default=())
+
+    @property
+    def rows(self) -> int | None:
+        """Return the rows (or tokens) of all splits; None when one is unknown."""
+        known = [rows for rows in self.splits.values() if rows is not None]
+        return sum(known) if known and len(known) == len(self.splits) else None
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return {
+            "id": self.id,
+            "config": self.config,
+            "path": str(self.path),
+            "kind": self.kind,
+            "format": self.format,
+            "files": len(self.files),
+            "bytes": self.bytes,
+            "unit": self.unit,
+            "rows": self.rows,
+            "splits": dict(self.splits),
+            "last_used": self.last_used,
+            "storage": None if self.storage is None else self.storage.to_json(),
+            "referred_by": [place.to_json() for place in self.referred_by],
+        }

@@ -1,0 +1,254 @@
+"""Reads records that are stored by columns: Parquet files, Arrow files and Arrow streams.
+
+Nothing in a file is trusted: what is taken from it is checked whole before its values are made.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.errors import DataError
+from hotloop.data.readers.bad_rows import NOT_UTF8, Place, not_utf8
+from hotloop.data.readers.clean_text import refuse
+from hotloop.data.readers.portions import PORTION_BYTES, Portion
+from hotloop.data.readers.text_lines import TORN, need
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hotloop.data.readers.bad_rows import Faults
+    from hotloop.data.readers.portions import Record, Source
+
+__all__ = ["portions", "rows"]
+
+_MAGIC = b"ARROW1"  # of an Arrow file: https://arrow.apache.org/docs/format/Columnar.html (2026-11)
+_ROWS = 1024  # that are made at once,
+_BYTES = 4 << 20  # if they do not take more than this
+
+_Part = tuple[int, int, int]  # rows, bytes and place in the file of a row group or batch
+
+
+def portions(source: Source, *, size: int = PORTION_BYTES) -> Iterator[Portion]:
+    """Yield the row groups (Parquet) or batches (Arrow), as many at once as have `size` bytes.
+
+    What cannot be reached behind a break in the file is a portion with a fault. Raises DataError
+    for a file that is not of its format or has two columns of one name, DeviceError without
+    pyarrow.
+    """
+    parts = _opened(source)
+    first = index = row = rows = bytes = offset = 0
+    fault: tuple[str, str, int] | None = None
+    while True:
+        try:
+            part = next(parts, None)
+        except _errors() as error:
+            part, fault = None, (TORN, f"nothing from here on can be read: {_first(error)}", 0)
+        if rows and (part is None or bytes >= size):
+            yield _portion(source, row=row, parts=(first, index), offset=offset)
+            first, row, rows, bytes = index, row + rows, 0, 0
+        if part is None:
+            break
+        offset = offset if index > first else part[2]
+        rows, bytes, index = rows + part[0], bytes + part[1], index + 1
+    if fault is not None:
+        yield _portion(source, row=row, fault=fault)
+
+
+def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
+    """Yield the rows of a portion; a row, or a rest of it, that cannot be read is a fault."""
+    row, batches = portion.row, _batches(portion)
+    while True:
+        try:
+            batch = next(batches, None)
+            if batch is not None:
+                batch.validate()  # that its buffers are there: values are checked later
+        except _errors() as error:
+            why = f"the rows from here on cannot be read: {_first(error)}"
+            faults.add(Place(portion.name, row=row), TORN, why)
+            return
+        if batch is None:
+            return
+        step = _step(batch.num_rows, batch.get_total_buffer_size())
+        for start in range(0, batch.num_rows, step):
+            yield from _records(batch.slice(start, step), portion.name, row + start, faults)
+        row += batch.num_rows
+
+
+def _portion(source: Source, **rest: Any) -> Portion:
+    return Portion(file=str(source.path), name=source.name, format=source.format, **rest)
+
+
+def _step(rows: int, bytes: int) -> int:
+    return max(1, min(_ROWS, rows * _BYTES // max(bytes, 1)))
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return what pyarrow raises for files and values that it cannot read."""
+    return need("pyarrow").ArrowException, OSError, ValueError, ArithmeticError
+
+
+def _first(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _mapped(file: str) -> Any:
+    return need("pyarrow").memory_map(os.fsencode(file))  # a name need not be UTF-8
+
+
+def _is_file(path: str) -> bool:
+    """Whether it is an Arrow file; else it should be a stream, as `datasets` writes."""
+    with open(path, "rb") as stream:
+        return stream.read(len(_MAGIC)) == _MAGIC
+
+
+def _opened(source: Source) -> Iterator[_Part]:
+    """Check that a file can be opened, and return its row groups or batches."""
+    path = str(source.path)
+    try:
+        with source.path.open("rb"):
+            pass  # so that the system's own reason is given
+    except OSError as error:
+        refuse(error, path)
+    try:
+        if source.format == "parquet":
+            about = need("pyarrow.parquet").ParquetFile(_mapped(path))
+            names, parts = about.schema_arrow.names, _groups(about.metadata)
+        elif _is_file(path):
+            about = need("pyarrow.ipc").open_file(_mapped(path))
+            names, parts = about.schema.names, _file_batches(about)
+        else:
+            names = need("pyarrow.ipc").read_schema(_mapped(path)).names
+            parts = _stream_batches(path)
+    except _errors() as error:
+        raise DataError(
+            f"{source.name} cannot be read as {source.format}: {_first(error)}; write it again, or "
+            "give it the ending of the format that it is"
+        ) from error
+    _check_names(names, source.name)
+    return parts
+
+
+def _check_names(names: Sequence[str], file: str) -> None:
+    for column, name in enumerate(names):
+        if names.index(name) < column:
+            raise DataError(f"{file}: two columns are named {name!r}; rename one")
+
+
+def _groups(about: Any) -> Iterator[_Part]:
+    for index in range(about.num_row_groups):
+        group = about.row_group(index)
+        yield group.num_rows, group.total_byte_size, 0
+
+
+def _file_batches(reader: Any) -> Iterator[_Part]:
+    for index in range(reader.num_record_batches):
+        batch = reader.get_batch(index)
+        yield batch.num_rows, batch.get_total_buffer_size(), 0
+
+
+def _stream_batches(path: str) -> Iterator[_Part]:
+    """Yield the batches with their places, so that each can be read without those before it.
+
+    Where values are kept apart in dictionaries, batches are read in turn instead: place 0.
+    """
+    ipc, file = need("pyarrow.ipc"), _mapped(path)
+    messages = ipc.MessageReader.open_stream(file)
+    messages.read_next_message()
+    schema, begin = ipc.read_schema(_mapped(path)), file.tell()
+    for message in messages:
+        if message.type == "dictionary":
+            yield from (
+                (batch.num_rows, batch.get_total_buffer_size(), 0) for batch in _stream(path)
+            )
+            return
+        batch = ipc.read_record_batch(message, schema)
+        yield batch.num_rows, file.tell() - begin, begin
+        begin = file.tell()
+
+
+def _stream(path: str) -> Any:
+    return need("pyarrow.ipc").open_stream(_mapped(path))
+
+
+def _batches(portion: Portion) -> Iterator[Any]:
+    ipc, first, stop = need("pyarrow.ipc"), *portion.parts
+    if portion.format == "parquet":
+        about = need("pyarrow.parquet").ParquetFile(_mapped(portion.file))
+        groups = [about.metadata.row_group(index) for index in range(first, stop)]
+        step = _step(sum(g.num_rows for g in groups), sum(g.total_byte_size for g in groups))
+        yield from about.iter_batches(step, row_groups=range(first, stop), use_threads=False)
+    elif _is_file(portion.file):
+        reader = ipc.open_file(_mapped(portion.file))
+        yield from (reader.get_batch(index) for index in range(first, stop))
+    elif portion.offset:
+        file = _mapped(portion.file)
+        schema = ipc.read_schema(file)
+        file.seek(portion.offset)
+        for _ in range(first, stop):
+            yield ipc.read_record_batch(ipc.read_message(file), schema)
+    else:
+        yield from islice(_stream(portion.file), first, stop)
+
+
+def _records(batch: Any, name: str, row: int, faults: Faults) -> Iterator[Record]:
+    try:
+        values = _values(batch)
+    except _errors():
+        for index in range(batch.num_rows):
+            place = Place(name, row=row + index)
+            one = _one(batch.slice(index, 1), place, faults)
+            if one is not None:
+                yield place, one
+    else:
+        yield from ((Place(name, row=row + index), value) for index, value in enumerate(values))
+
+
+def _values(batch: Any) -> list[dict[str, Any]]:
+    """Return the rows; raises what pyarrow does, also for offsets that lead out of the data."""
+    batch.validate(full=True)
+    names = batch.schema.names
+    columns = [column.to_pylist() for column in batch.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _one(batch: Any, place: Place, faults: Faults) -> dict[str, Any] | None:
+    """Return a batch's only row. Text that is not UTF-8 is replaced, or the row is a fault."""
+    try:
+        return _values(batch)[0]
+    except _errors() as error:
+        why = _first(error)
+    try:
+        value = _values(_as_bytes(batch))[0]
+    except _errors():
+        faults.add(place, "unreadable", f"the row cannot be read: {why}")
+        return None
+    bad: tuple[str, UnicodeDecodeError] | None = None
+    for key, data in value.items():
+        if isinstance(data, bytes) and _is_text(batch.schema.field(key).type):
+            try:
+                value[key] = data.decode()
+            except UnicodeDecodeError as error:
+                bad = bad or (key, error)
+                value[key] = data.decode(errors="replace")
+    if bad is not None:
+        place = place._replace(key=bad[0])
+        if not faults.add(place, NOT_UTF8, not_utf8(bad[1]), replaceable=True):
+            return None
+    return value
+
+
+def _is_text(kind: Any) -> bool:
+    types = need("pyarrow.types")
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _as_bytes(batch: Any) -> Any:
+    """Return the batch with its columns of text as bytes, which need not be UTF-8."""
+    pa = need("pyarrow")
+    columns = [
+        column.cast(pa.large_binary()) if _is_text(column.type) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

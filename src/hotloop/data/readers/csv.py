@@ -1,0 +1,173 @@
+"""Reads CSV and TSV: cuts them at the ends of records, which may span lines, and parses them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hotloop.core.errors import DataError
+from hotloop.data.readers.bad_rows import NOT_UTF8, Place, not_utf8
+from hotloop.data.readers.clean_text import BAD, MARK_BAD
+from hotloop.data.readers.jsonlines import moved
+from hotloop.data.readers.portions import PORTION_BYTES, of_blocks
+from hotloop.data.readers.text_lines import LONGEST, blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from hotloop.data.readers.bad_rows import Faults
+    from hotloop.data.readers.portions import Portion, Record, Source
+    from hotloop.data.readers.text_lines import Block, Ends
+
+__all__ = ["portions", "record_ends", "rows"]
+
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_LF, _QUOTE = ord("\n"), ord('"')
+
+
+def portions(
+    source: Source, *, size: int = PORTION_BYTES, longest: int = LONGEST
+) -> Iterator[Portion]:
+    """Yield the records after the header, in portions of about `size` bytes.
+
+    A quoted field that does not end within `longest` bytes makes its first line a fault. Raises
+    DataError when the first row cannot be the names of the columns.
+    """
+    ends = record_ends(_DELIMITERS[source.format])
+    stream = blocks(source.path, size=size, longest=longest, ends=ends)
+    for block in stream:
+        names, rest = _header(source, block)
+        if names:
+            all_of_them = chain([rest] if rest.data else [], stream)
+            yield from of_blocks(source, all_of_them, fields=names)
+
+
+def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
+    """Yield each record that is not a blank line, all values text, by the names of its columns."""
+    names, count = portion.fields, len(portion.fields)
+    text = portion.data.decode(errors=MARK_BAD)
+    bad = portion.data.split(b"\n") if BAD in text else []
+    for line, stop, row in _parsed(text, portion.format):
+        place = Place(portion.name, portion.line + line)
+        if len(row) != count and row:
+            off = "few" if len(row) < count else "many"
+            why = f"{len(row)} fields, but the header names {count}: a quote or delimiter too {off}"
+            faults.add(place, "field count", why)
+        elif row and bad and any(BAD in value for value in row):
+            if _stays(b"\n".join(bad[line:stop]), place, faults):
+                yield place, {k: v.replace(BAD, "\ufffd") for k, v in zip(names, row, strict=True)}
+        elif row:
+            yield place, dict(zip(names, row, strict=True))
+
+
+def record_ends(delimiter: str) -> Ends:
+    """Return the `Ends` of records as the csv module sees them: a quote opens at a field's start.
+
+    Elsewhere a quote is text, and within a quoted field two of them stand for one.
+    """
+    starts = b"\n" + delimiter.encode()
+
+    def ends(data: bytes, whole: bool) -> int:
+        values = np.frombuffer(data, dtype=np.uint8)
+        quotes = np.flatnonzero(values == _QUOTE)
+        if quotes.size and not _regular(values, quotes, starts):
+            quotes = np.array(_quotes(data, starts), dtype=np.int64)
+        end = data.rfind(b"\n")
+        while end >= 0 and (before := int(np.searchsorted(quotes, end))) & 1:
+            end = data.rfind(b"\n", 0, int(quotes[before - 1]))  # this one stands in quotes
+        return end + 1
+
+    return ends
+
+
+def _regular(values: NDArray[np.uint8], quotes: NDArray[np.int64], starts: bytes) -> bool:
+    """Whether quotes open and close in turn: each where a field begins or ends, or in a pair."""
+    around = np.isin(np.arange(256), [*starts, _QUOTE])
+    opening, closing = quotes[::2], quotes[1::2]
+    return bool(
+        around[values[opening[opening > 0] - 1]].all()
+        and around[values[closing[closing + 1 < len(values)] + 1]].all()
+    )
+
+
+def _quotes(data: bytes, starts: bytes) -> list[int]:
+    """Return where fields open and close in turn, whatever quotes stand elsewhere."""
+    found, at = [], 0
+    while (first := data.find(b'"', at)) >= 0:
+        at = first + 1
+        if first and data[first - 1] not in starts:
+            continue
+        stop = data.find(b'"', at)
+        while stop >= 0 and data[stop + 1 : stop + 2] == b'"':
+            stop = data.find(b'"', stop + 2)
+        found.append(first)
+        if stop < 0:
+            break
+        found.append(stop)
+        at = stop + 1
+    return found
+
+
+def _parsed(text: str, format: str) -> list[tuple[int, int, list[str]]]:
+    """Return first line, line after the last, both from 0, and fields of each record."""
+    most = csv.field_size_limit(LONGEST)  # of the whole process, and 131,072 where nobody set it
+    try:
+        reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=_DELIMITERS[format])
+        found, line = [], 0
+        for row in reader:
+            found.append((line, reader.line_num, row))
+            line = reader.line_num
+        return found
+    finally:
+        csv.field_size_limit(most)
+
+
+def _stays(data: bytes, place: Place, faults: Faults) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        place = moved(place._replace(byte=1), data, error.start)
+        return faults.add(place, NOT_UTF8, not_utf8(error), replaceable=True)
+    return True
+
+
+def _header(source: Source, block: Block) -> tuple[tuple[str, ...], Block]:
+    """Return the names of the columns, and the block without them; none where it is blank."""
+    if block.fault is not None:
+        raise DataError(f"{source.name}:{block.line}: no header can be read: {block.fault[1]}")
+    text = block.data.decode(errors=MARK_BAD)
+    for line, stop, names in _parsed(text, source.format):
+        if names:
+            _check_names(names, f"{source.name}:{block.line + line}")
+            lines = block.data.split(b"\n", stop)
+            rest = replace(block, data=lines[-1], line=block.line + stop, lines=block.lines - stop)
+            return tuple(names), rest
+    return (), replace(block, data=b"")
+
+
+def _check_names(names: list[str], where: str) -> None:
+    remedy = "the first row must name the columns; give the file such a row"
+    for column, name in enumerate(names, 1):
+        if BAD in name:
+            raise DataError(f"{where}: the name of column {column} is not UTF-8; {remedy}")
+        if names.index(name) < column - 1:
+            raise DataError(f"{where}: two columns are named {name!r}; {remedy}")
+        if not name and column > 1:  # pandas leaves the name of its index empty
+            raise DataError(f"{where}: column {column} has no name; {remedy}")
+        if _is_number(name):
+            raise DataError(f"{where}: column {column} is named {name}, so it is data; {remedy}")
+
+
+def _is_number(name: str) -> bool:
+    try:
+        return math.isfinite(float(name))  # a column may well be named Inf or NaN
+    except ValueError:
+        return False

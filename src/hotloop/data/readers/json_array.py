@@ -1,0 +1,272 @@
+"""Cuts a JSON file that is one array, or one object with one list of records, into portions.
+
+Elements are found by their brackets, commas and quotes alone, without parsing them, a portion at a
+time: memory does not grow with the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from hotloop.core.errors import DataError
+from hotloop.data.readers.bad_rows import Place
+from hotloop.data.readers.clean_text import advance
+from hotloop.data.readers.jsonlines import DECODER, NOT_JSON, may_have_halves, moved, one_record
+from hotloop.data.readers.portions import PORTION_BYTES, Portion
+from hotloop.data.readers.text_lines import LONGEST, TORN, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from hotloop.data.readers.bad_rows import Faults
+    from hotloop.data.readers.portions import Record, Source
+
+__all__ = ["is_lines", "portions", "rows"]
+
+_HEAD_BYTES = 4 << 20  # what may stand before the list of records, and after it
+_DECODER = json.JSONDecoder()  # of what stands beside the records
+_SPACE = re.compile(r"[ \t\r\n]*")
+_OPEN, _CLOSE, _COMMA, _QUOTE = 1, -1, 2, 3
+_KINDS = bytes(
+    {**dict.fromkeys(b"[{", _OPEN), **dict.fromkeys(b"]}", _CLOSE & 0xFF), 44: _COMMA, 34: _QUOTE}
+    .get(byte, 0)
+    for byte in range(256)
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Where the reading of a file stands."""
+
+    source: Source
+    window: Window
+    line: int = 1
+    column: int = 1
+    row: int = 0
+
+    def pass_by(self, count: int) -> None:
+        self.line, self.column = advance(self.line, self.column, self.window.data[:count])
+        self.window.take(count)
+
+    def portion(self, data: bytes, fault: tuple[str, str, int] | None = None) -> Portion:
+        return Portion(
+            file=str(self.source.path),
+            name=self.source.name,
+            format="json",
+            data=data,
+            offset=self.window.offset,
+            line=self.line,
+            column=self.column,
+            row=self.row,
+            fault=fault,
+        )
+
+    def refuse(self, at: int, why: str) -> NoReturn:
+        place = moved(Place(self.source.name, self.line, self.column), self.window.data, at)
+        raise DataError(
+            f"{place}: {why}; expected an array of objects, or an object with one list of them; "
+            "a file of one object a line is of the format jsonl: name it so"
+        )
+
+
+def is_lines(path: Path) -> bool:
+    """Whether a .json file holds one object a line, as many that are named so do."""
+    with Window(path) as window:
+        window.fill(_HEAD_BYTES)
+        first, *rest = window.data.strip().splitlines()[:2] or [b""]
+        try:
+            value, _ = _DECODER.raw_decode(first.decode())
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(value, dict) and bool(rest)
+
+
+def portions(
+    source: Source, *, size: int = PORTION_BYTES, longest: int = LONGEST
+) -> Iterator[Portion]:
+    """Yield elements of the list of records, in portions of about `size` bytes.
+
+    A list of records is the whole file, or the one list of objects of the object it is. An element
+    of more than `longest` bytes, and anything that hides where the next one begins, are portions
+    with a fault, and the last. Raises DataError where there is no such list, or more than one.
+    """
+    with Window(source.path) as window:
+        reader = _Reader(source, window)
+        key = _find_list(reader)
+        while (seen := _seen(reader, size, longest)) is not None:
+            data, commas, close = seen
+            cut = close if close >= 0 else int(commas[-1])
+            yield reader.portion(data[:cut])
+            reader.pass_by(cut + 1)
+            reader.row += len(commas) + (close >= 0)
+            if close >= 0:
+                if why := _find_end(reader, key):
+                    yield reader.portion(b"", (NOT_JSON, why, reader.column))
+                return
+        yield _unended(reader)
+
+
+def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
+    """Yield the elements of a portion; one that is not JSON or no object is a fault."""
+    try:
+        text = portion.data.decode()
+        values = [] if may_have_halves(text) else DECODER.decode(f"[{text}]")
+    except (ValueError, RecursionError):
+        values = []
+    if values and all(type(value) is dict for value in values):
+        yield from ((Place(portion.name, row=portion.row + i), v) for i, v in enumerate(values))
+    elif portion.row or portion.data.strip():  # else it is an empty list
+        yield from _one_by_one(portion, faults)
+
+
+def _one_by_one(portion: Portion, faults: Faults) -> Iterator[Record]:
+    commas, _ = _scan(portion.data)
+    line, column, begin = portion.line, portion.column, 0
+    for row, end in enumerate([*commas.tolist(), len(portion.data)], portion.row):
+        data = portion.data[begin:end]
+        bare = data.lstrip()
+        line, column = advance(line, column, data[: len(data) - len(bare)])
+        place = Place(portion.name, line, column, row=row)
+        if not bare:
+            faults.add(place, NOT_JSON, "not JSON: a comma without an element")
+        elif (found := one_record(bare, place, faults)) is not None:
+            yield Place(portion.name, row=row), found
+        line, column = advance(line, column, bare + b",")
+        begin = end + 1
+
+
+def _scan(data: bytes) -> tuple[NDArray[np.int64], int]:
+    """Return where commas stand between elements, and where their list ends (-1: not yet)."""
+    if b"\\" in data:  # in their order from the left, backslashes hide backslashes and quotes
+        data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    kinds = np.frombuffer(data.translate(_KINDS), dtype=np.int8)
+    at = np.flatnonzero(kinds != 0)
+    kinds = kinds[at]
+    quotes = kinds == _QUOTE
+    outside = (np.cumsum(quotes) & 1 == 0) & ~quotes
+    at, kinds = at[outside], kinds[outside]
+    depth = np.cumsum(np.where(kinds == _COMMA, 0, kinds))
+    commas = at[(kinds == _COMMA) & (depth == 0)]
+    closed = np.flatnonzero(depth < 0)[:1]
+    if not closed.size:
+        return commas, -1
+    close = int(at[closed[0]])
+    return commas[commas < close], close
+
+
+def _seen(reader: _Reader, size: int, longest: int) -> tuple[bytes, NDArray[np.int64], int] | None:
+    """Return data with the end of an element in it, and what `_scan` found; None for none."""
+    window, want = reader.window, size
+    while True:
+        window.fill(want + 1)
+        data = window.data[:want]
+        commas, close = _scan(data)
+        if commas.size or close >= 0:
+            return data, commas, close
+        if want >= longest or len(window.data) <= want:
+            return None
+        want = min(2 * want, longest)
+
+
+def _unended(reader: _Reader) -> Portion:
+    window = reader.window
+    if window.torn:
+        reader.pass_by(len(window.data))
+        kind, why = TORN, f"{window.torn} ({window.offset} bytes unpacked); fetch it again"
+    else:
+        reader.pass_by(len(window.data) - len(window.data.lstrip()))
+        kind, why = NOT_JSON, "what begins here does not end: look for an open quote or bracket"
+    return reader.portion(b"", (kind, f"{why}; nothing after it is read", reader.column))
+
+
+def _find_list(reader: _Reader) -> str | None:
+    """Take all before the first record; return the key of their list, None for a bare list."""
+    reader.window.fill(_HEAD_BYTES)
+    # One character a byte: what is not ASCII stands in strings, and only places are wanted.
+    text = reader.window.data[:_HEAD_BYTES].decode("latin-1")
+    at = _skip(text, 0)
+    if text[at : at + 1] == "[":
+        reader.pass_by(at + 1)
+        return None
+    if text[at : at + 1] != "{":
+        reader.refuse(at, "no list of records begins here")
+    found, at = _member(reader, text, at + 1)
+    if found is None:
+        reader.refuse(at, "the object ends here without a list of objects")
+    reader.pass_by(at)
+    return found
+
+
+def _find_end(reader: _Reader, key: str | None) -> str | None:
+    """Return what is wrong after the list of records; DataError for a second such list."""
+    window = reader.window
+    window.fill(_HEAD_BYTES)
+    if key is not None:
+        text = window.data[:_HEAD_BYTES].decode("latin-1")
+        at = _skip(text, 0)
+        if text[at : at + 1] == ",":
+            other, at = _member(reader, text, at + 1)
+            if other is not None:
+                reader.refuse(at, f"both {_name(key)!r} and {_name(other)!r} are lists of objects")
+        elif text[at : at + 1] != "}":
+            return "not JSON: expecting , or } after the list of records"
+        reader.pass_by(at + 1)
+    while not window.data.strip():
+        if window.whole:
+            return None
+        reader.pass_by(len(window.data))
+        window.fill(_HEAD_BYTES)
+    return "text after the end of the records; it is not read"
+
+
+def _member(reader: _Reader, text: str, at: int) -> tuple[str | None, int]:
+    """Pass members of an object from `at` to the first that is a list of objects.
+
+    Returns its key and the place after its bracket, or None and the place where the object ends.
+    """
+    try:
+        while True:
+            at = _skip(text, at)
+            if text[at : at + 1] == "}":
+                return None, at
+            key: object
+            key, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, at)
+            if not isinstance(key, str) or text[at : at + 1] != ":":
+                raise json.JSONDecodeError("Expecting a key in quotes and :", text, at)
+            at = _skip(text, at + 1)
+            if text[at : at + 1] == "[" and text[_skip(text, at + 1)] == "{":
+                return key, at + 1
+            _, at = _DECODER.raw_decode(text, at)
+            at = _skip(text, at)
+            if text[at : at + 1] not in (",", "}"):
+                raise json.JSONDecodeError("Expecting , or }", text, at)
+            at += text[at] == ","
+    except json.JSONDecodeError as error:
+        far = len(text) == _HEAD_BYTES
+        reader.refuse(
+            error.pos,
+            f"the records are more than {_HEAD_BYTES >> 20} MB away, or not JSON"
+            if far
+            else f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}",
+        )
+    except (ValueError, IndexError, RecursionError):
+        reader.refuse(at, "what begins here is not JSON that can be read")
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None
+    return found.end()
+
+
+def _name(key: str) -> str:
+    return key.encode("latin-1", "replace").decode(errors="replace")

@@ -1,0 +1,115 @@
+"""Reads plain text as documents: a whole file in pieces, each line, or each paragraph."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.data.readers.bad_rows import NOT_UTF8, Place, not_utf8
+from hotloop.data.readers.portions import of_blocks
+from hotloop.data.readers.text_lines import LONGEST, blocks, line_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.data.readers.bad_rows import Faults
+    from hotloop.data.readers.portions import Portion, Record, Source
+    from hotloop.data.readers.text_lines import Ends
+
+__all__ = ["PIECE_BYTES", "paragraph_ends", "portions", "rows"]
+
+PIECE_BYTES = 1 << 20  # about what a piece of a long document holds
+_HELD = 32  # portions that are blank, or faults: a file of nothing else takes no more memory
+_LONGEST_PARAGRAPH = 16 << 20  # bytes; a longer one is cut at a line
+
+
+def portions(
+    source: Source, *, size: int = PIECE_BYTES, longest: int = LONGEST
+) -> Iterator[Portion]:
+    """Yield the text in portions of about `size` bytes, cut where the documents of `source` allow.
+
+    A line of more than `longest` bytes is a portion with a fault.
+    """
+    ends: Ends = paragraph_ends if source.documents == "blank" else line_ends
+    held: list[Portion] = []  # the latest text, then faults and blank lines: it may be the last
+    is_first = True
+    for portion in of_blocks(source, blocks(source.path, size=size, longest=longest, ends=ends)):
+        is_text = portion.fault is None and not portion.data.isspace()
+        if is_text or len(held) > _HELD:
+            yield from held
+            held = []
+        held.append(replace(portion, is_first=is_text and is_first))
+        is_first = is_first and not is_text
+    if held:
+        yield replace(held[0], is_last=True)
+        yield from held[1:]
+
+
+def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
+    """Yield each document, or piece of one, as a record: "text", and where its document stands.
+
+    "is_first" says whether it begins with this piece, "is_last" whether it ends with it. A line
+    that is not UTF-8 is a fault; where it is skipped, the rest of its document stays.
+    """
+    name = portion.name
+    if portion.documents == "file":
+        try:
+            text = portion.data.decode()
+        except UnicodeDecodeError:
+            text = "".join(f"{line}\n" for _, line in _lines(portion, faults))
+        if text or portion.is_last:
+            ends = {"is_first": portion.is_first, "is_last": portion.is_last}
+            yield Place(name, portion.line), {"text": text, **ends}
+    elif portion.documents == "line":
+        for number, line in _lines(portion, faults):
+            if line.strip():
+                yield Place(name, number), _whole(line)
+    else:
+        yield from _paragraphs(portion, faults)
+
+
+def paragraph_ends(data: bytes, whole: bool) -> int:
+    """Return where the last blank line ends: the `Ends` of paragraphs. It looks from the end."""
+    last = end = data.rfind(b"\n") + 1
+    if whole:
+        return last
+    while end > 0:
+        begin = data.rfind(b"\n", 0, end - 1) + 1
+        if data[begin:end].isspace():
+            return end
+        end = begin
+    return last if len(data) >= _LONGEST_PARAGRAPH else 0
+
+
+def _paragraphs(portion: Portion, faults: Faults) -> Iterator[Record]:
+    lines: list[str] = []
+    first = portion.line
+    for number, line in _lines(portion, faults):
+        if line.strip():
+            first = first if lines else number
+            lines.append(line)
+        elif lines:
+            yield Place(portion.name, first), _whole("\n".join(lines))
+            lines = []
+    if lines:
+        yield Place(portion.name, first), _whole("\n".join(lines))
+
+
+def _whole(text: str) -> dict[str, Any]:
+    return {"text": text, "is_first": True, "is_last": True}
+
+
+def _lines(portion: Portion, faults: Faults) -> Iterator[tuple[int, str]]:
+    """Yield the lines that stay, without their ends, each with its number."""
+    try:
+        yield from enumerate(portion.data.decode().split("\n")[:-1], portion.line)
+        return
+    except UnicodeDecodeError:
+        pass
+    for number, line in enumerate(portion.data.split(b"\n")[:-1], portion.line):
+        try:
+            yield number, line.decode()
+        except UnicodeDecodeError as error:
+            place = Place(portion.name, number, error.start + 1)
+            if faults.add(place, NOT_UTF8, not_utf8(error), replaceable=True):
+                yield number, line.decode(errors="replace")

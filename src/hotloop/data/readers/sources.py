@@ -1,0 +1,270 @@
+"""Finds the files of records that names stand for, and says what each is."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, get_args
+
+from hotloop.core.errors import DataError, did_you_mean
+from hotloop.core.storage.manifest import is_plain, read_json
+from hotloop.data.readers.advised_options import said
+from hotloop.data.readers.clean_text import NOT_DATA, SUFFIXES, refuse, walk
+from hotloop.data.readers.file_names import FORMATS, format_of, is_split, split_of
+from hotloop.data.readers.portions import Format, Source
+from hotloop.data.readers.text_lines import COMPRESSED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hotloop.data.readers.advised_options import Said
+    from hotloop.data.readers.portions import Documents
+
+__all__ = ["Sources", "find_sources"]
+
+TRAIN = "train"  # the split of files whose names do not say theirs
+_SPLITS = (TRAIN, "validation", "test")  # their order; others follow
+# A folder is read as its files of the first group that it has any of: a README.txt beside
+# rows.jsonl is no data.
+_GROUPS: tuple[tuple[Format, ...], ...] = (
+    ("jsonl", "csv", "tsv", "parquet", "arrow"),
+    ("json",),
+    ("txt",),
+)
+_BINARY = ("parquet", "arrow")  # compressed inside, if at all
+
+_File = tuple[Path, Format, str | None]  # the last is the split that names tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Files of records, by split and then by name."""
+
+    files: tuple[Source, ...]
+    notes: tuple[str, ...] = ()  # what was found and left out
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Return the splits there are: train, validation and test before others."""
+        return tuple(dict.fromkeys(file.split for file in self.files))
+
+    def of(self, split: str) -> tuple[Source, ...]:
+        """Return the files of one split."""
+        return tuple(file for file in self.files if file.split == split)
+
+
+def find_sources(
+    names: Sequence[str],
+    *,
+    format: Format | None = None,
+    documents: Documents = "file",
+    by: Said = None,
+) -> Sources:
+    """Return the files that `names` stand for: files, folders and patterns such as data/*.jsonl.
+
+    A folder is searched with all below it. What `datasets` has saved in it is found by the lists it
+    keeps, with the splits of a DatasetDict. `format` is that of all files; without it each name
+    tells it. The split is told by the name of a file or of a folder around it, from the one that is
+    named on; it is "train" where neither says. `by` is how the user says the format. Raises
+    DataError where nothing is found, a file is empty, a folder has several formats, or one file is
+    named for two splits.
+    """
+    notes: list[str] = []
+    found = [file for name in names for file in _named(name, format, documents, notes, by)]
+    if not found:
+        raise DataError("no data are named; name files, folders or patterns such as data/*.jsonl")
+    known = {split: place for place, split in enumerate(_SPLITS)}
+    found.sort(key=lambda file: (known.get(file.split, len(known)), file.split, file.name))
+    return Sources(files=tuple(_once(found)), notes=tuple(notes))
+
+
+def _named(
+    name: str, format: Format | None, documents: Documents, notes: list[str], by: Said
+) -> list[Source]:
+    place = Path(os.path.expanduser(name))
+    try:
+        if place.is_dir():
+            files = _in_folder(place, format, notes, by)
+        else:
+            paths = [place] if place.exists() else _matches(place)
+            files = [
+                (path, format or _format_of_file(path, by), split_of(path.name)) for path in paths
+            ]
+        return [
+            Source(
+                path=path,
+                name=str(path),
+                split=split or TRAIN,
+                format=kind,
+                bytes=_size(path, kind),
+                documents=documents,
+            )
+            for path, kind, split in files
+        ]
+    except (OSError, ValueError) as error:
+        if isinstance(error, DataError):  # which is a ValueError
+            raise
+        refuse(error if isinstance(error, OSError) else OSError(str(error)), name)  # a NUL in it
+
+
+def _matches(place: Path) -> list[Path]:
+    paths = [Path(match) for match in sorted(glob.glob(os.fspath(place), recursive=True))]
+    if files := [path for path in paths if path.is_file()]:
+        return files
+    near = ""
+    if place.parent.is_dir():
+        near = did_you_mean(place.name, (entry.name for entry in place.parent.iterdir()))
+    raise DataError(
+        f"{place} does not exist, and no file matches it (looked from {Path.cwd()})"
+        f"{near or '; name a file, a folder or a pattern such as data/*.jsonl'}"
+    )
+
+
+def _size(path: Path, kind: Format) -> int:
+    if not path.is_file():
+        raise DataError(f"{path} is neither a file nor a folder; name a file of records")
+    if path.suffix.lower() in COMPRESSED and kind in _BINARY:
+        raise DataError(
+            f"{path} is {kind}, which is not read packed: unpack it ({COMPRESSED[path.suffix]})"
+        )
+    size = path.stat().st_size
+    if size == 0:
+        raise DataError(f"{path} is empty; fill it, or leave it out")
+    return size
+
+
+def _format_of_file(path: Path, by: Said) -> Format:
+    """Return the format that a named file's suffix tells, whatever else its name says."""
+    inner = PurePath(path.stem) if path.suffix.lower() in COMPRESSED else path
+    if (suffix := inner.suffix.lower()) in FORMATS:
+        return _as_format(FORMATS[suffix])
+    if suffix in SUFFIXES:
+        return "txt"
+    raise DataError(
+        f"the name of {path} does not tell its format: expected one of {' '.join(FORMATS)}, also "
+        f"with {' '.join(COMPRESSED)}; give it such an ending{_or_say(by)}"
+    )
+
+
+def _or_say(by: Said) -> str:
+    word = said("--format", by)
+    return "" if word is None else f", or say it with {word}"
+
+
+def _as_format(name: str) -> Format:
+    return next(format for format in get_args(Format) if format == name)
+
+
+def _in_folder(root: Path, format: Format | None, notes: list[str], by: Said) -> list[_File]:
+    files: dict[Format, list[_File]] = {}
+    others: Counter[str] = Counter()
+    homes, lists = _homes(root), {}
+    for path in sorted(walk(root, NOT_DATA)):
+        folder, kind = path.parent, _format_in_folder(path)
+        if folder not in lists:
+            lists[folder] = _saved(folder)
+        if kind is None or not _is_listed(path, lists[folder]):
+            others[path.suffix or "without suffix"] += 1
+        elif not path.is_file() or not any(path.resolve().is_relative_to(h) for h in homes):
+            others["links that lead out of it, or no plain files"] += 1
+        elif kind == "txt" and path.stat().st_size == 0:
+            others["empty"] += 1  # such as __init__.py
+        else:
+            split = split_of(path.name) or _split_around(folder, root)
+            files.setdefault(kind, []).append((path, kind, split))
+    kind = format or _kind_of(root, files, by)
+    for left in files:
+        if left != kind:
+            others[left] += len(files[left])
+    seen = ", ".join(f"{n} {what}" for what, n in others.most_common(5))
+    if kind not in files:
+        raise DataError(
+            f"{root} holds no {kind or 'records'}: expected files ending in {' '.join(FORMATS)}, "
+            f"found {seen or 'nothing'}; name the files"
+        )
+    if seen:
+        notes.append(f"of {root}, {len(files[kind])} {kind} files are read; left out: {seen}")
+    return files[kind]
+
+
+def _kind_of(root: Path, files: Mapping[Format, list[_File]], by: Said) -> Format | None:
+    for group in _GROUPS:
+        kinds = [kind for kind in group if kind in files]
+        if len(kinds) > 1:
+            some = ", ".join(
+                f"{len(files[kind])} {kind} ({files[kind][0][0].name})" for kind in kinds
+            )
+            raise DataError(
+                f"{root} holds files of {len(kinds)} formats: {some}; name the files{_or_say(by)}"
+            )
+        if kinds:
+            return kinds[0]
+    return None
+
+
+def _format_in_folder(path: Path) -> Format | None:
+    """Return a file's format if it is likely to be data: README.txt and state.json are not."""
+    if (name := format_of(path.name)) is not None:
+        return _as_format(name.partition(".")[0])
+    suffix = path.suffix.lower()
+    return "txt" if suffix in SUFFIXES and suffix not in FORMATS else None
+
+
+def _saved(folder: Path) -> frozenset[str] | None:
+    """Return the files of a data set that `datasets` saved in a folder; None where it did not."""
+    about = folder / "state.json"
+    if not about.is_file() or not (folder / "dataset_info.json").is_file():
+        return None
+    files = read_json(about).get("_data_files")
+    listed = [
+        file.get("filename") if isinstance(file, dict) else None
+        for file in (files if isinstance(files, list) else [])
+    ]
+    names = [name for name in listed if isinstance(name, str) and is_plain(name)]
+    if not names or len(names) < len(listed):
+        raise DataError(f"{about} does not list the files of a saved data set; save it again")
+    if lost := [name for name in names if not (folder / name).exists()]:
+        raise DataError(f"{folder} lacks {', '.join(lost[:3])}, which its state.json lists")
+    return frozenset(names)
+
+
+def _is_listed(path: Path, listed: frozenset[str] | None) -> bool:
+    if listed is not None:
+        return path.name in listed
+    return not (path.suffix == ".arrow" and path.name.startswith("cache-"))  # of Dataset.map
+
+
+def _split_around(folder: Path, root: Path) -> str | None:
+    """Return the split that a folder is named after, or one from `root` down to it."""
+    if (folder.parent / "dataset_dict.json").is_file():
+        return split_of(folder.name) if is_split(folder.name) else folder.name
+    for around in (folder, *folder.parents):
+        if is_split(around.name):
+            return split_of(around.name)
+        if around == root:
+            break
+    return None
+
+
+def _homes(root: Path) -> tuple[Path, ...]:
+    """Return where files of a folder may lie: in it, or among the blobs of its hub cache."""
+    real = root.resolve()
+    caches = [at.with_name("blobs") for at in (real, *real.parents) if at.name == "snapshots"]
+    return real, *caches[:1]
+
+
+def _once(files: list[Source]) -> Iterator[Source]:
+    """Yield each file once, by whatever names it came; DataError where it is in two splits."""
+    met: dict[Path, Source] = {}
+    for file in files:
+        first = met.setdefault(file.path.resolve(), file)
+        if first is file:
+            yield file
+        elif first.split != file.split:
+            raise DataError(
+                f"{first.name} ({first.split}) and {file.name} ({file.split}) are the same file; "
+                "what is trained on must not be measured on: leave one out"
+            )

@@ -1,0 +1,141 @@
+"""Rows with labels, as tokens: their classes, their groups, and which rows are validated on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotloop.core.digest import digest
+from hotloop.core.errors import DataError
+from hotloop.core.units import many
+from hotloop.data.readers.bad_rows import Place
+from hotloop.data.sampling.label_classes import find_classes
+from hotloop.data.sampling.stratified_splits import folds, held_out
+from hotloop.data.sampling.train_and_valid import TRAIN, VALID, Part, made_of, used
+from hotloop.data.tokenising.open_or_make import own
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.data.readers.portions import Source
+    from hotloop.data.sampling.label_classes import Classes
+    from hotloop.data.tokenising.plan import Order
+    from hotloop.data.tokenising.progress import Progress
+    from hotloop.data.tokenising.token_store import Store
+
+__all__ = ["Labelled", "group_name", "labelled"]
+
+_NO_GROUP = "(no group)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Labelled:
+    """What a classifier is trained on."""
+
+    store: Store
+    classes: Classes
+    groups: tuple[str, ...]  # sorted; none: the rows have no groups
+    train: Part
+    valid: Part
+    notes: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the rows, their tokens and classes, and what is held out."""
+        rows = (self.train.rows.tobytes(), self.valid.rows.tobytes())
+        labels = (part.columns["label"].tobytes() for part in (self.train, self.valid))
+        known = json.dumps([*made_of(self.store), self.classes.names, self.groups], sort_keys=True)
+        return digest(known, *rows, *labels)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What run.json says of them."""
+        return {
+            "fingerprint": self.fingerprint,
+            "tokens": str(self.store.folder),
+            "classes": list(self.classes.names),
+            "groups": list(self.groups),
+            "rows": {"train": len(self.train.rows), "valid": len(self.valid.rows)},
+        }
+
+
+def labelled(
+    train: Sequence[Source],
+    valid: Sequence[Source],
+    order: Order,
+    *,
+    cache: Path,
+    share: float,
+    fold: tuple[int, int] | None = None,
+    seed: int,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> Labelled:
+    """Tokenise rows once, into the cache, and divide them; order.fields may name label and task.
+
+    A task is a group: all of its rows are trained on, or none. Without files to validate on, those
+    are taken whose names say so, else a `share` of the rows is held out, of each class alike, or
+    with `fold` (k, n) the k-th of n parts of all rows that are not for testing.
+    Raises DataError for rows and labels that cannot be used.
+    """
+    sources, notes = used(train, valid, is_one=fold is not None)
+    made, store = own(sources, order, cache=cache, tell=tell)
+    splits = list(store.splits)
+    words = {split: _column(store, split, "label") for split in splits}
+    classes = find_classes(words[TRAIN], place=_place(TRAIN))
+    tasks = {split: _column(store, split, "task") for split in splits if "task" in order.fields}
+    if tasks and all(word is None for word in tasks[TRAIN]):
+        raise DataError(
+            f"no row has the key {order.fields['task']!r}: data.group names the key of a group"
+        )
+    groups = tuple(sorted({group_name(word) for column in tasks.values() for word in column}))
+    number = {name: at for at, name in enumerate(groups)}
+    columns = {
+        split: {"label": classes.numbers(words[split], place=_place(split))} for split in splits
+    }
+    for split, column in tasks.items():
+        columns[split]["group"] = np.array([number[group_name(word)] for word in column], np.int64)
+    whole = {s: np.arange(len(words[s])) for s in splits}
+    if VALID in splits:
+        train_rows, valid_rows, held = whole[TRAIN], whole[VALID], VALID
+    else:
+        known, among = columns[TRAIN]["label"], tasks.get(TRAIN)
+        if fold is None:
+            is_held = held_out(known, groups=among, share=share, seed=seed, names=classes.names)
+        else:
+            at, count = fold
+            parts = folds(known, groups=among, count=count, seed=seed, names=classes.names)
+            is_held = np.equal(parts, at - 1)
+        train_rows, valid_rows, held = np.flatnonzero(~is_held), np.flatnonzero(is_held), TRAIN
+    return Labelled(
+        store=store,
+        classes=classes,
+        groups=groups,
+        train=Part(split=TRAIN, rows=train_rows, columns=columns[TRAIN]),
+        valid=Part(split=held, rows=valid_rows, columns=columns[held]),
+        notes=(*notes, *made.about["notes"]),
+    )
+
+
+def _column(store: Store, split: str, name: str) -> list[Any]:
+    file = store.splits[split]
+    if name not in file.names:
+        fields = store.identity["fields"]
+        raise DataError(
+            f"the rows have no {name}: their {many(len(fields), 'key')} in use "
+            f"are {', '.join(f'{part}={key}' for part, key in fields.items())}; name the key of "
+            f"it: data.{'group' if name == 'task' else name}=KEY"
+        )
+    return file.words(name)
+
+
+def _place(split: str) -> Callable[[int], Place]:
+    return lambda row: Place(f"rows of {split}", row=row)
+
+
+def group_name(word: object) -> str:
+    """Return what the group of a row is called; rows without one make one together."""
+    return _NO_GROUP if word is None else str(word)

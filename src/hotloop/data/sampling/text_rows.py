@@ -1,0 +1,170 @@
+"""Texts to be learned, as tokens: which rows are trained on, and which are validated on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hotloop.core.digest import digest
+from hotloop.core.errors import DataError
+from hotloop.core.units import many
+from hotloop.data.sampling.epoch_order import permutation
+from hotloop.data.sampling.mapped_rows import MASKS, RowMap
+from hotloop.data.sampling.train_and_valid import TRAIN, VALID, Part, made_of, used
+from hotloop.data.tokenising.open_or_make import own, ready
+from hotloop.data.tokenising.token_store import FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from hotloop.data.readers.portions import Source
+    from hotloop.data.tokenising.plan import Order
+    from hotloop.data.tokenising.progress import Progress
+    from hotloop.data.tokenising.token_store import Store
+
+__all__ = ["Texts", "answered", "learned", "texts"]
+
+_EPOCH: Final = 1 << 40  # no run trains so long, so none draws from this stream
+_FEWEST: Final = 2  # rows of which one can be held out
+_AT_ONCE: Final = 1 << 11  # rows whose marks are counted together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Texts:
+    """What a language model is trained on."""
+
+    store: Store
+    train: Part
+    valid: Part
+    notes: tuple[str, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the rows, their tokens, and what is held out."""
+        rows = (self.train.rows.tobytes(), self.valid.rows.tobytes())
+        return digest(json.dumps(made_of(self.store), sort_keys=True), *rows)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What run.json says of them."""
+        return {
+            "fingerprint": self.fingerprint,
+            "tokens": str(self.store.folder),
+            "rows": {"train": len(self.train.rows), "valid": len(self.valid.rows)},
+        }
+
+
+def texts(
+    train: Sequence[Source],
+    valid: Sequence[Source],
+    order: Order,
+    *,
+    cache: Path,
+    folder: Path | None = None,
+    share: float,
+    seed: int,
+    vocabulary: int,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> Texts:
+    """Tokenise rows once and divide them; rows of which nothing carries loss are left out.
+
+    The tokens are those of `folder` where they are the right ones, else they are made in `cache`.
+    Without files to validate on, those are taken whose names say so, else a `share` of the rows is
+    held out: of packed rows, each with all its texts. `vocabulary` is the model's: ids are below
+    it. Raises DataError for rows and ids that cannot be used.
+    """
+    sources, notes = used(train, valid, is_one=False)
+    if folder is None:
+        made, store = own(sources, order, cache=cache, tell=tell)
+        notes += tuple(made.about["notes"])
+    else:
+        found = ready(sources, replace(order, out=folder), cache=cache, tell=tell)
+        store, notes = found.store, (*notes, *found.notes)
+    rows, lost = _usable(store, vocabulary)
+    if lost:
+        notes += (
+            f"{many(lost, 'row')} of which nothing carries loss (the answer was cut off, or is "
+            "empty): left out",
+        )
+    train_rows, valid_rows, held = rows[TRAIN], rows.get(VALID), VALID
+    if valid_rows is None:
+        is_held, held = _held_out(len(train_rows), share, seed), TRAIN
+        train_rows, valid_rows = train_rows[~is_held], train_rows[is_held]
+    return Texts(
+        store=store,
+        train=Part(split=TRAIN, rows=train_rows),
+        valid=Part(split=held, rows=valid_rows),
+        notes=notes,
+    )
+
+
+def _usable(store: Store, vocabulary: int) -> tuple[dict[str, NDArray[np.int64]], int]:
+    """Return the rows of each split of which something carries loss, and how many others."""
+    rows, lost = {}, 0
+    for split in store.splits:
+        file = RowMap(store.folder / split / FILE)
+        if (largest := file.largest("input_ids")) >= vocabulary:
+            raise DataError(
+                f"the tokens of {split} have the id {largest}, but the model has only {vocabulary} "
+                "embeddings: the tokenizer is another model's, or the model must be given more "
+                "(resize_token_embeddings of transformers)"
+            )
+        rows[split], none = learned(file)
+        lost += none
+        if not len(rows[split]):
+            raise DataError(
+                f"nothing of {split} carries loss: every answer is empty or cut off; raise "
+                "data.max_length, or look at them with hotloop data stats"
+            )
+    return rows, lost
+
+
+def _held_out(rows: int, share: float, seed: int) -> NDArray[np.bool_]:
+    """Return which rows are held out, [rows]: a share of them, and at least one."""
+    if rows < _FEWEST:
+        raise DataError(
+            f"{many(rows, 'row')}: at least {_FEWEST} are needed to train on some and to validate "
+            "on others; name rows to validate on with data.valid_path"
+        )
+    is_held = np.zeros(rows, np.bool_)
+    count = min(max(1, round(share * rows)), rows - 1)
+    is_held[permutation(seed, _EPOCH, rows)[:count]] = True
+    return is_held
+
+
+def answered(file: RowMap) -> NDArray[np.int64]:
+    """Return how many tokens of each row carry loss, [rows]; of a file with a mask of loss."""
+    name = next(name for name in MASKS if name in file.names)
+    found, every = np.empty(file.rows, np.int64), np.arange(file.rows)
+    for first in range(0, file.rows, _AT_ONCE):
+        rows = every[first : first + _AT_ONCE]
+        begins, counts = file.spans(name, file.locate(rows))
+        marks = file.view(name)[begins.min() : (begins + counts).max()] != 0
+        before = np.concatenate(([0], marks.cumsum(dtype=np.int64)))
+        found[rows] = before[begins + counts - begins.min()] - before[begins - begins.min()]
+    return found
+
+
+def learned(file: RowMap) -> tuple[NDArray[np.int64], int]:
+    """Return the rows of which something carries loss, and how many others there are."""
+    every = np.arange(file.rows)
+    mask = next((name for name in MASKS if name in file.names), None)
+    if mask is None:
+        keep = file.counts("input_ids") > 1  # of a text the first token is never learned
+        return every[keep], int(np.count_nonzero(~keep))
+    keep = np.zeros(file.rows, np.bool_)
+    for first in range(0, file.rows, _AT_ONCE):
+        rows = every[first : first + _AT_ONCE]
+        begins, counts = file.spans(mask, file.locate(rows))
+        first_value, ends = begins.min(), begins + counts
+        marks = file.view(mask)[first_value : ends.max()] != 0
+        before = np.concatenate(([0], marks.cumsum(dtype=np.int32)))  # marks before each value
+        learned = np.minimum(begins + 1, ends)  # the first token of a row is never learned
+        keep[rows] = before[ends - first_value] > before[learned - first_value]
+    return every[keep], int(np.count_nonzero(~keep))

@@ -1,0 +1,66 @@
+"""Says what padding costs: its share and the batches of an epoch, strategy by strategy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotloop.data.sampling.epoch_order import permutation
+from hotloop.data.sampling.length_buckets import Batches, bucketed, by_budget, by_count
+from hotloop.data.sampling.padded_widths import MULTIPLE, padded
+from hotloop.data.tokenising.packing import best_fit, waste
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Padding", "strategies"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Padding:
+    """What one way to make batches makes of the lengths."""
+
+    share: float  # of all slots of an epoch that hold padding, 0 to 1
+    batches: int  # of one epoch
+
+
+def strategies(
+    lengths: NDArray[np.integer[Any]],
+    *,
+    batch: int,
+    longest: int,
+    budget: int | None = None,
+    round_to: int | NDArray[np.int64] = MULTIPLE,
+    seed: int = 0,
+) -> dict[str, Padding]:
+    """Return the padding of the first epoch of samples of these lengths, [samples], by strategy.
+
+    max: `batch` rows, each padded to `longest`; dynamic: random batches, padded to their own
+    longest row; bucketed: batches of like length; budget: those of up to `budget` tokens (default:
+    batch * longest, what a batch padded to `longest` takes); packed: rows of `longest` tokens.
+    A sample that is longer counts as cut to `longest`. Raises DataError as these strategies do.
+    """
+    assert batch > 0 < longest, (batch, longest)
+    lengths = np.minimum(lengths, longest)
+    n = len(lengths)
+    order = permutation(seed, 0, n)
+    if budget is None:
+        budget = batch * max(longest, int(padded(lengths, round_to).max()))
+    packed = len(best_fit(lengths, longest))
+    return {
+        "max": _fixed(lengths, batch=batch, rows=n, width=longest),
+        "dynamic": _of(by_count(lengths, batch, order=order, round_to=round_to), lengths),
+        "bucketed": _of(bucketed(lengths, batch, seed=seed, epoch=0, round_to=round_to), lengths),
+        "budget": _of(by_budget(lengths, budget, seed=seed, epoch=0, round_to=round_to), lengths),
+        "packed": _fixed(lengths, batch=batch, rows=packed, width=longest),
+    }
+
+
+def _of(batches: Batches, lengths: NDArray[np.integer[Any]]) -> Padding:
+    return Padding(share=batches.padding(lengths), batches=len(batches))
+
+
+def _fixed(lengths: NDArray[np.integer[Any]], *, batch: int, rows: int, width: int) -> Padding:
+    return Padding(share=waste(lengths, rows, width), batches=-(-rows // batch))

@@ -1,0 +1,365 @@
+"""What a data set is like in tokens: lengths, what is cut off, padding, copies, labels, samples."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hotloop.core.errors import DataError
+from hotloop.data.sampling.padded_widths import MULTIPLE, rounded_up
+from hotloop.data.statistics.decoded_documents import decoder, spans
+from hotloop.data.statistics.duplicates import Copies, copies
+from hotloop.data.statistics.padding_waste import Padding, strategies
+from hotloop.data.tokenising.packing import best_fit, pieces, waste
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from hotloop.data.statistics.decoded_documents import Span
+    from hotloop.data.statistics.document_digests import Digested
+
+__all__ = [
+    "BATCH",
+    "Bin",
+    "Cut",
+    "Example",
+    "Label",
+    "Lengths",
+    "Split",
+    "Stats",
+    "Strategy",
+    "recommended",
+    "statistics",
+]
+
+BATCH: Final = 16  # rows of a batch
+BINS: Final = 24
+POWERS: Final = 10  # lengths at which truncation is told when none are asked for
+SMALL, LARGE = 5, 9  # powers of the first of them: nobody cuts at less than 32 tokens, and of long
+# documents 512 is of interest
+ENOUGH: Final = 0.02  # of the slots: what saves less is not worth another order of the data
+SCHEMA: Final = 1  # of to_json; history: 1 (2026-11) first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """Tokens of a document; each but the mean is the length of one of the documents."""
+
+    min: int
+    median: int
+    mean: float
+    p95: int
+    p99: int
+    max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """The documents of low to high tokens, both included."""
+
+    low: int
+    high: int
+    documents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What is lost where documents are cut off after `length` tokens."""
+
+    length: int
+    documents: float  # share of those that are longer, 0 to 1
+    tokens: float  # share of all tokens that goes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """One way to make batches."""
+
+    name: str  # max, dynamic, bucketed, budget or packed
+    padding: float  # share of the slots of an epoch, 0 to 1
+    steps: int  # batches of an epoch
+    saves: float  # slots for a token, less than of dynamic: 0.25 is a quarter less; below 0 is more
+    lost: float  # share of all tokens that is cut off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """One label."""
+
+    name: str
+    documents: int
+    share: float  # of the labelled documents, 0 to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """The documents of one split."""
+
+    name: str
+    documents: int
+    tokens: int
+    learned: int  # tokens that carry loss
+    unlearned: int  # documents in which no token does
+    bad: int  # rows that were left out
+    lengths: Lengths
+    histogram: tuple[Bin, ...]
+    cuts: tuple[Cut, ...]
+    strategies: tuple[Strategy, ...]
+    recommended: str
+    why: str
+    labels: tuple[Label, ...]  # the most frequent first
+    imbalance: float | None  # documents of the most frequent label for one of the rarest
+    samples: tuple[tuple[Span, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """Documents that are copies, and the text of one."""
+
+    copies: Copies
+    text: tuple[Span, ...]  # empty: there is no copy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What is known of a data set."""
+
+    name: str
+    tokenizer: str
+    shape: str
+    batch: int  # rows
+    length: int  # tokens of the longest row that a batch takes
+    multiple: int  # that widths of padded batches are rounded up to
+    splits: tuple[Split, ...]
+    copies: tuple[Example, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+def statistics(
+    splits: Sequence[Digested],
+    *,
+    name: str,
+    tokenizer: str,
+    source: str | None,
+    shape: str,
+    batch: int = BATCH,
+    length: int | None = None,
+    multiple: int = MULTIPLE,
+    lengths: Sequence[int] = (),
+    samples: int = 2,
+    notes: Sequence[str] = (),
+) -> Stats:
+    """Return the statistics of splits.
+
+    `source` is the text of tokenizer.json; without it samples are ids. `length` is in tokens, by
+    default the longest document rounded up to 64; `lengths` are those at which truncation is told,
+    by default powers of two. Batches are as wide as their longest row, rounded up to `multiple`.
+    Raises DataError when there is no document.
+    """
+    if not splits:
+        raise DataError("there is no split: name files of rows, or a folder of tokens")
+    longest = max(int(each.lengths.max()) for each in splits)
+    length = length or rounded_up(longest, 64)
+    decode = decoder(source)
+    by_name = {each.split: each for each in splits}
+
+    def text(split: str, index: int) -> tuple[Span, ...]:
+        return spans(by_name[split].tokens(index), decode)
+
+    found = copies({each.split: each.digests for each in splits})
+    return Stats(
+        name=name,
+        tokenizer=tokenizer,
+        shape=shape,
+        batch=batch,
+        length=length,
+        multiple=multiple,
+        splits=tuple(
+            _split(
+                each,
+                shape=shape,
+                batch=batch,
+                length=length,
+                multiple=multiple,
+                lengths=lengths,
+                samples=tuple(
+                    text(each.split, at) for at in range(min(samples, len(each.lengths)))
+                ),
+            )
+            for each in splits
+        ),
+        copies=tuple(
+            Example(copies=one, text=() if one.example is None else text(one.split, one.example))
+            for one in found
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _split(
+    of: Digested,
+    *,
+    shape: str,
+    batch: int,
+    length: int,
+    multiple: int,
+    lengths: Sequence[int],
+    samples: tuple[tuple[Span, ...], ...],
+) -> Split:
+    ways = _strategies(of.lengths, batch=batch, length=length, multiple=multiple)
+    is_encoder = shape == "pair" or bool(of.labels)
+    chosen, why = recommended(
+        ways,
+        of.lengths,
+        batch=batch,
+        length=length,
+        is_encoder=is_encoder,
+        is_whole=of.is_whole,
+    )
+    labels = _labels(of.labels)
+    return Split(
+        name=of.split,
+        documents=len(of.lengths),
+        tokens=int(of.lengths.sum()),
+        learned=of.learned,
+        unlearned=of.unlearned,
+        bad=of.bad,
+        lengths=_lengths(of.lengths),
+        histogram=_histogram(of.lengths),
+        cuts=tuple(_cut(of.lengths, at) for at in sorted(set(lengths)) or _powers(of.lengths)),
+        strategies=ways,
+        recommended=chosen,
+        why=why,
+        labels=labels,
+        imbalance=labels[0].documents / labels[-1].documents if labels else None,
+        samples=samples,
+    )
+
+
+def _lengths(lengths: NDArray[np.int64]) -> Lengths:
+    middle, p95, p99 = np.quantile(lengths, (0.5, 0.95, 0.99), method="inverted_cdf").tolist()
+    return Lengths(
+        min=int(lengths.min()),
+        median=int(middle),
+        mean=float(lengths.mean()),
+        p95=int(p95),
+        p99=int(p99),
+        max=int(lengths.max()),
+    )
+
+
+def _histogram(lengths: NDArray[np.int64]) -> tuple[Bin, ...]:
+    """Count by bins that each are about as many times as long as the one before."""
+    low, high = int(lengths.min()), int(lengths.max()) + 1
+    edges = np.unique(np.geomspace(low, high, min(BINS, high - low) + 1).round().astype(np.int64))
+    counts, _ = np.histogram(lengths, edges)
+    return tuple(
+        Bin(low=int(first), high=int(end) - 1, documents=int(count))
+        for first, end, count in zip(edges, edges[1:], counts, strict=False)
+    )
+
+
+def _powers(lengths: NDArray[np.int64]) -> list[int]:
+    """Return powers of two up to where all documents are whole, POWERS at most."""
+    low, last = (int(each - 1).bit_length() for each in (lengths.min(), lengths.max()))
+    first = max(min(low, LARGE), min(SMALL, last), last - POWERS + 1)
+    return [1 << power for power in range(first, last + 1)]
+
+
+def _cut(lengths: NDArray[np.int64], at: int) -> Cut:
+    over = lengths[lengths > at]
+    return Cut(
+        length=at,
+        documents=len(over) / len(lengths),
+        tokens=int((over - at).sum()) / int(lengths.sum()),
+    )
+
+
+def _strategies(
+    lengths: NDArray[np.int64], *, batch: int, length: int, multiple: int
+) -> tuple[Strategy, ...]:
+    """Return each way; packing cuts long documents into pieces, and the others cut them off."""
+    found = strategies(lengths, batch=batch, longest=length, round_to=multiple)
+    lost = _cut(lengths, length).tokens
+    if lost:
+        parts = pieces(lengths, length).count
+        rows = len(best_fit(parts, length))
+        found["packed"] = Padding(share=waste(parts, rows, length), batches=-(-rows // batch))
+    usual = 1 - found["dynamic"].share
+    return tuple(
+        Strategy(
+            name=name,
+            padding=each.share,
+            steps=each.batches,
+            saves=1 - usual / (1 - each.share),
+            lost=0.0 if name == "packed" else lost,
+        )
+        for name, each in found.items()
+    )
+
+
+def recommended(
+    ways: Sequence[Strategy],
+    lengths: NDArray[np.int64],
+    *,
+    batch: int,
+    length: int,
+    is_encoder: bool,
+    is_whole: bool,
+) -> tuple[str, str]:
+    """Return the strategy to take, and why.
+
+    Packing is for texts that a decoder goes on with; an encoder reads one pair or one labelled
+    text a row, and takes batches by a budget of tokens. Not `is_whole`: the documents are pieces.
+    """
+    by_name = {way.name: way for way in ways}
+    usual, kept = by_name["dynamic"], lengths.clip(max=length)
+    long = int((lengths > length).sum())
+    if len(lengths) <= batch and not long:
+        if is_encoder:
+            return "dynamic", f"one batch of {batch} rows holds all {len(lengths):,} documents"
+        return "packed", (
+            f"there are too few documents for batches of {batch}: rows of the length that the "
+            "model takes (--length) are cut from them"
+        )
+    if long and not is_encoder:
+        return "packed", (
+            f"{long:,} of {len(lengths):,} documents are longer than {length:,} tokens: packing "
+            f"cuts them into pieces and loses nothing, where cutting off loses {usual.lost:.1%} of "
+            f"the tokens; {by_name['packed'].padding:.1%} padding"
+        )
+    if kept.min() == kept.max():
+        return "max", f"all rows have {kept.max():,} tokens: there is nothing to pad"
+    best = by_name["budget" if is_encoder else "packed"]
+    for other in ("budget", "bucketed"):
+        if by_name[other].saves - best.saves > ENOUGH:
+            best = by_name[other]
+    if best.saves < ENOUGH:
+        return "dynamic", (
+            f"{best.name} would save {max(0.0, best.saves):.1%} of the slots, less than "
+            f"{ENOUGH:.0%}: dynamic is enough"
+        )
+    return best.name, (
+        f"{best.padding:.1%} padding where dynamic has {usual.padding:.1%}: {best.saves:.0%} fewer "
+        f"slots to compute{_aside(best.name, is_encoder=is_encoder, is_whole=is_whole)}"
+    )
+
+
+def _aside(name: str, *, is_encoder: bool, is_whole: bool) -> str:
+    if name == "packed":
+        return ", and every document stays whole" * is_whole
+    return "" if is_encoder else "; packed rows of this length would hold more padding"
+
+
+def _labels(labels: Mapping[str, int]) -> tuple[Label, ...]:
+    total = sum(labels.values())
+    ranked = sorted(labels.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(Label(name=name, documents=n, share=n / total) for name, n in ranked)

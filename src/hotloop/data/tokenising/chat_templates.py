@@ -1,0 +1,165 @@
+"""Chat templates: one text of messages, and which of its characters an assistant says.
+
+ChatML: https://github.com/openai/openai-python/blob/release-v0.28.0/chatml.md (2026-11). A
+tokenizer's own template is Jinja, untrusted like its model folder: it runs in jinja2's sandbox, as
+transformers does it (https://huggingface.co/docs/transformers/chat_templating, 2026-11).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from hotloop.core.digest import digest
+from hotloop.core.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+__all__ = ["CHATML", "Span", "Template"]
+
+_TURNS: Final = 5_000_000  # of all loops of a text: seconds; a conversation takes some thousands
+_LONGEST: Final = 100_000_000  # characters that a product may make
+_COUNTED: Final = "_hotloop_counted"
+
+Span = tuple[int, int]  # characters, the second one excluded
+CHATML: Final = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """A chat template and the special tokens that it may name (bos_token, eos_token, ...)."""
+
+    source: str
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of what decides the text of messages."""
+        return digest(self.source, json.dumps(dict(self.names), sort_keys=True))
+
+    def render(self, messages: Sequence[Mapping[str, str]], *, asks: bool = False) -> str:
+        """Return the text of messages; with `asks`, up to where an answer would begin.
+
+        Raises ConfigError for a template that is not valid, DataError where it refuses messages.
+        """
+        import jinja2
+
+        try:
+            text = _compiled(self.source).render(
+                messages=messages, add_generation_prompt=asks, **self.names
+            )
+        except jinja2.TemplateSyntaxError as error:
+            raise ConfigError(
+                f"the chat template is not valid Jinja, line {error.lineno}: {error.message}; "
+                "the template chatml is another"
+            ) from error
+        except (MemoryError, RecursionError, _EndlessError) as error:
+            why = str(error) or "it takes more memory than there is"
+            raise ConfigError(f"the chat template cannot be used: {why}; take chatml") from error
+        except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError) as error:
+            raise DataError(f"the chat template refuses these messages: {error}") from error
+        return str(text)
+
+    def answers(self, messages: Sequence[Mapping[str, str]]) -> tuple[str, tuple[Span, ...]]:
+        """Return the text of messages and the spans of what assistants say, with what ends it.
+
+        An answer goes from where the messages before it, asked for one, stop, to where the
+        messages up to it stop. Raises DataError for a template that writes the first messages in
+        another way when more follow: what it answers cannot be told.
+        """
+        whole, spans = self.render(messages), []
+        for at, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            before = self.render(messages[:at], asks=True)
+            upto = self.render(messages[: at + 1])
+            if not upto.startswith(before) or not whole.startswith(upto.rstrip()):
+                raise DataError(
+                    f"the chat template writes message {at} in another way when more follow, so "
+                    "that what carries loss cannot be told: take the template chatml, or let all "
+                    "of a text carry loss"
+                )
+            end = len(upto.rstrip())  # a line break after the end mark is the next one's to write
+            spans.append((len(before), max(end, len(before))))
+        return whole, tuple(spans)
+
+
+class _EndlessError(Exception):
+    """A template makes more turns, or a longer text, than any conversation needs."""
+
+
+def _compiled(source: str, known: dict[str, Any] = {}) -> _Bounded:  # noqa: B006 - it is the memory
+    if source not in known:
+        known[source] = _Bounded(source)
+    found: _Bounded = known[source]
+    return found
+
+
+class _Bounded:
+    """A compiled template whose loops and products come to an end."""
+
+    def __init__(self, source: str) -> None:
+        """Compile it; raise jinja2.TemplateSyntaxError where it is not valid."""
+        from jinja2 import Template, nodes
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        class Environment(ImmutableSandboxedEnvironment):
+            intercepted_binops = frozenset({"*", "**"})
+
+            def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+                if _length(operator, left, right) > _LONGEST:
+                    raise _EndlessError(f"it makes a value of more than {_LONGEST:,} characters")
+                return super().call_binop(context, operator, left, right)
+
+        environment = Environment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.filters["tojson"] = _json
+        environment.globals["raise_exception"] = _refuse
+        environment.globals[_COUNTED] = self._counted
+        tree = environment.parse(source)
+        for loop in tree.find_all(nodes.For):
+            loop.iter = nodes.Call(
+                nodes.Name(_COUNTED, "load", lineno=loop.lineno),
+                [loop.iter], [], None, None, lineno=loop.lineno,
+            )  # fmt: skip
+        code = environment.compile(tree)
+        self._template = Template.from_code(environment, code, environment.make_globals(None))
+        self._local = threading.local()  # each thread renders for itself
+
+    def render(self, **given: Any) -> str:
+        """Return the text; raise what the template raises, and _EndlessError."""
+        self._local.left = _TURNS
+        return self._template.render(**given)
+
+    def _counted(self, values: Iterable[Any]) -> Iterator[Any]:
+        for value in values:
+            self._local.left -= 1
+            if self._local.left < 0:
+                raise _EndlessError(f"its loops make more than {_TURNS:,} turns")
+            yield value
+
+
+def _length(operator: str, left: Any, right: Any) -> float:
+    """Return the length of what `*` makes of a sequence, and that of a power; else 0."""
+    if operator == "**":
+        is_whole = isinstance(left, int) and isinstance(right, int)
+        return left.bit_length() * right / 3 if is_whole else 0  # decimal digits
+    for one, times in ((left, right), (right, left)):
+        if isinstance(one, str | bytes | list | tuple) and isinstance(times, int):
+            return len(one) * times
+    return 0
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ValueError(message)

@@ -1,0 +1,174 @@
+"""Finds out, from the first rows, how data become tokens as an order says, and what decides it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from hotloop.core.errors import ConfigError, DataError
+from hotloop.data.readers.advised_options import said
+from hotloop.data.readers.portions import PORTION_BYTES
+from hotloop.data.readers.records import head
+from hotloop.data.tokenising.arrow_file import Columns
+from hotloop.data.tokenising.progress import Progress
+from hotloop.data.tokenising.row_shapes import layout
+from hotloop.data.tokenising.rows import WINDOW, Packing
+from hotloop.data.tokenising.token_store import FORMAT, described
+from hotloop.data.tokenising.tokenize_portion import Setup
+from hotloop.data.tokenising.worker_pool import looked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.data.readers.advised_options import Said
+    from hotloop.data.readers.bad_rows import Policy
+    from hotloop.data.readers.portions import Source
+    from hotloop.data.tokenising.row_shapes import Text
+    from hotloop.data.tokenising.tokenizer_files import Vocabulary
+
+__all__ = ["Engine", "Order", "Prepared", "Wanted", "prepared", "wanted"]
+
+Engine = Literal["local", "ray"]  # where portions are turned into tokens
+
+_SAMPLE: Final = 200  # rows that say what shape they have and whether a fast back end is right
+_COMPARED: Final = 1 << 20  # characters of them
+_MASKS: Final = {"completion": "completion_mask", "assistant": "assistant_masks"}  # TRL's names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How rows are to become tokens, and where."""
+
+    vocabulary: Vocabulary
+    out: Path
+    packing: Packing = field(default_factory=Packing)
+    shape: str | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    loss: str | None = None
+    template: str | None = None  # chatml or tokenizer; None: its own where it has one
+    policy: Policy = "stop"
+    backend: str = "auto"
+    processes: int | None = None  # workers; None: as many as cores, or none where that is faster
+    cores: int = 1
+    engine: Engine = "local"  # it decides nothing about the result
+    address: str | None = None  # of a Ray cluster; None: one of its own
+    window: int = WINDOW  # tokens that are packed together, at least
+    portion: int = PORTION_BYTES  # of the data that a process turns at a time
+    said: Said = None  # how the user says these, for messages
+
+    def workers(self, backend: str) -> int:
+        """Return how many worker processes there are."""
+        if self.processes is not None:
+            return self.processes
+        # gigatoken has threads of its own, and each process would take 100 MB more.
+        return 0 if backend == "gigatoken" and self.engine == "local" else self.cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What an order means for some data."""
+
+    setup: Setup  # by tokenizers, until it is `decided`
+    columns: Columns
+    notes: tuple[str, ...]
+    sample: Sequence[Text]  # of the first rows
+
+    def decided(self, backend: str) -> Prepared:
+        """Return it with the back end that is best here; `auto` compares two, which takes 1.5 s.
+
+        Raises ConfigError or DeviceError where the one that is named is not right or not there.
+        """
+        sizes = accumulate(len(text.text) for text in self.sample)
+        upto = next((at for at, size in enumerate(sizes, 1) if size > _COMPARED), None)
+        found, why = looked(self.setup.vocabulary, self.sample[:upto], backend)
+        notes = () if why is None else (f"tokenised by {found}: {why}",)
+        return replace(self, setup=replace(self.setup, backend=found), notes=(*notes, *self.notes))
+
+
+def prepared(sources: Sequence[Source], order: Order) -> Prepared:
+    """Look at the first rows.
+
+    Raises ConfigError or DataError for what the order asks and the rows have not.
+    """
+    vocabulary, notes = order.vocabulary, []
+    first = [row for _, row in head(sources[0], _SAMPLE, policy=order.policy)]
+    found = layout(first, shape=order.shape, fields=order.fields, loss=order.loss, by=order.said)
+    template = vocabulary.chat(order.template, order.said) if found.shape == "chat" else None
+    if order.template is not None and template is None:
+        what = said("--template", order.said) or "a chat template"
+        raise ConfigError(f"{what} is for chat rows, these are of shape {found.shape}")
+    is_packed = order.packing.tokens is not None
+    if is_packed and found.shape == "pair":
+        off = said("leave --pack out", order.said)
+        raise ConfigError(
+            "pairs are not packed: an encoder reads one pair a row" + (f"; {off}" if off else "")
+        )
+    if found.shape == "pair" and "text_b" in found.fields and not vocabulary.parts_pairs:
+        found = replace(found, joint="\n")
+        notes.append("the tokenizer puts nothing between the texts of a pair: a line break does")
+    if vocabulary.eos is None and found.shape != "pair":
+        notes.append("the tokenizer has no end-of-text token: nothing marks where a text ends")
+    if is_packed and {"label", "task"} & set(found.fields):
+        notes.append("labels and tasks are left out: a packed row holds several texts")
+    sample: list[Text] = []
+    for row in first:
+        with suppress(DataError):  # it is met again, with its place
+            sample += found.texts(row, template)
+    setup = Setup(
+        vocabulary=vocabulary,
+        layout=found,
+        template=template,
+        backend="tokenizers",
+        policy=order.policy,
+    )
+    columns = Columns(
+        is_narrow=vocabulary.is_narrow,
+        is_packed=is_packed,
+        mask=_MASKS.get(found.loss),
+        has_types=setup.has_pairs,
+        label=None if is_packed or "label" not in found.fields else found.labels,
+        has_task=not is_packed and "task" in found.fields,
+    )
+    return Prepared(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What an order makes of some data."""
+
+    prepared: Prepared
+    identity: Mapping[str, Any]  # all that decides what the rows are
+
+
+def wanted(
+    sources: Sequence[Source], order: Order, *, tell: Callable[[Progress], None] = lambda _: None
+) -> Wanted:
+    """Look at the first rows, and at all bytes of the data to tell them from changed ones.
+
+    Raises what `prepared` raises.
+    """
+    tell(Progress(what="checksums of the data"))
+    begun = prepared(sources, order)
+    return Wanted(prepared=begun, identity=_identity(order, begun.setup, sources))
+
+
+def _identity(order: Order, setup: Setup, sources: Iterable[Source]) -> dict[str, Any]:
+    template, joint = setup.template, setup.layout.joint
+    return {
+        "format": FORMAT,
+        "tokenizer": order.vocabulary.fingerprint,
+        "tokenizer_name": order.vocabulary.name,
+        "shape": setup.layout.shape,
+        "fields": dict(setup.layout.fields),
+        **({} if joint is None else {"joint": joint}),
+        "loss": setup.layout.loss,
+        "template": None if template is None else template.fingerprint,
+        "length": order.packing.tokens or order.packing.longest,
+        "strategy": None if order.packing.tokens is None else order.packing.strategy,
+        "bad_rows": order.policy,
+        "window": [order.window, order.portion],
+        "data": described(sources),
+    }

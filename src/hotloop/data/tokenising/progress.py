@@ -1,0 +1,74 @@
+"""How far the reading of files is, and how fast it goes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.data.readers.portions import Portion, Source
+    from hotloop.data.tokenising.tokenize_portion import Turned
+
+__all__ = ["Pace", "Progress", "told"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far it is."""
+
+    what: str
+    bytes: int = 0  # read in this process, unpacked
+    share: float | None = None  # of all data, as far as it is known
+    tokens: int = 0  # made in this process
+    seconds: float = 0.0
+
+
+class Pace:
+    """Counts portions of `sources`, which are read in their order, and tells how far that is."""
+
+    def __init__(self, sources: Sequence[Source], tell: Callable[[Progress], None]) -> None:
+        self._sources, self._tell = sources, tell
+        self._all = max(1, sum(source.bytes for source in sources))
+        self._began = time.perf_counter()
+        self._bytes, self._tokens = 0, 0
+
+    def say(self, what: str) -> None:
+        """Tell what is done before anything can be counted."""
+        self._tell(Progress(what=what))
+
+    def count(self, portion: Portion, result: Turned) -> None:
+        """Count one portion that was turned into tokens."""
+        self._bytes += result.bytes
+        self._tokens += len(result.encoded.ids)
+        done = at = 0
+        for source in self._sources:
+            if str(source.path) == portion.file:
+                at = min(source.bytes, portion.offset + result.bytes)
+                break
+            done += source.bytes
+        self._tell(
+            Progress(
+                what=portion.name,
+                bytes=self._bytes,
+                share=(done + at) / self._all,
+                tokens=self._tokens,
+                seconds=time.perf_counter() - self._began,
+            )
+        )
+
+
+def told(
+    progress: Callable[[str, float], None] | None, poll: Callable[[], None] | None
+) -> Callable[[Progress], None]:
+    """Return what tells a recipe's listener; `poll` is called each time, and may raise."""
+
+    def tell(at: Progress) -> None:
+        if poll is not None:
+            poll()
+        if progress is not None:
+            progress(at.what, at.share or 0.0)
+
+    return tell

@@ -1,0 +1,238 @@
+"""Turns files into tokens on a Ray cluster; what the workers give comes back in order.
+
+Ray is driven by a process of its own (hotloop.data.tokenising.ray_job): what Ray prints, warns of
+and changes in its process stays there, and it ends what it started even where this process is
+killed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol
+
+from hotloop.core.env import inherited
+from hotloop.core.errors import ConfigError, DataError, DeviceError, HotloopError
+from hotloop.core.package import __version__
+from hotloop.data.readers.portions import Portion
+from hotloop.data.tokenising.pipe_protocol import receive, send
+from hotloop.data.tokenising.worker_process import result
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from hotloop.data.readers.portions import Source
+    from hotloop.data.tokenising.tokenize_portion import Setup, Turned
+
+__all__ = ["THREADS", "Cluster", "Gives", "in_order", "must_be_usable"]
+
+# As many threads as workers would be that many squared.
+THREADS: Final = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+_ANSWER: Final = 10.0  # seconds for a cluster to answer
+_PATIENCE: Final = 25.0  # seconds for a cluster to end by itself
+_LAST: Final = 2000  # characters of what Ray printed that are shown when it ends without a word
+
+
+def must_be_usable(*, address: str | None, processes: int | None) -> None:
+    """Raise DeviceError when Ray Data is missing or no cluster answers, ConfigError for the rest.
+
+    `address` is HOST:PORT or auto, which Ray resolves; None for a cluster of one's own.
+    """
+    missing = [name for name in ("ray", "pyarrow") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise DeviceError(
+            f"--engine ray needs {' and '.join(missing)}, which cannot be found here: "
+            "pip install 'hotloop[ray]'"
+        )
+    if processes == 0:
+        raise ConfigError("--engine ray needs workers: --processes 1 or more, or leave it out")
+    if address in (None, "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdigit():
+        raise ConfigError(f"the address of Ray {address!r} is none: expected HOST:PORT or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER).close()
+    except (OSError, OverflowError) as error:  # Ray itself would wait for minutes
+        raise DeviceError(
+            f"no Ray cluster answers at {address} ({error}): see that it runs and that this "
+            "machine reaches it; --ray-address local starts one here"
+        ) from error
+
+
+class Cluster:
+    """A Ray cluster, reached or started when it is first needed. To be closed.
+
+    Without an `address` one of `workers` is started, and ended by `close`; else that one is used,
+    with `workers` or as many as it has cores.
+    """
+
+    def __init__(self, *, address: str | None, workers: int | None) -> None:
+        self._address, self._workers = address, workers
+        self._driver: _Driver | None = None
+
+    def turned(
+        self, sources: Sequence[Source], setup: Setup, *, skip: int, size: int
+    ) -> Generator[tuple[Portion, Turned]]:
+        """Yield each portion of files, in order and without its data, with what became of it.
+
+        The first `skip` portions of the first file are passed over; `size` is that of `work`. What
+        a worker that is gone had to do another one does again. Unlike `crew.turned` it turns what
+        comes after a bad row. Raises DeviceError when there is no cluster, DataError when
+        a file cannot be read where a worker runs, or when workers end again and again.
+        """
+        self._driver = self._driver or _Driver(self._address)
+        self._driver.ask(
+            {
+                "address": self._address,
+                "workers": self._workers,
+                "setup": setup.plain(),
+                "size": size,
+                "skip": skip,
+                "sources": [_plain(source) for source in sources],
+                "versions": _versions(setup),
+            }
+        )
+        yield from in_order(self._driver, sources, skip)
+
+    def close(self) -> None:
+        """End what was started."""
+        if self._driver is not None:
+            self._driver.close()
+
+
+def _plain(source: Source) -> dict[str, Any]:
+    # A worker may run elsewhere, and in another folder.
+    return {**asdict(source), "path": str(source.path.absolute())}
+
+
+def _versions(setup: Setup) -> dict[str, str]:
+    """Return what must be the same on all nodes for the same tokens."""
+    return {"hotloop": __version__, setup.backend: version(setup.backend)}
+
+
+class Gives(Protocol):
+    """What gives messages of workers."""
+
+    def take(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Return the next one."""
+
+
+def in_order(
+    driver: Gives, sources: Sequence[Source], skip: int
+) -> Generator[tuple[Portion, Turned]]:
+    """Yield what the workers give; that all comes, once and in order, is checked, not believed.
+
+    Raises HotloopError where it does not, or a worker failed, DataError for what is told as one.
+    """
+    for number, source in enumerate(sources):
+        expected = skip if number == 0 else 0
+        while True:
+            head, buffers = driver.take()
+            if head["at"] != [number, expected]:
+                raise HotloopError(
+                    f"Ray gave portion {head['at']} where {[number, expected]} of {source.name} "
+                    "was due: nothing of it was written; please report it"
+                )
+            if "ended" in head:
+                break
+            if "failed" in head:
+                print(head["failed"], file=sys.stderr)
+            found = result(head, buffers)
+            portion = Portion(
+                file=str(source.path),
+                name=source.name,
+                format=source.format,
+                documents=source.documents,
+                offset=head["offset"],
+            )
+            yield portion, found
+            expected += 1
+
+
+class _Driver:
+    """The process that drives Ray."""
+
+    def __init__(self, address: str | None) -> None:
+        own = {} if address else _alone()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.ray_job"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=inherited(**THREADS, **own),
+            start_new_session=True,  # Ctrl-C is this process's to answer
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+
+    def ask(self, asked: dict[str, Any]) -> None:
+        """Say what is to be done."""
+        with suppress(BrokenPipeError):  # it is met again when its answer is taken
+            send(self._to, asked)
+
+    def take(self) -> tuple[dict[str, Any], list[bytes]]:
+        """Return the next message of a worker; raise what went wrong with Ray."""
+        message = receive(self._from)
+        if message is None:
+            raise self._gone()
+        head = message[0]
+        if "absent" in head:
+            raise DeviceError(head["absent"])
+        if "lost" in head:
+            raise DataError(
+                f"Ray could not go on: {head['lost']}; what was written stays, and the same "
+                "command goes on from there, with --engine ray or without; where memory is short, "
+                "--processes with a lower number needs less"
+            )
+        return message
+
+    def _gone(self) -> DataError:
+        code = self._process.wait()
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return DataError(
+            f"the process that drives Ray ended {how}: what was written stays, and the same "
+            f"command goes on from there{_last_of(self._said)}"
+        )
+
+    def close(self) -> None:
+        """End it, and the cluster that it started."""
+        for stream in (self._to, self._from):
+            with suppress(BrokenPipeError):
+                stream.close()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            print("hotloop: Ray does not end by itself and is killed", file=sys.stderr)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._said.close()
+
+
+def _alone() -> dict[str, str]:
+    """Return the environment of a cluster of one's own: it listens, so nobody else may speak to it.
+
+    Its token is not left in the home folder, as Ray does. Nothing is reported to Ray's makers:
+    https://docs.ray.io/en/latest/cluster/usage-stats.html (2026-11)
+    """
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+
+
+def _last_of(said: IO[bytes]) -> str:
+    said.seek(0)
+    text = said.read().decode(errors="replace").strip()[-_LAST:]
+    return f"; it said:\n{text}" if text else ""

@@ -1,0 +1,322 @@
+"""Makes texts of rows: which field is what, what stands between them, what of it carries loss.
+
+Shapes: text (one field), prompt (a prompt and its response), instruction (an instruction with one
+input and output, or with a list of instances), chat (messages), pair (two texts for an encoder).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeGuard, get_args
+
+from hotloop.core.errors import ConfigError, DataError, did_you_mean
+from hotloop.data.readers.advised_options import fields as named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hotloop.data.readers.advised_options import Said
+    from hotloop.data.tokenising.chat_templates import Span, Template
+
+__all__ = ["LOSSES", "ROLES", "SHAPES", "Layout", "Loss", "Shape", "Text", "detect", "layout"]
+
+Shape = Literal["text", "prompt", "instruction", "chat", "pair"]
+Loss = Literal["all", "completion", "assistant"]  # what of a text carries loss
+
+SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
+LOSSES: Final[tuple[Loss, ...]] = get_args(Loss)
+# Each part of a shape, and the names it is looked for under, the first one that a row has.
+ROLES: Final[dict[Shape, dict[str, tuple[str, ...]]]] = {
+    "chat": {"messages": ("messages", "conversations", "conversation", "chat")},
+    "instruction": {
+        "instruction": ("instruction",),
+        "instances": ("instances",),
+        "input": ("input", "context"),
+        "output": ("output", "response", "answer"),
+    },
+    "prompt": {
+        "prompt": ("prompt", "question", "input"),
+        "response": ("response", "completion", "answer", "output", "target"),
+    },
+    "pair": {
+        "text_a": ("text_a", "sentence1", "premise", "s1", "text", "sentence", "content"),
+        "text_b": ("text_b", "sentence2", "hypothesis", "s2"),
+    },
+    "text": {"text": ("text", "content")},
+}
+_OPTIONAL: Final = {"instances", "input", "text_b", "output"}
+_BESIDE: Final = {"label": ("label", "labels"), "task": ("task", "task_name", "expert")}
+_USUAL: Final[dict[Shape, Loss]] = {
+    "text": "all",
+    "pair": "all",
+    "prompt": "completion",
+    "instruction": "completion",
+    "chat": "assistant",
+}
+_ROLE_WORDS: Final = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """What one row becomes, ready to be turned into tokens."""
+
+    text: str
+    pair: str | None = None  # the second text of a pair
+    learned: tuple[Span, ...] | None = None  # characters that carry loss; None: all
+    is_rendered: bool = False  # a template gave it its special tokens: none are added
+    label: str | int | None = None
+    task: str | None = None
+    is_first: bool = True  # False: the same document began in an earlier text
+    is_last: bool = True  # False: the same document goes on in the next text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """How rows are read: found on a sample by `layout`, and the same for every row."""
+
+    shape: Shape
+    fields: Mapping[str, str]  # part of the shape -> key of the row
+    loss: Loss
+    labels: Literal["int64", "string"] = "string"  # what labels are, where there are any
+    joint: str | None = None  # between the texts of a pair, where the tokenizer puts nothing there
+
+    def texts(self, row: Mapping[str, Any], template: Template | None = None) -> Iterator[Text]:
+        """Yield the texts of a row. Raises DataError, with the key, for what cannot be used.
+
+        Chat rows need the template that makes one text of messages.
+        """
+        label, task = self._label(row), self.optional(row, "task")
+        for text in _MAKERS[self.shape](self, row, template):
+            learned = None if self.loss == "all" else text.learned
+            yield replace(text, learned=learned, label=label, task=task)
+
+    def asks(self, question: str, template: Template | None = None) -> Text:
+        """Return a question as the rows have it, up to where its answer begins.
+
+        Of plain text it is what the text begins with. Raises DataError for rows without answers.
+        """
+        if self.shape == "pair":
+            raise DataError("pairs have no answers that could be asked for")
+        if self.shape == "chat":
+            assert template is not None, "chat rows are read with a template"
+            asked = [{"role": "user", "content": question}]
+            return Text(text=template.render(asked, asks=True), is_rendered=True)
+        if self.shape == "instruction":
+            return Text(text=_asked(question, None))
+        if self.shape == "text" or not question or question[-1].isspace():
+            return Text(text=question)
+        return Text(text=f"{question}\n")
+
+    def text(self, row: Mapping[str, Any], part: str) -> str:
+        """Return the text that a row has for a part; DataError names the key."""
+        key = self.fields[part]
+        if key not in row:
+            raise DataError(f"key {key!r} is missing; the row has {_keys(row)}")
+        value = row[key]
+        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+            value = " ".join(value)  # sentences of one text
+        if not isinstance(value, str):
+            raise DataError(f"key {key!r} must hold text, not {_kind(value)}")
+        return value
+
+    def optional(self, row: Mapping[str, Any], part: str) -> str | None:
+        """Return the text of a part that a row may lack."""
+        key = self.fields.get(part)
+        return None if key is None or row.get(key) is None else self.text(row, part)
+
+    def _label(self, row: Mapping[str, Any]) -> str | int | None:
+        key = self.fields.get("label")
+        if key is None:
+            return None
+        if key not in row:
+            raise DataError(f"key {key!r} is missing; the row has {_keys(row)}")
+        value = row[key]
+        if not _is_label(value):
+            raise DataError(
+                f"key {key!r} must hold a label, text or a whole number, not {_kind(value)}"
+            )
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise DataError(f"key {key!r} holds a number of more than 64 bits, which is no label")
+        if isinstance(value, int) != (self.labels == "int64"):
+            usual = "numbers" if self.labels == "int64" else "texts"
+            raise DataError(f"key {key!r} is {value!r}, but the first rows' labels are {usual}")
+        if isinstance(value, str) and not value.strip():
+            raise DataError(f"key {key!r} is empty: it must hold a label")
+        return value
+
+
+def detect(row: Mapping[str, Any]) -> Shape | None:
+    """Return the shape that the keys of a row are usually used for, or None."""
+    for shape, parts in ROLES.items():
+        found = {part for part, names in parts.items() if any(name in row for name in names)}
+        needed = {part for part in parts if part not in _OPTIONAL}
+        if shape == "instruction":
+            needed.add("instances" if "instances" in found else "output")
+        if needed <= found and (shape != "pair" or "text_b" in found):
+            return shape
+    return None
+
+
+def layout(
+    sample: Sequence[Mapping[str, Any]],
+    *,
+    shape: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    loss: str | None = None,
+    by: Said = None,
+) -> Layout:
+    """Find out how rows are to be read, by the first ones and by what was asked for.
+
+    `by` is how the user names keys. Raises ConfigError for a shape, a part or a loss that there is
+    not, DataError where the rows do not have what is needed.
+    """
+    given = dict(fields or {})
+    if shape is not None and shape not in SHAPES:
+        near = did_you_mean(shape, SHAPES)
+        raise ConfigError(f"shape {shape!r} is unknown{near}: {', '.join(SHAPES)}")
+    if loss is not None and loss not in LOSSES:
+        raise ConfigError(f"loss {loss!r} is unknown: {', '.join(LOSSES)}")
+    row = next(filter(detect, sample), sample[0] if sample else {})
+    found = shape or _by_parts(given) or detect(row)
+    if found is None:
+        ways = [named(parts, by) for parts in (["text"], ["prompt", "response"], ["messages"])]
+        known_ways = " or ".join(way for way in ways if way is not None)
+        raise DataError(
+            f"the rows have {_keys(row)}, none of which is usually trained on"
+            + (f"; name what is what: {known_ways}" if known_ways else "")
+        )
+    parts = ROLES[found]  # type: ignore[index]
+    for part in given:
+        if part not in parts and part not in _BESIDE:
+            near = did_you_mean(part, [*parts, *_BESIDE])
+            raise ConfigError(f"a row of shape {found} has no {part!r}{near}: {', '.join(parts)}")
+    every = {key: value for each in sample for key, value in each.items()}
+    known = {**parts, **_BESIDE}  # what a row may lack, such as an input, the first one may lack
+    keys = {**_keys_of(every, known), **_keys_of(row, known), **given}
+    keys = {part: key for part, key in keys.items() if key}  # an empty one: there is none
+    lacking = [part for part in parts if part not in keys and part not in _OPTIONAL]
+    if lacking:
+        way = named(lacking[:1], by)
+        raise DataError(
+            f"a row of shape {found} needs {', '.join(lacking)}, and the first rows have "
+            f"{_keys(every)}" + (f"; name the key: {way}" if way is not None else "")
+        )
+    chosen = loss or _USUAL[found]  # type: ignore[index]
+    if chosen == "assistant" and found != "chat":
+        raise ConfigError(f"loss assistant is for chat rows, these are of shape {found}")
+    if chosen == "completion" and found in ("text", "pair"):
+        raise ConfigError(f"loss completion needs a response, rows of shape {found} have none")
+    given_labels = (each.get(keys.get("label", "")) for each in sample)
+    is_number = isinstance(next(filter(_is_label, given_labels), None), int)
+    labels: Literal["int64", "string"] = "int64" if is_number else "string"
+    return Layout(shape=found, fields=keys, loss=chosen, labels=labels)  # type: ignore[arg-type]
+
+
+def _by_parts(given: Mapping[str, str]) -> str | None:
+    named = set(given) - set(_BESIDE)
+    fitting = [shape for shape, parts in ROLES.items() if named and named <= set(parts)]
+    return fitting[0] if fitting else None
+
+
+def _keys_of(row: Mapping[str, Any], parts: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    found = ((part, [name for name in names if name in row]) for part, names in parts.items())
+    return {part: names[0] for part, names in found if names}
+
+
+def _is_label(value: object) -> TypeGuard[str | int]:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _keys(row: Mapping[str, Any]) -> str:
+    return ", ".join(map(repr, list(row)[:12])) or "no keys"
+
+
+def _kind(value: object) -> str:
+    return "nothing (null)" if value is None else f"a {type(value).__name__}"
+
+
+def _plain(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+    yield Text(text=_filled(self.text(row, "text"), self.fields["text"]))
+
+
+def _pair(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+    first = _filled(self.text(row, "text_a"), self.fields["text_a"])
+    second = self.optional(row, "text_b")
+    if self.joint is None or second is None:
+        yield Text(text=first, pair=second)
+    else:
+        yield Text(text=f"{first}{self.joint}{second}")
+
+
+def _prompt(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+    yield _answered(self.text(row, "prompt"), self.text(row, "response"), self.fields["response"])
+
+
+def _instruction(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+    asked = self.text(row, "instruction")
+    if "instances" not in self.fields:
+        given = self.optional(row, "input")
+        answer = self.text(row, "output")
+        yield _answered(_asked(asked, given), answer, self.fields["output"])
+        return
+    key = self.fields["instances"]
+    instances = row.get(key)
+    if not isinstance(instances, list) or not instances:
+        raise DataError(f"key {key!r} must hold a list of instances, not {_kind(instances)}")
+    for at, each in enumerate(instances):
+        output = each.get("output") if isinstance(each, dict) else None
+        given = each.get("input") if isinstance(each, dict) else None
+        if not isinstance(output, str) or not isinstance(given, str | None):
+            raise DataError(f"{key}[{at}] must hold an output and may hold an input, both texts")
+        yield _answered(_asked(asked, given), output, f"{key}[{at}].output")
+
+
+def _asked(instruction: str, given: str | None) -> str:
+    return f"{instruction}\n\n{given}\n\n" if given else f"{instruction}\n\n"
+
+
+def _answered(prompt: str, response: str, key: str) -> Text:
+    joint = "" if not prompt or prompt[-1].isspace() or response[:1].isspace() else "\n"
+    start = len(prompt) + len(joint)
+    whole = f"{prompt}{joint}{_filled(response, key)}"
+    return Text(text=whole, learned=((start, len(whole)),))
+
+
+def _filled(text: str, key: str) -> str:
+    if not text.strip():
+        raise DataError(f"key {key!r} is empty: nothing could be learned from it")
+    return text
+
+
+def _chat(self: Layout, row: Mapping[str, Any], template: Template | None) -> Iterator[Text]:
+    assert template is not None, "chat rows are read with a template"
+    key = self.fields["messages"]
+    messages = _messages(row.get(key), key)
+    if self.loss == "all":
+        yield Text(text=template.render(messages), is_rendered=True)
+        return
+    answers = [message["content"] for message in messages if message["role"] == "assistant"]
+    if not any(map(str.strip, answers)):
+        lacks = "only empty messages" if answers else "no message"
+        raise DataError(f"{key!r} has {lacks} of an assistant: nothing could be learned from it")
+    text, spans = template.answers(messages)
+    yield Text(text=text, learned=spans, is_rendered=True)
+
+
+def _messages(value: object, key: str) -> list[dict[str, str]]:
+    """Return messages as role and content, whichever of the two usual spellings they have."""
+    if not isinstance(value, list) or not value:
+        raise DataError(f"key {key!r} must hold a list of messages, not {_kind(value)}")
+    found = []
+    for at, each in enumerate(value):
+        role = (each.get("role") or each.get("from")) if isinstance(each, dict) else None
+        content = each.get("content", each.get("value")) if isinstance(each, dict) else None
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise DataError(f"{key}[{at}] must hold a role and a content, both texts")
+        found.append({"role": _ROLE_WORDS.get(role, role), "content": content})
+    return found
+
+
+_MAKERS: Final[
+    dict[Shape, Callable[[Layout, Mapping[str, Any], Template | None], Iterator[Text]]]
+] = {"text": _plain, "pair": _pair, "prompt": _prompt, "instruction": _instruction, "chat": _chat}

@@ -1,0 +1,249 @@
+"""Tokenises files once: reads, shapes, encodes, packs and writes, in bounded memory, on all cores.
+
+What was written is on the platter after each window, with a journal that says how far the data were
+read: the same command goes on from there after a kill, and the result is the same byte for byte,
+whatever the number of processes and of kills.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.errors import DataError
+from hotloop.core.storage.files import (
+    finish_folder,
+    make_folder,
+    read_json,
+    remove_folder,
+    write_json,
+)
+from hotloop.core.storage.journal import Growing, Journal
+from hotloop.core.storage.lock import Lock
+from hotloop.data.readers.advised_options import said
+from hotloop.data.readers.records import work
+from hotloop.data.tokenising.arrow_file import END, features, head, message
+from hotloop.data.tokenising.journal import State
+from hotloop.data.tokenising.plan import wanted
+from hotloop.data.tokenising.progress import Pace
+from hotloop.data.tokenising.ray_pool import Cluster, must_be_usable
+from hotloop.data.tokenising.rows import Window
+from hotloop.data.tokenising.token_store import ABOUT, FILE, SCHEMA, as_datasets_has_it, open_store
+from hotloop.data.tokenising.worker_pool import turned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.data.readers.bad_rows import Faults
+    from hotloop.data.readers.portions import Portion, Source
+    from hotloop.data.tokenising.plan import Order, Wanted
+    from hotloop.data.tokenising.progress import Progress
+    from hotloop.data.tokenising.tokenize_portion import Turned
+
+__all__ = ["Made", "tokenise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What came of it."""
+
+    folder: Path
+    about: Mapping[str, Any]
+    is_new: bool  # False: it was there already
+    resumed: int = 0  # tokens that were there from an unfinished attempt
+
+
+def tokenise(
+    sources: Sequence[Source],
+    order: Order,
+    *,
+    found: Wanted | None = None,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> Made:
+    """Make the folder of tokens that the order names, or go on with an unfinished one.
+
+    `found` is what `wanted` says of the two, where it was asked already. Raises DataError where
+    rows cannot be used (under the policy "stop" it lists them), where the folder is there with
+    other contents, and WriteError; UsageError when another process is at it, DeviceError when a
+    package or the Ray cluster that the order names is missing.
+    """
+    if order.engine == "ray":
+        must_be_usable(address=order.address, processes=order.processes)
+    make_folder(order.out.parent)
+    wants = found or wanted(sources, order, tell=tell)
+    lock = Lock(order.out.with_name(f".{order.out.name}.lock"))
+    lock.acquire()
+    try:
+        room = order.out.with_name(f".{order.out.name}.unfinished")
+        if order.out.exists():
+            store = open_store(order.out, wanted=wants.identity)
+            if room.exists():
+                remove_folder(room)
+            return Made(folder=order.out, about=store.about, is_new=False)
+        made = _Work(order, wants, room, Pace(sources, tell))
+        try:
+            with closing(made):
+                return made.do(sources)
+        except DataError:
+            if made.is_refused:
+                remove_folder(room)
+            raise
+    finally:
+        lock.release()
+
+
+class _Work:
+    """One attempt."""
+
+    def __init__(self, order: Order, wants: Wanted, room: Path, pace: Pace) -> None:
+        begun = wants.prepared.decided(order.backend)
+        self._order, self._setup, self._columns = order, begun.setup, begun.columns
+        self._notes, self._identity = begun.notes, wants.identity
+        self._room, self._pace = room, pace
+        self._out = room / "out"
+        self._resumed = 0
+        self.is_refused = False  # other data or another order are needed: nothing goes on from here
+        workers = order.processes if order.address else order.workers(self._setup.backend)
+        self._cluster = Cluster(address=order.address, workers=workers)
+
+    def close(self) -> None:
+        """End the workers, where there are any left."""
+        self._cluster.close()
+
+    def do(self, sources: Sequence[Source]) -> Made:
+        """Make the splits one after the other, and give the folder its name at the end."""
+        self._claim()
+        splits = list(dict.fromkeys(source.split for source in sources))
+        told = {}
+        for split in splits:
+            told[split] = self._split(split, [each for each in sources if each.split == split])
+        about = {
+            "schema": SCHEMA,
+            "kind": "tokens",
+            "identity": self._identity,
+            "vocabulary": {
+                "size": self._order.vocabulary.size,
+                "eos": self._order.vocabulary.eos,
+            },
+            "columns": asdict(self._columns),
+            "splits": told,
+            "notes": list(self._notes),
+        }
+        write_json(self._out / ABOUT, about)
+        write_json(self._out / "dataset_dict.json", {"splits": splits})
+        finish_folder(self._out, self._order.out)
+        remove_folder(self._room)
+        return Made(folder=self._order.out, about=about, is_new=True, resumed=self._resumed)
+
+    def _claim(self) -> None:
+        """Keep what an earlier attempt at the same left; what is of another goes."""
+        record = self._room / "identity.json"
+        if self._room.exists():
+            was = read_json(record) if record.is_file() else None
+            if was != json.loads(json.dumps(self._identity)):
+                remove_folder(self._room)
+        make_folder(self._out)
+        if not record.exists():
+            write_json(record, self._identity)
+
+    def _split(self, split: str, sources: Sequence[Source]) -> dict[str, Any]:
+        """Write one split; return what about.json says of it."""
+        folder = make_folder(self._out / split)
+        journal = Journal(self._room / f"{split}.jsonl")
+        state = State.last(journal.path)
+        self._resumed += state.tokens
+        try:
+            if not state.is_done:
+                self._write(folder, sources, journal, state)
+        finally:
+            journal.close()
+        names = ", ".join(source.name for source in sources[:5])
+        self.is_refused = not (state.rows and state.learned)
+        if not state.rows:
+            faults = state.faults(self._order.policy)
+            raise DataError(f"no row of {names} can be used: {faults}{faults.listed}")
+        if not state.learned:
+            raise DataError(
+                f"no token of {names} carries loss: what is learned was cut off"
+                f"{_in_brackets('--max-length', self._order)}, or other parts of a row are to "
+                f"carry loss{_in_brackets('--loss', self._order)}"
+            )
+        for name, value in as_datasets_has_it(features(self._columns)).items():
+            write_json(folder / name, value)
+        return state.told(self._order.policy)
+
+    def _write(
+        self, folder: Path, sources: Sequence[Source], journal: Journal, state: State
+    ) -> None:
+        with closing(Growing(folder / FILE, state.length)) as file:
+            if not state.length:
+                file.append(head(self._columns))
+            self._fill(file, sources, journal, state)
+
+    def _fill(
+        self, file: Growing, sources: Sequence[Source], journal: Journal, state: State
+    ) -> None:
+        window = Window(columns=self._columns, packing=self._order.packing)
+        window.restore(state.carry)
+        faults = state.faults(self._order.policy)
+        results, at = self._turned(sources, state, faults), state.source
+        with closing(results):
+            for portion, result in results:
+                while str(sources[at].path) != portion.file:
+                    at += 1
+                state.reach(at)
+                state.read += result.rows
+                state.documents += len(result.encoded.lengths)
+                faults.merge(result.faults)
+                window.add(result.encoded, result.words)
+                self._pace.count(portion, result)
+                if window.tokens >= self._order.window:
+                    self._flush(window, file, journal, state, faults, is_last=False)
+        self.is_refused = faults.policy == "stop" and faults.count > 0
+        faults.raise_if_any(self._order.said)
+        state.is_done = True
+        self._flush(window, file, journal, state, faults, is_last=True)
+
+    def _turned(
+        self, sources: Sequence[Source], state: State, faults: Faults
+    ) -> Generator[tuple[Portion, Turned]]:
+        """Return what becomes of the portions that are left, with each of them, in order."""
+        order, left = self._order, sources[state.source :]
+        if order.engine == "ray":
+            self._pace.say(f"Ray at {order.address}" if order.address else "starting Ray")
+            return self._cluster.turned(left, self._setup, skip=state.portions, size=order.portion)
+        every = (each for source in left for each in work(source, size=order.portion))
+        return turned(
+            islice(every, state.portions, None),
+            self._setup,
+            processes=order.workers(self._setup.backend),
+            only_look=lambda: faults.policy == "stop" and faults.count > 0,
+        )
+
+    def _flush(
+        self,
+        window: Window,
+        file: Growing,
+        journal: Journal,
+        state: State,
+        faults: Faults,
+        *,
+        is_last: bool,
+    ) -> None:
+        rows, lost = window.take(is_last=is_last)
+        if len(rows.lengths):
+            file.append(message(self._columns, rows))
+        if is_last:
+            file.append(END)
+        state.note(rows, lost, mask=self._columns.mask)
+        state.length, state.carry, state.faulty = file.length, window.carried(), faults.plain()
+        journal.append([json.dumps(asdict(state))], sync=True)
+
+
+def _in_brackets(option: str, order: Order) -> str:
+    word = said(option, order.said)
+    return "" if word is None else f" ({word})"

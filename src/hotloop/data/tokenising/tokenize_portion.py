@@ -1,0 +1,135 @@
+"""Turns a portion of a file into tokens: parse, shape, encode. What a worker process does."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.errors import DataError
+from hotloop.data.readers.bad_rows import Faults, Policy
+from hotloop.data.readers.records import rows
+from hotloop.data.tokenising.chat_templates import Template
+from hotloop.data.tokenising.encode import Encoded, Encoder
+from hotloop.data.tokenising.row_shapes import Layout
+from hotloop.data.tokenising.tokenizer_files import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hotloop.data.readers.portions import Portion
+    from hotloop.data.tokenising.row_shapes import Text
+
+__all__ = ["Read", "Setup", "Turned", "Turner"]
+
+UNUSABLE = "unusable row"  # a kind of fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """All that turning needs, as values that go through a pipe."""
+
+    vocabulary: Vocabulary
+    layout: Layout
+    template: Template | None
+    backend: str
+    policy: Policy
+
+    def plain(self) -> dict[str, Any]:
+        """Return what `from_plain` takes, as JSON holds it."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Setup:
+        """Return the setup whose `plain()` it is."""
+        template = plain["template"]
+        return cls(
+            vocabulary=Vocabulary.from_plain(plain["vocabulary"]),
+            layout=Layout(**plain["layout"]),
+            template=None if template is None else Template(**template),
+            backend=plain["backend"],
+            policy=plain["policy"],
+        )
+
+    @property
+    def has_mask(self) -> bool:
+        """Return whether some tokens carry no loss."""
+        return self.layout.loss != "all"
+
+    @property
+    def has_pairs(self) -> bool:
+        """Return whether texts come in pairs."""
+        return self.layout.shape == "pair"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Turned:
+    """What became of a portion."""
+
+    encoded: Encoded
+    words: Mapping[str, list[Any]]  # label, task: [texts]
+    faults: Mapping[str, Any]  # Faults.plain()
+    rows: int = 0  # that were read, the bad ones included
+    bytes: int = 0  # of the portion, unpacked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Read:
+    """The texts of a portion."""
+
+    texts: Sequence[Text]
+    faults: Mapping[str, Any]  # Faults.plain()
+    rows: int  # that were read, the bad ones included
+    bytes: int  # of the portion, unpacked
+
+
+class Turner:
+    """Turns portions, one after the other."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._encoder = Encoder(
+            setup.vocabulary,
+            has_loss_mask=setup.has_mask,
+            has_pairs=setup.has_pairs,
+            backend=setup.backend,
+        )
+
+    def turn(self, portion: Portion, *, only_look: bool = False) -> Turned:
+        """Return the tokens of a portion; with `only_look` none, for its faults alone."""
+        return self.encode(self.read(portion), only_look=only_look)
+
+    def read(self, portion: Portion) -> Read:
+        """Parse a portion and give its rows their shape."""
+        faults = Faults(self._setup.policy)
+        read = [0]
+        texts = list(self._texts(portion, faults, read))
+        return Read(texts=texts, faults=faults.plain(), rows=read[0], bytes=len(portion.data))
+
+    def encode(self, read: Read, *, only_look: bool = False) -> Turned:
+        """Return the tokens of what `read` gave; another thread may read on meanwhile."""
+        texts = [] if only_look else read.texts
+        encoded = self._encoder.encode(texts)
+        if not encoded.lengths.all():
+            raise AssertionError("a text that is not empty has tokens")
+        named = [name for name in ("label", "task") if name in self._setup.layout.fields]
+        words = {} if only_look else {n: [getattr(text, n) for text in texts] for n in named}
+        return Turned(
+            encoded=encoded, words=words, faults=read.faults, rows=read.rows, bytes=read.bytes
+        )
+
+    def _texts(self, portion: Portion, faults: Faults, read: list[int]) -> Iterator[Text]:
+        layout, template = self._setup.layout, self._setup.template
+        for place, row in rows(portion, faults):
+            read[0] += 1
+            if portion.format == "txt" and not row["text"].strip():
+                continue  # the blank end of a file
+            try:
+                texts = list(layout.texts(row, template))
+            except DataError as error:
+                faults.add(place, UNUSABLE, str(error))
+                continue
+            if portion.format == "txt":
+                ends = {name: row[name] for name in ("is_first", "is_last")}
+                texts = [replace(text, **ends) for text in texts]
+            yield from texts
+        read[0] += faults.count - faults.kinds[UNUSABLE] - faults.replaced

@@ -1,0 +1,175 @@
+"""Worker processes that turn portions into tokens; what they give comes back in order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.env import inherited
+from hotloop.core.errors import ConfigError, DataError, DeviceError
+from hotloop.data.tokenising.encode import fast_backend, import_fast, is_compared
+from hotloop.data.tokenising.pipe_protocol import receive, send
+from hotloop.data.tokenising.tokenize_portion import Setup, Turned, Turner
+from hotloop.data.tokenising.worker_process import question, result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+
+    from hotloop.data.readers.portions import Portion
+    from hotloop.data.tokenising.row_shapes import Text
+    from hotloop.data.tokenising.tokenizer_files import Vocabulary
+
+__all__ = ["looked", "turned"]
+
+_EACH = 2  # portions that a worker has at a time: one to turn, one to go on with
+
+
+def turned(
+    portions: Iterable[Portion],
+    setup: Setup,
+    *,
+    processes: int,
+    only_look: Callable[[], bool],
+) -> Generator[tuple[Portion, Turned]]:
+    """Yield each portion, in order, with what became of it.
+
+    With no `processes` this one does it. `only_look` is asked for each portion: whether its faults
+    are all that is wanted. Raises DataError when a worker is gone.
+    """
+    crew: list[_Worker | _Thread]
+    crew = [_Worker(setup) for _ in range(processes)] if processes else [_Thread(setup)]
+    try:
+        yield from _by_turns(portions, crew, only_look)
+    finally:
+        for worker in crew:
+            worker.close()
+
+
+def _by_turns(
+    portions: Iterable[Portion], crew: list[_Worker | _Thread], only_look: Callable[[], bool]
+) -> Iterator[tuple[Portion, Turned]]:
+    under_way: deque[tuple[_Worker | _Thread, Portion]] = deque()
+    for number, portion in enumerate(portions):
+        if len(under_way) == _EACH * len(crew):
+            worker, earlier = under_way.popleft()
+            yield earlier, worker.take()
+        worker = crew[number % len(crew)]
+        worker.give(portion, only_look=only_look())
+        under_way.append((worker, portion))
+    while under_way:
+        worker, earlier = under_way.popleft()
+        yield earlier, worker.take()
+
+
+def looked(vocabulary: Vocabulary, sample: Sequence[Text], wanted: str) -> tuple[str, str | None]:
+    """Return what `fast_backend` says, or raise it; a comparison is made in a process of its own.
+
+    Two back ends take 150 MB, which would not be given back.
+    """
+    if not is_compared(wanted, sample):
+        return fast_backend(wanted, vocabulary, sample)
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"{__package__}.worker_process", "--look"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=inherited(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process, suppress(BrokenPipeError):
+        asked = {"texts": [asdict(text) for text in sample], "wanted": wanted}
+        send(process.stdin, {"vocabulary": asdict(vocabulary), **asked})
+        import_fast()  # meanwhile: most often it is found right
+        message = receive(process.stdout)
+        if message is not None:
+            process.kill()  # to clear its memory takes it a tenth of a second
+            return _found(message[0])
+    if wanted == "auto":  # a panic in foreign code, or no memory
+        return "tokenizers", f"gigatoken ended its process with exit code {process.returncode}"
+    raise DataError(f"gigatoken ended its process with exit code {process.returncode}")
+
+
+def _found(answer: dict[str, Any]) -> tuple[str, str | None]:
+    """Return what a comparison found, or raise what it raised."""
+    if "found" in answer:
+        name, why = answer["found"]
+        return name, why
+    kind = {each.__name__: each for each in (ConfigError, DeviceError)}
+    raise kind.get(answer["kind"], DataError)(answer["error"])
+
+
+class _Thread:
+    """Encodes in this process while it reads on: the back ends are foreign code, without lock."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._turner, self._begun = Turner(setup), deque[Future[Turned]]()
+        self._encoding = ThreadPoolExecutor(1, "encode")
+
+    def give(self, portion: Portion, *, only_look: bool) -> None:
+        """Read a portion; its encoding is not waited for."""
+        read = self._turner.read(portion)
+        self._begun.append(self._encoding.submit(self._turner.encode, read, only_look=only_look))
+
+    def take(self) -> Turned:
+        """Return what became of the earliest portion that was handed over."""
+        return self._begun.popleft().result()
+
+    def close(self) -> None:
+        """Wait for what is encoded now, and leave the rest."""
+        self._encoding.shutdown(cancel_futures=True)
+
+
+class _Worker:
+    """One process."""
+
+    def __init__(self, setup: Setup) -> None:
+        # As many threads as processes would be that many squared; and no bytecode is written anew.
+        alone = inherited(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.worker_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=alone,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        self._send(setup.plain(), [])
+
+    def give(self, portion: Portion, *, only_look: bool) -> None:
+        """Hand a portion over; it is not waited for."""
+        self._send(*question(portion, only_look=only_look))
+
+    def _send(self, head: dict[str, Any], buffers: list[bytes]) -> None:
+        try:
+            send(self._to, head, *buffers)
+        except BrokenPipeError:
+            raise self._gone() from None
+
+    def take(self) -> Turned:
+        """Return what became of the earliest portion that was handed over."""
+        message = receive(self._from)
+        if message is None:
+            raise self._gone()
+        return result(*message)
+
+    def _gone(self) -> DataError:
+        code = self._process.wait()
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return DataError(
+            f"a worker process ended {how}, perhaps for lack of memory: what was written stays, "
+            "and the same command goes on from there; fewer worker processes need less"
+        )
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        for stream in (self._to, self._from):
+            with suppress(BrokenPipeError):
+                stream.close()
+        self._process.wait()

@@ -1,0 +1,149 @@
+"""A process that turns portions into tokens, fed through a pipe.
+
+It runs as python -m hotloop.data.tokenising.worker_process.
+
+It ends when its parent does: its standard input is at its end then.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotloop.core.errors import DataError, HotloopError
+from hotloop.data.readers.portions import Portion
+from hotloop.data.tokenising.encode import Encoded, fast_backend
+from hotloop.data.tokenising.pipe_protocol import receive, send
+from hotloop.data.tokenising.row_shapes import Text
+from hotloop.data.tokenising.tokenize_portion import Setup, Turned, Turner
+from hotloop.data.tokenising.tokenizer_files import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import IO
+
+    from numpy.typing import NDArray
+
+__all__ = ["Answers", "look", "main", "pack", "question", "result", "unpack"]
+
+_AHEAD = 2  # portions that wait while one is turned
+
+
+def pack(turned: Turned) -> tuple[dict[str, Any], list[memoryview]]:
+    """Return a message of what became of a portion."""
+    encoded = turned.encoded
+    head = {
+        "columns": list(encoded.columns),
+        "words": turned.words,
+        "faults": turned.faults,
+        "rows": turned.rows,
+        "bytes": turned.bytes,
+    }
+    arrays: list[NDArray[Any]] = [encoded.ids, encoded.lengths, *encoded.columns.values()]
+    return head, [array.data.cast("B") if array.size else memoryview(b"") for array in arrays]
+
+
+def unpack(head: dict[str, Any], buffers: list[bytes]) -> Turned:
+    """Return what `pack` made a message of."""
+    columns = {
+        name: np.frombuffer(data, np.uint8)
+        for name, data in zip(head["columns"], buffers[2:], strict=True)
+    }
+    ids, lengths = np.frombuffer(buffers[0], np.uint32), np.frombuffer(buffers[1], np.int64)
+    return Turned(
+        encoded=Encoded(ids=ids, lengths=lengths, columns=columns),
+        words=head["words"],
+        faults=head["faults"],
+        rows=head["rows"],
+        bytes=head["bytes"],
+    )
+
+
+def question(portion: Portion, *, only_look: bool = False) -> tuple[dict[str, Any], list[bytes]]:
+    """Return a message that asks what becomes of a portion."""
+    values = [None if isinstance(value, bytes) else value for value in portion.plain()]
+    place = next(at for at, value in enumerate(portion.plain()) if isinstance(value, bytes))
+    return {"portion": values, "data": place, "only_look": only_look}, [portion.data]
+
+
+def result(head: dict[str, Any], buffers: list[bytes]) -> Turned:
+    """Return what an answer says became of a portion; raise DataError or HotloopError if none."""
+    if "error" in head:
+        raise DataError(head["error"])
+    if "failed" in head:
+        raise HotloopError(f"a worker process failed: {head['failed'].splitlines()[-1]}")
+    return unpack(head, buffers)
+
+
+class Answers:
+    """Answers questions, each with a message; what it needs for that is made at the first one."""
+
+    def __init__(self, setup: Mapping[str, Any]) -> None:
+        self._setup = setup
+        self._turner: Turner | None = None
+
+    def to(
+        self, head: Mapping[str, Any], buffers: list[bytes]
+    ) -> tuple[dict[str, Any], list[memoryview]]:
+        """Return the answer; an error is one, too."""
+        try:
+            self._turner = self._turner or Turner(Setup.from_plain(self._setup))
+            values = [_tuple(value) for value in head["portion"]]
+            (values[head["data"]],) = buffers
+            portion = Portion.from_plain(tuple(values))
+            return pack(self._turner.turn(portion, only_look=head["only_look"]))
+        except HotloopError as error:
+            return {"error": str(error)}, []
+        except Exception:  # noqa: BLE001 - told to the parent, which ends
+            failed = traceback.format_exc()
+            print(failed, file=sys.stderr)
+            return {"failed": failed}, []
+
+
+def main(source: IO[bytes], target: IO[bytes]) -> None:
+    """Turn what comes until nothing comes."""
+    waiting: queue.Queue[tuple[dict[str, Any], list[bytes]] | None] = queue.Queue(_AHEAD)
+
+    def listen() -> None:  # a parent that sends must never wait for one that cannot read
+        while (message := receive(source)) is not None:
+            waiting.put(message)
+        waiting.put(None)
+
+    began = receive(source)
+    if began is None:
+        return
+    threading.Thread(target=listen, daemon=True).start()
+    answers = Answers(began[0])
+    while (message := waiting.get()) is not None:
+        reply, buffers = answers.to(*message)
+        send(target, reply, *buffers)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
+
+
+def look(source: IO[bytes], target: IO[bytes]) -> None:
+    """Say which back end is right for a sample: apart, for to compare them takes 150 MB."""
+    message = receive(source)
+    assert message is not None, "the parent asks before it waits"
+    asked = message[0]
+    texts = [Text(**text) for text in asked["texts"]]
+    try:
+        found = fast_backend(asked["wanted"], Vocabulary.from_plain(asked["vocabulary"]), texts)
+    except HotloopError as error:
+        send(target, {"error": str(error), "kind": type(error).__name__})
+    else:
+        send(target, {"found": found})
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    run = look if "--look" in sys.argv else main
+    run(sys.stdin.buffer, sys.stdout.buffer)

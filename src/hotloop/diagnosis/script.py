@@ -1,0 +1,198 @@
+"""Runs a script under the doctor's eyes: starts the host, lets it run, judges what was seen."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import sys
+import time
+import traceback
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from hotloop.core.case.case import Case
+from hotloop.core.effect import Effect
+from hotloop.core.env import ENV, forget_children, observe_children
+from hotloop.core.errors import HotloopError
+from hotloop.core.package import __version__
+from hotloop.core.secrets import Hider, redacted
+from hotloop.core.storage.files import read_json, write_file
+from hotloop.core.storage.rundir import OBSERVED, RunDir
+from hotloop.diagnosis.run_record import case_of_run
+from hotloop.observe.build_case import case_of
+from hotloop.observe.host import Host, Limits
+from hotloop.observe.merge_ranks import gathered, leave, wait_for
+from hotloop.process.run_script import Stopped, run
+from hotloop.rules.diagnose import diagnose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.core.finding import Diagnosis
+    from hotloop.core.plan import Plan
+    from hotloop.diagnosis.apply_techniques import Intervention
+    from hotloop.process.run_script import Target
+
+__all__ = ["Observed", "judge_again", "observe", "place_for", "place_named"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What came of it. The folder is None when it could not be written."""
+
+    case: Case
+    diagnosis: Diagnosis
+    folder: Path | None
+    page: Path | None
+    problem: str | None = None  # why nothing was kept
+    effects: Sequence[Effect] = ()  # what came of the techniques that were asked for
+
+
+def place_for(target: Target, out: Path | None, *, prefix: str = "") -> Path:
+    """Return the run folder: `out`, or one named after the script in .hotloop; it is not made."""
+    name = target.name if target.is_module else Path(target.name).stem
+    return place_named(f"{prefix}{name}", out)
+
+
+def place_named(name: str, out: Path | None) -> Path:
+    """Return the run folder: `out`, or one of this name and time in .hotloop; it is not made."""
+    if out is not None:
+        if ENV.rank == 0:
+            RunDir(out).refuse_if_used()
+        return out.absolute()
+    name = re.sub(r"[^\w.-]+", "-", name)
+    began, process = time.time(), os.getpid()
+    if ENV.world > 1:  # the same for all that torchrun started
+        process = os.getppid()
+        began = psutil.Process(process).create_time()
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(began))
+    return Path.cwd() / OBSERVED / f"{name}-{stamp}-{process}"
+
+
+def observe(
+    target: Target,
+    limits: Limits,
+    *,
+    folder: Path,
+    tell: Callable[[Observed], None],
+    page: Callable[[Case, Diagnosis], str] | None = None,
+    put_in: Intervention | None = None,
+    further: Callable[[Case], Case] = lambda case: case,
+) -> None:
+    """Run the script and leave as it would (`launch.run`); `tell` gets the result before that.
+
+    A script that was stopped early leaves with 0. `put_in` are techniques for it and its children;
+    `further` may add to the case what is measured afterwards. Where torchrun started several of us,
+    the first tells what all saw, and runs nothing further: the group is gone.
+    """
+    host = Host(limits)
+    if put_in is not None:
+        put_in.join(host)
+
+    process = os.getpid()
+
+    def finished(error: BaseException | None) -> int | None:
+        if os.getpid() != process:  # it was forked off, and ends by itself
+            return None
+        try:
+            _wait_for_imports()
+            host.finish()
+            forget_children()
+            children, here = RunDir(folder).children, case_of(host, target, error)
+            if ENV.rank > 0:
+                leave(here, children)
+            else:
+                wait_for(range(1, ENV.world), children)
+                case, is_here = gathered(here, children)
+                if case.raised is None and here.raised is not None:  # a child trained
+                    case = replace(case, stopped=here.stopped, raised=here.raised)
+                effects = _effects(put_in, case, is_here=is_here)
+                case = further(case) if ENV.world == 1 else case
+                plan = None if put_in is None else put_in.plan
+                found = diagnose(case)
+                tell(_kept(case, found, folder, target, page, plan, effects))
+        except Exception:  # noqa: BLE001 - a bug of ours must not change how the script ends
+            with contextlib.suppress(OSError, ValueError):  # nor a stderr that is gone
+                said = "hotloop: its own report failed; the script was not touched:"
+                print(said, file=sys.stderr)
+                traceback.print_exc()
+        return 0 if isinstance(error, Stopped) else None
+
+    limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}
+    planned = None if put_in is None else put_in.plan.to_json()
+    observe_children(RunDir(folder).children, limited, planned)
+    host.start()
+    run(target, finished=finished)
+
+
+def _wait_for_imports() -> None:
+    """Let the script's threads finish what they import of torch: half a module lacks names."""
+    for name, module in sys.modules.copy().items():  # other threads import meanwhile
+        spec = getattr(module, "__spec__", None) if name.partition(".")[0] == "torch" else None
+        if getattr(spec, "_initializing", False):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+
+
+def _effects(put_in: Intervention | None, case: Case, *, is_here: bool) -> Sequence[Effect]:
+    """Return what came of the techniques in the process that trained."""
+    if put_in is None or is_here:
+        return [] if put_in is None else put_in.effects()
+    return [
+        Effect(technique=use, origin=origin, word="in effect", how=f"in a child process: {how}")
+        if (how := case.techniques.get(use.partition(":")[0]))
+        else Effect(
+            technique=use, origin=origin, word="refused", how="not in the child that trained"
+        )
+        for use, origin in put_in.wanted()
+    ]
+
+
+def _kept(
+    case: Case,
+    diagnosis: Diagnosis,
+    folder: Path,
+    target: Target,
+    page: Callable[[Case, Diagnosis], str] | None,
+    plan: Plan | None,
+    effects: Sequence[Effect],
+) -> Observed:
+    """Write the run folder; a disk that takes nothing costs the folder, not the result."""
+    home, hide = RunDir(folder), Hider(target.command)
+    record: dict[str, Any] = {
+        "kind": "script",
+        "status": "failed" if case.raised else "stopped" if case.stopped else "complete",
+        "script": case.script,
+        "command": list(redacted(target.command)),
+        "hotloop": __version__,
+        "hardware": case.hardware.to_json(),
+        "effects": [effect.to_json() for effect in effects],
+    }
+    known = Observed(case=case, diagnosis=diagnosis, folder=None, page=None, effects=effects)
+    try:
+        home.save_observed(
+            hide.json(record), hide.json(case.to_json()), hide.json(diagnosis.to_json()), plan
+        )
+        if page is not None:
+            write_file(home.report, hide.text(page(case, diagnosis)))
+    except HotloopError as error:
+        return replace(known, problem=str(error))
+    return replace(known, folder=folder, page=home.report if page is not None else None)
+
+
+def judge_again(folder: Path) -> tuple[Case, Diagnosis]:
+    """Judge what was kept of a script, or what the record of a run of hotloop train says.
+
+    Raises DataError where nothing was kept.
+    """
+    home = RunDir.open(folder)
+    if not home.case.exists():
+        case = case_of_run(home)
+        return case, diagnose(case)
+    case = Case.from_json(read_json(home.case))
+    return case, diagnose(case)

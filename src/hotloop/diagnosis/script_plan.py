@@ -1,0 +1,72 @@
+"""The plan of `hotloop run`: from --with and a plan file, checked before the script runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import DeviceError, PlanError
+from hotloop.core.hardware import Hardware
+from hotloop.core.plan import Plan
+from hotloop.jobs.request import parse_use, read_plan
+from hotloop.techniques.base import Host, anywhere
+from hotloop.techniques.selection import check, check_words, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["asked_plan", "machine"]
+
+_LIMIT = 120.0  # seconds; importing torch takes some on a busy machine
+_DETECT = """
+import json
+from hotloop.machine.detect import detect
+print(json.dumps(detect().to_json()))
+"""
+
+
+def asked_plan(
+    added: Sequence[str],
+    plan_file: Path | None,
+    *,
+    here: bool = True,
+    look: Callable[[], Hardware] | None = None,
+) -> tuple[Plan, Mapping[str, str]]:
+    """Return the plan and who asked for each technique.
+
+    Raises PlanError for what is unknown or contradictory, and for what was typed and cannot work
+    on this machine; with `here` unset the machine is not asked. `look` is a seam.
+    """
+    uses = [parse_use(text) for texts in added for text in texts.split(",") if text]
+    plan = Plan(micro_batch=1) if plan_file is None else read_plan(plan_file)
+    origins = {use.id: f"plan {plan_file}" for use in plan.techniques}
+    typed = [use.id for use in uses]
+    if twice := sorted({id for id in typed if typed.count(id) > 1}):
+        raise PlanError(f"--with names a technique twice: {', '.join(twice)}")
+    for use in uses:
+        for clash in find(use.id).excludes & (set(origins) - set(typed)):
+            plan = plan.minus(clash)  # what was typed comes before what a file says
+        plan = plan.plus(use.id, **dict(use.choice))
+        origins[use.id] = "--with"
+    check_words(plan, host=Host.SCRIPT)
+    if here and any(find(id).blocked is not anywhere for id in typed):
+        check(plan, (look or machine)(), origins, host=Host.SCRIPT)
+    return plan, origins
+
+
+def machine() -> Hardware:
+    """Detect the hardware in another process; DeviceError when that fails.
+
+    Here torch is the script's to import: it may set variables for it first.
+    """
+    from hotloop.process import child
+
+    ended = child.run((sys.executable, "-c", _DETECT), limits=child.Limits(seconds=_LIMIT))
+    if not ended.ok:
+        raise DeviceError(
+            f"the hardware could not be looked at, so --with cannot be checked: {ended.reason}\n"
+            f"{ended.stderr[-500:]}"
+        )
+    return Hardware.from_json(json.loads(ended.stdout.splitlines()[-1]))

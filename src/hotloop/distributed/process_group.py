@@ -1,0 +1,241 @@
+"""The processes that train together, as torch.distributed joins them under torchrun.
+
+What the device has travels over the group of the device (NCCL, or gloo on a CPU). What the hosts
+have to agree on, a few numbers a step, goes over a gloo group of its own, so that no host waits for
+its card; and what happens seldom goes through the store that torchrun keeps, as JSON.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.distributed as dist
+
+from hotloop.core.env import named
+from hotloop.core.errors import ConfigError, DeviceError, HotloopError, LostRankError
+from hotloop.core.sharding_ids import SAVE
+from hotloop.distributed.rendezvous import JOIN, job_of, meet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torch import Tensor
+
+    from hotloop.core.env import Environment
+
+__all__ = ["Group", "hosted", "joined"]
+
+_dist: Any = dist  # of which not all public names are typed
+
+# For one exchange. A process that dies is noticed at once; one that only is late may be saving.
+PATIENCE: Final = timedelta(hours=1)
+_LOOK: Final = 0.005  # seconds between looks into the store
+_FAREWELL: Final = 10.0  # seconds that a rank waits for the first one to end
+# How gloo and NCCL say that another process is gone (torch 2.13). A model's own errors say less.
+_GONE: Final = (
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "gloo/transport",
+    "Socket closed",
+    "NCCL error",
+    "ncclRemoteError",
+    "ncclSystemError",
+    "recvValue failed",
+    "Failed to recv",
+    "failed to send",
+)
+
+
+class Group:
+    """All ranks. Collective calls are made by every rank, in the same order."""
+
+    def __init__(
+        self, *, rank: int, world: int, backend: str, store: Any, job: str | None = None
+    ) -> None:
+        self.rank, self.world, self.backend = rank, world, backend
+        self.has_restarted = False  # whether others trained under this torchrun before
+        self.job = job  # the same for those
+        self._store = store
+        self._hosts = dist.new_group(backend="gloo", timeout=PATIENCE)
+        self._calls = 0  # of `exchange`
+        # Seconds since a signal came, or None: waiting for others is to end.
+        self.signalled: Callable[[], float | None] = lambda: None
+        self._has_left = False
+        if rank == 0:
+            atexit.register(self._say_bye)
+
+    def _say_bye(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the store went with torchrun
+            self._store.set("bye", "yes")
+
+    def part(self) -> None:
+        """Let the first rank end before this one: torchrun ends all once one ends with an error.
+
+        The first one may still be saying why.
+        """
+        until = time.monotonic() + _FAREWELL
+        with contextlib.suppress(RuntimeError):
+            while self.rank > 0 and not self._has_left and time.monotonic() < until:
+                if self._store.check(["bye"]):
+                    return
+                time.sleep(_LOOK)
+
+    def gather(self, values: Sequence[float]) -> list[list[float]]:
+        """Return the numbers of every rank, in order; each gives as many. The device goes on."""
+        mine = torch.tensor(values, dtype=torch.float64)
+        found = [torch.empty_like(mine) for _ in range(self.world)]
+        with _told():
+            dist.all_gather(found, mine, group=self._hosts)
+        return [each.tolist() for each in found]
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """Add up a tensor over all ranks, in place on its device."""
+        with _told():
+            dist.all_reduce(tensor)
+        return tensor
+
+    def exchange(self, value: object) -> list[Any]:
+        """Return the JSON values of every rank, in order; for what happens seldom."""
+        self._calls += 1
+        name = f"exchange/{self._calls}"
+        self.put(f"{name}/{self.rank}", value)
+        return [self.take(f"{name}/{rank}", patience=0.0) for rank in range(self.world)]
+
+    def put(self, name: str, value: object) -> None:
+        """Say a JSON value under a name."""
+        with _told():
+            self._store.set(name, json.dumps(value))
+
+    def take(self, name: str, *, patience: float = SAVE) -> Any:
+        """Return what another rank says under a name, once it is said; from any thread.
+
+        LostRankError where it is not said `patience` seconds after a signal: that rank may be gone.
+        """
+        with _told():
+            while not self._store.check([name]):
+                since = self.signalled()
+                if self._has_left or (since is not None and since >= patience):
+                    raise LostRankError(f"rank {self.rank} was stopped while it waited for others")
+                time.sleep(_LOOK)
+            return json.loads(self._store.get(name))
+
+    def leave(self) -> None:
+        """Wait for no other rank any more: this one cannot keep step."""
+        self._has_left = True
+
+    def is_gone(self, error: BaseException) -> bool:
+        """Whether an error says that another process of the group is gone."""
+        return _lost(error)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Have a block fail on every rank where it fails on one, and tell it once.
+
+        What happens inside must need no other rank. Every rank raises the first one's error.
+        """
+        failed: HotloopError | None = None
+        try:
+            yield
+        except HotloopError as error:
+            failed = error
+        said = None if failed is None else [type(failed).__name__, str(failed)]
+        all_said = self.exchange(said)
+        first = next((rank for rank, each in enumerate(all_said) if each is not None), None)
+        if first is None:
+            return
+        kind, text = all_said[first]
+        if failed is None or first != self.rank:
+            kinds = {each.__name__: each for each in _errors(HotloopError)}
+            alike = all(each == all_said[first] for each in all_said)
+            named = alike or text.startswith(f"rank {first} ")
+            failed = kinds.get(kind, HotloopError)(text if named else f"rank {first}: {text}")
+        failed.is_told = self.rank != 0
+        raise failed
+
+
+def _errors(kind: type[HotloopError]) -> list[type[HotloopError]]:
+    return [kind, *(each for child in kind.__subclasses__() for each in _errors(child))]
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Say in one line that another process is gone."""
+    try:
+        yield
+    except dist.DistError as error:
+        raise LostRankError(_GONE_TEXT) from error
+    except RuntimeError as error:
+        if _lost(error):
+            raise LostRankError(_GONE_TEXT) from error
+        raise
+
+
+_GONE_TEXT: Final = "another process of the group is gone, and this one cannot go on alone"
+
+
+def _lost(error: BaseException) -> bool:
+    """Whether an error says that another process of the group is gone."""
+    return isinstance(error, LostRankError) or any(words in str(error) for words in _GONE)
+
+
+def hosted() -> Any:
+    """Return a store on a free port of this machine, where no torchrun keeps one; see its `port`.
+
+    The first rank hosts it and starts the others, so that no other program takes the port between.
+    """
+    return _dist.TCPStore("127.0.0.1", 0, None, True, JOIN, wait_for_workers=False)
+
+
+@contextlib.contextmanager
+def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[Group]:
+    """Join the group that torchrun started, and leave it at the end. `store` is one of `hosted`.
+
+    Raises ConfigError without its variables, DeviceError where a rank has no card of its own.
+    """
+    needs = {"MASTER_ADDR", "MASTER_PORT"} if store is None else set[str]()
+    if missing := sorted(needs - named(needs).keys()):
+        raise ConfigError(
+            f"WORLD_SIZE is {env.world}, and {' and '.join(missing)} not set: start several "
+            "processes with torchrun --nproc-per-node N -m hotloop train ..."
+        )
+    if on_cards:
+        have = torch.cuda.device_count()
+        if env.local_rank >= have:
+            raise DeviceError(
+                f"rank {env.rank} would train on card {env.local_rank}, and this machine has "
+                f"{have}: start at most {have} processes here (--nproc-per-node {have})"
+            )
+        torch.cuda.set_device(env.local_rank)
+    backend = "nccl" if on_cards else "gloo"
+    rank, world = env.rank, env.world
+    device = torch.device("cuda", env.local_rank) if on_cards else None
+    with _told():
+        if store is None:
+            store, rank, world = next(_dist.rendezvous("env://", timeout=JOIN))
+        number = meet(store, rank=rank, world=world)
+        dist.init_process_group(
+            backend,
+            store=_dist.PrefixStore(f"torch/{number}", store),
+            rank=rank,
+            world_size=world,
+            timeout=PATIENCE,
+            device_id=device,
+        )
+    try:
+        own = _dist.PrefixStore(f"hotloop/{number}", store)
+        group = Group(rank=rank, world=world, backend=backend, store=own, job=job_of(store))
+        group.has_restarted = number > 1 or any(group.exchange(env.restarts > 0))
+        try:
+            yield group
+        finally:
+            group.part()
+    finally:
+        with contextlib.suppress(RuntimeError):  # of a group that is broken already
+            dist.destroy_process_group()

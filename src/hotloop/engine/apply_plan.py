@@ -1,0 +1,235 @@
+"""From a job and a plan to a session: gates, techniques by stage, and what is really in effect."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+
+from hotloop import techniques
+from hotloop.core.effect import Effect, Word
+from hotloop.core.errors import PlanError
+from hotloop.core.sharding_ids import SHARING
+from hotloop.engine.checkpoint.state import seed_rank
+from hotloop.engine.cuda_graphs import MicroStep, Recording, record_cuda
+from hotloop.engine.signals import Dropped
+from hotloop.engine.step import is_out_of_memory, to_device
+from hotloop.session.session import ALONE, Session
+from hotloop.techniques.base import Stage
+from hotloop.techniques.selection import TYPED, check, find, without_effect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan, Use
+    from hotloop.session.session import Batch, Job, Ranks
+    from hotloop.techniques.base import Technique
+
+__all__ = [
+    "TYPED",
+    "after_warm_up",
+    "check",
+    "nothing_stays",
+    "prepare",
+    "record",
+    "settle_in",
+    "undo",
+    "warm_up",
+    "within",
+]
+
+_LONGEST = 300  # characters of a compiler's message in a row of the table
+
+
+def prepare(
+    job: Job,
+    plan: Plan,
+    hardware: Hardware,
+    origins: Mapping[str, str],
+    *,
+    ranks: Ranks = ALONE,
+    known: Sequence[Technique] = techniques.ALL,
+) -> tuple[Session, list[Effect]]:
+    """Build the session and apply every technique of the plan; a compilation waits for `warm_up`.
+
+    `origins` maps a technique id to who asked for it. A technique that is refused or finds
+    nothing to change is an error (PlanError) when it was typed, else a row of the table. After an
+    error the switches of the process are as they were. Of several ranks each has a random stream
+    of its own, and one technique has them share: without it PlanError is raised. `known` is a seam.
+    """
+    check(plan, hardware, origins, known=known)
+    torch.manual_seed(job.seed)
+    order = [(find(use.id, known), use) for use in plan.techniques]
+    order.sort(key=lambda pair: (pair[0].stage, pair[0].id))
+    session = _start(job, plan, hardware, ranks)
+    effects: list[Effect] = []
+    try:
+        for technique, use in order:
+            if technique.stage >= Stage.OPTIMIZER and session.optimizer is None:
+                session.optimizer = job.optimizer(session.model)
+            effects.append(_apply(session, technique, use, plan, origins.get(use.id, "plan")))
+        if session.optimizer is None:
+            session.optimizer = job.optimizer(session.model)
+        if ranks.world > 1 and session.shares is None:
+            raise PlanError(
+                f"{ranks.world} ranks would each train a model of their own: the plan needs one of "
+                f"{', '.join(SHARING)}"
+            )
+    except BaseException:
+        undo(session)
+        raise
+    return session, effects
+
+
+def undo(session: Session) -> None:
+    """Put the switches of the process back, the last one first."""
+    for back_out in reversed(session.undo.values()):
+        back_out()
+    session.undo.clear()
+
+
+def _start(job: Job, plan: Plan, hardware: Hardware, ranks: Ranks) -> Session:
+    device = torch.device(hardware.device)
+    model = job.model().to(device)
+    if ranks.rank > 0:
+        seed_rank(job.seed, ranks.rank, 0)
+    return Session(
+        job=job,
+        hardware=hardware,
+        device=device,
+        model=model,
+        micro_batch=plan.micro_batch,
+        accumulation=plan.accumulation,
+        forward=lambda tensors: job.loss(model, tensors),
+        ranks=ranks,
+        steady=nullcontext if job.steady is None else partial(job.steady, model),
+        choices=dict if job.choices is None else partial(job.choices, model),
+    )
+
+
+def _apply(session: Session, technique: Technique, use: Use, plan: Plan, origin: str) -> Effect:
+    def row(word: Word, how: str) -> Effect:
+        if word != "in effect" and origin in TYPED:
+            raise without_effect(use, how)
+        return Effect(technique=str(use), origin=origin, word=word, how=how)
+
+    if (why := technique.blocked(session.hardware, plan)) is not None:
+        return row("refused", why)
+    if not technique.apply(session, **dict(use.choice)):
+        return row("not needed here", technique.nothing)
+    if technique.stage is Stage.COMPILE:
+        return row("in effect", "takes effect at the first call")
+    if (how := technique.read_back(session)) is not None:
+        return row("in effect", how)
+    session.undo.pop(technique.id, _nothing)()
+    return row("refused", "it was applied but cannot be read back")
+
+
+def _nothing() -> None:
+    pass
+
+
+def warm_up(session: Session, batch: Batch) -> str | None:
+    """Make the first, compiling calls on a batch; return why compilation failed, or None.
+
+    Nothing of them stays but the compiled code: weights, buffers, gradients and the random state
+    are as before. Compilation is lazy and fails only here, in the forward or in the backward pass:
+    then the same calls are made in eager mode, and if they work it was the compiler's fault.
+    Raises what the model itself raises. Out of memory is left to the loop, which halves.
+    """
+    try:
+        _first_calls(session, batch)
+    except Exception as error:
+        if (dropped := within(error, Dropped)) is not None:
+            raise dropped from error  # a signal, which the compiler has wrapped in its own error
+        if "compile" not in session.undo:
+            raise
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            return None
+        session.undo.pop("compile")()
+        _first_calls(session, batch)
+        return _in_one_line(error)
+    return None
+
+
+def settle_in(session: Session, batch: Batch) -> None:
+    """Have what the first passes decide decided, the same at each start; nothing else stays."""
+    if session.shares is not None and session.shares.settles and "compile" not in session.undo:
+        _first_calls(session, batch)
+
+
+def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> str | None:
+    """Record forward and backward as a CUDA graph; return why that failed, or None.
+
+    Weights, buffers, gradients and the random state are as before. A failure leaves the eager run.
+    """
+    try:
+        with nothing_stays(session):
+            session.replay = MicroStep(session, to_device(batch, session.device), how)
+    except RuntimeError as error:
+        session.undo.pop("cuda-graphs")()
+        session.model.zero_grad(set_to_none=True)
+        return _in_one_line(error)
+    return None
+
+
+@contextmanager
+def nothing_stays(session: Session) -> Iterator[None]:
+    """Put the random state, the buffers and the training mode back, and gradients to zero."""
+    devices = [session.device] if session.device.type == "cuda" else []
+    buffers = [(buffer, buffer.clone()) for buffer in session.model.buffers()]
+    session.model.train()
+    try:
+        with torch.random.fork_rng(devices):
+            yield
+    finally:
+        session.model.train()
+        session.model.zero_grad(set_to_none=session.replay is None)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+def _first_calls(session: Session, batch: Batch) -> None:
+    """Train twice, because compile's own CUDA graphs record at the second call; evaluate once."""
+    tensors = to_device(batch, session.device)
+    with nothing_stays(session):
+        for _ in range(2):
+            session.forward(tensors).backward()  # type: ignore[no-untyped-call]
+        session.model.eval()
+        with torch.no_grad():
+            session.forward(tensors)
+
+
+def within(error: BaseException | None, kind: type[BaseException]) -> BaseException | None:
+    """Return the error of that kind among an error and its causes, or None."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return the first paragraph: the compiler names itself in line 1, and the cause after it."""
+    paragraph = str(error).strip().split("\n\n")[0]
+    return f"{type(error).__name__}: {' '.join(paragraph.split())}"[:_LONGEST]
+
+
+def after_warm_up(
+    effects: list[Effect], session: Session, failure: str | None, *, of: str = "compile"
+) -> list[Effect]:
+    """Return the table with the row of one technique as it is after the first call."""
+    how = None if failure else techniques.get(of).read_back(session)
+    guide = " (hotloop explain compile-fails)" if of == "compile" else ""
+    why = (
+        f"fell back to eager: {failure}{guide}" if failure else "nothing of the model was compiled"
+    )
+    return [
+        replace(row, word="in effect" if how else "refused", how=how or why)
+        if row.technique.split("(")[0] == of and row.word == "in effect"
+        else row
+        for row in effects
+    ]

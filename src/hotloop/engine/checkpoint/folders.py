@@ -1,0 +1,135 @@
+"""The checkpoints of a run as folders: naming, listing, verifying, keeping. Needs no torch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import CheckpointError, DataError
+from hotloop.core.storage.files import check_folder, read_json, read_manifest, remove_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = [
+    "STATE",
+    "Stored",
+    "best_of",
+    "beyond",
+    "listing",
+    "newest_sound",
+    "path_of",
+    "retain",
+    "verified",
+]
+
+STATE = "state.json"
+_NAME = re.compile(r"step-(\d{8,})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """One checkpoint on disk. `broken` is None until it has been verified."""
+
+    path: Path
+    step: int
+    bytes: int | None  # None when its manifest cannot be read
+    saved_at: str | None  # UTC, ISO 8601
+    validation_loss: float | None  # of the validation at this very step
+    best_step: int | None = None  # of the run so far, when it was saved
+    broken: tuple[str, ...] | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Whether it was verified and nothing is broken."""
+        return self.broken == ()
+
+
+def path_of(folder: Path, step: int) -> Path:
+    """Return where the checkpoint of a step lies."""
+    return folder / f"step-{step:08d}"
+
+
+def listing(folder: Path, *, verify: bool = False) -> list[Stored]:
+    """Return the checkpoints by step, the oldest first; with `verify`, every byte is hashed."""
+    if not folder.is_dir():
+        return []
+    found = []
+    for path in folder.iterdir():
+        if (match := _NAME.fullmatch(path.name)) and path.is_dir():
+            stored = _describe(path, int(match[1]))
+            found.append(verified(stored) if verify else stored)
+    return sorted(found, key=lambda stored: stored.step)
+
+
+def _describe(path: Path, step: int) -> Stored:
+    try:
+        files = read_manifest(path)["files"]
+        state = read_json(path / STATE)
+    except (DataError, OSError):
+        return Stored(path=path, step=step, bytes=None, saved_at=None, validation_loss=None)
+    assert isinstance(files, dict)
+    loss, position = state.get("validation_loss"), state.get("position")
+    best = position.get("best_step") if isinstance(position, dict) else None
+    return Stored(
+        path=path,
+        step=step,
+        bytes=sum(entry["bytes"] for entry in files.values()),
+        saved_at=str(state.get("saved_at")),
+        validation_loss=loss if isinstance(loss, int | float) else None,
+        best_step=best if isinstance(best, int) else None,
+    )
+
+
+def best_of(stored: Sequence[Stored], best_step: int | None) -> Stored | None:
+    """Return the checkpoint of the best validation among `stored`, by step; None if it is gone.
+
+    `best_step` is what a finished run says; without it the newest checkpoint knows, which may
+    have been saved before the validation of its own step.
+    """
+    best = best_step if best_step is not None or not stored else stored[-1].best_step
+    return next((one for one in stored if one.step == best), None)
+
+
+def verified(stored: Stored) -> Stored:
+    """Return a checkpoint with what is broken in it: every byte is hashed."""
+    return replace(stored, broken=tuple(check_folder(stored.path)))
+
+
+def newest_sound(folder: Path) -> tuple[Stored | None, list[Stored]]:
+    """Return the newest checkpoint that verifies, and the newer ones that do not.
+
+    (None, []) when there is none at all. CheckpointError with a table when all are broken.
+    """
+    broken: list[Stored] = []
+    for stored in reversed(listing(folder)):
+        checked = verified(stored)
+        if checked.sound:
+            return checked, broken
+        broken.append(checked)
+    if broken:
+        table = "\n".join(f"  {s.path.name}: {'; '.join(s.broken or ())}" for s in broken)
+        raise CheckpointError(
+            f"none of the {len(broken)} checkpoints in {folder} can be read:\n{table}\n"
+            "nothing was deleted; restore one from a backup, or train again into another folder"
+        )
+    return None, []
+
+
+def beyond(checked: Sequence[Stored], *, keep: int, best_step: int | None) -> list[Stored]:
+    """Return verified checkpoints that may go: sound, not the best, not of the `keep` newest sound.
+
+    Broken ones neither count nor go: they are evidence. At least two sound ones stay.
+    """
+    sound = [stored for stored in checked if stored.sound]
+    return [stored for stored in sound[: -max(2, keep)] if stored.step != best_step]
+
+
+def retain(folder: Path, *, keep: int, best_step: int | None) -> list[Stored]:
+    """Remove the checkpoints that are `beyond` what is kept; return them."""
+    old = beyond(listing(folder, verify=True), keep=keep, best_step=best_step)
+    for stored in old:
+        remove_folder(stored.path)
+    return old

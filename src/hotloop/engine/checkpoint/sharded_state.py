@@ -1,0 +1,78 @@
+"""What a checkpoint takes and gives where an exchange keeps weights or state in pieces.
+
+A piece is not a part of a tensor by rows. So a tensor is gathered on all ranks, one at a time, and
+the rank that writes it keeps it: the files are those of ranks that have everything.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import torch
+
+from hotloop.engine.checkpoint.tensors import mine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from torch import Tensor
+
+    from hotloop.session.session import Custody, Session
+
+__all__ = ["state_of", "weights_of", "whole"]
+
+ENTRIES = ("exp_avg", "exp_avg_sq")  # of AdamW, for each parameter, besides its step
+
+
+def whole(session: Session) -> AbstractContextManager[None]:
+    """Hold a block that writes weights; all ranks enter it, and see them whole."""
+    return nullcontext() if session.custody is None else session.custody.whole()
+
+
+def weights_of(
+    session: Session, custody: Custody, learned: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return what this rank writes of the weights and buffers that training changes."""
+    named = dict(session.model.named_parameters(remove_duplicate=False))  # tied ones: each name
+    asked = {
+        name: (custody.shape(named[name]), lambda name=name: custody.weight(named[name]))
+        for name in learned
+        if name in named
+    }
+    buffers = {name: tensor for name, tensor in learned.items() if name not in asked}
+    return _own(session, asked, buffers)
+
+
+def state_of(session: Session, custody: Custody) -> tuple[dict[str, Tensor], dict[str, object]]:
+    """Return (what this rank writes of the optimizer's state, what state.json says of it)."""
+    steps = custody.steps
+    if not steps:
+        return {}, {"scalars": {}, "without_state": list(custody.names)}
+    named = dict(session.model.named_parameters())
+    asked = {
+        f"{name}/{entry}": (
+            custody.shape(named[name]),
+            lambda name=name, entry=entry: custody.moment(name, entry),
+        )
+        for name in custody.names
+        for entry in ENTRIES
+    }
+    counts = {f"{name}/step": torch.tensor(steps) for name in custody.names}
+    return _own(session, asked, counts), {"scalars": {}, "without_state": []}
+
+
+def _own(
+    session: Session,
+    asked: Mapping[str, tuple[torch.Size, Callable[[], Tensor]]],
+    there: Mapping[str, Tensor],
+) -> dict[str, Tensor]:
+    """Return this rank's share of tensors to be asked for, in float32, and of those at hand."""
+    shapes = {name: torch.empty(shape, device="meta") for name, (shape, _) in asked.items()}
+    found = mine({**shapes, **there}, session.ranks.rank, session.ranks.world)
+    for name, (_, ask) in asked.items():
+        tensor = ask()
+        if name in found:
+            found[name] = tensor.cpu()
+    return found

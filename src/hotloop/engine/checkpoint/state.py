@@ -1,0 +1,391 @@
+"""Writing and restoring a checkpoint: safetensors and JSON, nothing pickled, all of it checked.
+
+model.safetensors, optimizer.safetensors ("<parameter>/<state>"), rng.safetensors and state.json.
+Of several ranks each writes its part (training.parts), and those above 0 state-r<rank>.json.
+History of state.json: schema 1 (2026-11) first; ranks, where there are several; beside: what the
+run folder holds besides checkpoints.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from hotloop.core.errors import CheckpointError, ConfigError
+from hotloop.core.storage.files import DISK, Disk, read_json
+from hotloop.data.sampling.epoch_order import seed_of
+from hotloop.engine.checkpoint.folders import STATE, path_of
+from hotloop.engine.checkpoint.multi_rank_writer import write_together
+from hotloop.engine.checkpoint.sharded_state import state_of, weights_of, whole
+from hotloop.engine.checkpoint.tensors import Parts, learned_by, mine, name_of
+from hotloop.models.row_sharded import like, put
+from hotloop.models.weights.dtypes import DTYPES
+from hotloop.session.accumulation_windows import Position
+from hotloop.session.session import ALONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from hotloop.session.session import Ranks, Session
+
+__all__ = [
+    "Identity",
+    "Snapshot",
+    "restore",
+    "rng_state",
+    "set_rng_state",
+    "take",
+    "tensor_chunks",
+    "write",
+]
+
+SCHEMA = 1
+NEWER = {"best_score"}  # fields of a position that older checkpoints of this schema lack
+_INSIDE = "|"  # between a map of an optimizer's state and what is in it
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What must be equal for a checkpoint to be the same run's."""
+
+    train_data: str
+    validation_data: str
+    batch_size: int  # samples of one optimizer step
+    seed: int
+    objective: str
+    drop_last: bool
+
+
+def tensor_chunks(tensors: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
+    """Yield a safetensors file piece by piece; one tensor at a time is copied from a card."""
+    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    header, end = {}, 0
+    for name in order:
+        tensor = tensors[name]
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name in order:
+        flat = tensors[name].detach().cpu().contiguous().reshape(-1)
+        yield flat.view(torch.uint8).numpy().data
+
+
+def rng_state(device: torch.device) -> dict[str, Tensor]:
+    """Return the state of the generators that training draws from."""
+    state = {"torch.cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        state["torch.cuda"] = torch.cuda.get_rng_state(device)
+    return state
+
+
+def set_rng_state(device: torch.device, state: Mapping[str, Tensor]) -> None:
+    """Put the generators back."""
+    torch.set_rng_state(state["torch.cpu"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state["torch.cuda"], device)
+
+
+def _parameter_names(session: Session) -> list[str]:
+    """Return the names of the optimizer's parameters in its own order."""
+    assert session.optimizer is not None
+    if session.custody is not None:
+        return list(session.custody.names)
+    names = {id(parameter): name for name, parameter in session.model.named_parameters()}
+    groups = session.optimizer.param_groups
+    return [names[id(parameter)] for group in groups for parameter in group["params"]]
+
+
+def _optimizer_state(session: Session) -> tuple[dict[str, Tensor], dict[str, object]]:
+    """Return (tensors by name, the rest: scalars and the parameters that have no state)."""
+    assert session.optimizer is not None
+    names, state = _parameter_names(session), session.optimizer.state_dict()["state"]
+    tensors: dict[str, Tensor] = {}
+    scalars: dict[str, object] = {}
+    for index, values in state.items():
+        for key, value in _flat(values).items():
+            target = tensors if isinstance(value, torch.Tensor) else scalars
+            target[f"{names[index]}/{key}"] = value
+    without = [name for index, name in enumerate(names) if index not in state]
+    return tensors, {"scalars": scalars, "without_state": without}
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a parameter's state without maps in it, as bitsandbytes has one."""
+    inner = {
+        f"{k}{_INSIDE}{i}": x
+        for k, v in values.items()
+        if isinstance(v, dict)
+        for i, x in v.items()
+    }
+    return {**{k: v for k, v in values.items() if not isinstance(v, dict)}, **inner}
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `_flat` made flat."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        outer, sign, name = key.partition(_INSIDE)
+        if sign:
+            found.setdefault(outer, {})[name] = value
+        else:
+            found[key] = value
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything a checkpoint holds. The tensors are the living ones until somebody copies them."""
+
+    step: int
+    files: Mapping[str, Mapping[str, Tensor]]  # safetensors file of this rank -> tensors by name
+    state: Mapping[str, object]  # state.json
+    name: str = STATE  # of that file: ranks above 0 keep what is theirs alone
+
+
+def take(
+    session: Session,
+    at: Position,
+    identity: Identity,
+    *,
+    validation_loss: float | None,
+    beside: Mapping[str, object] = MappingProxyType({}),
+) -> Snapshot:
+    """Return the session's state at a position, without a copy; of several ranks, this one's.
+
+    `beside` says what the run folder has besides checkpoints: a damaged file is then noticed.
+    """
+    rank, world = session.ranks.rank, session.ranks.world
+    weights, optimizer, rest = _written(session)
+    files = {
+        name_of("model", rank, world): weights,
+        name_of("optimizer", rank, world): optimizer,
+        name_of("rng", rank, world): rng_state(session.device),
+    }
+    choices = dict(session.choices())
+    if rank > 0:
+        state: dict[str, object] = {"schema": SCHEMA, "choices": choices}
+        return Snapshot(step=at.step, files=files, state=state, name=_own(rank))
+    return Snapshot(
+        step=at.step,
+        files=files,
+        state={
+            "schema": SCHEMA,
+            "saved_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "position": asdict(at),
+            "identity": asdict(identity),
+            "validation_loss": validation_loss,
+            "micro_batch": session.micro_batch,
+            "accumulation": session.accumulation,
+            "optimizer": {"class": type(session.optimizer).__name__, **rest},
+            "scaler": session.scaler.state_dict() if session.scaler else None,
+            "choices": choices,
+            **({} if world == 1 else {"ranks": world}),
+            **({"beside": dict(beside)} if beside else {}),
+        },
+    )
+
+
+def _written(session: Session) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, object]]:
+    """Return (weights, optimizer's tensors, the rest of it), as far as this rank writes them."""
+    learned, rank, world = learned_by(session.model), session.ranks.rank, session.ranks.world
+    if session.custody is not None:
+        weights = weights_of(session, session.custody, learned)
+        return weights, *state_of(session, session.custody)
+    optimizer, rest = _optimizer_state(session)
+    return mine(learned, rank, world), mine(optimizer, rank, world), rest
+
+
+def _own(rank: int) -> str:
+    """Return the file of what is a rank's alone."""
+    return f"state-r{rank}.json" if rank else STATE
+
+
+def write(folder: Path, snapshot: Snapshot, *, disk: Disk = DISK, ranks: Ranks = ALONE) -> int:
+    """Write a snapshot durably and return its bytes; WriteError leaves older ones as they are.
+
+    Of several ranks each writes its part, and the checkpoint is there once all of them have.
+    """
+    text = json.dumps(snapshot.state, indent=1, allow_nan=False)
+    chunks = {name: tensor_chunks(tensors) for name, tensors in snapshot.files.items()}
+    target = path_of(folder, snapshot.step)
+    return write_together(
+        target, {**chunks, snapshot.name: [text.encode()]}, disk=disk, ranks=ranks
+    )
+
+
+def _read(
+    parts: Parts,
+    tensors: Mapping[str, Tensor | None],
+    want: Mapping[str, tuple[torch.Size, torch.dtype] | None],
+) -> dict[str, Tensor]:
+    """Return what this rank holds of the tensors in a file, by name; None: all of it.
+
+    Raises CheckpointError naming missing and foreign keys, shapes, dtypes and non-finite ones.
+    """
+    have, values = parts.layout, {}
+    faults = [f"{name} is missing" for name in sorted(want.keys() - have.keys())]
+    faults += [f"{name} belongs to nothing here" for name in sorted(have.keys() - want.keys())]
+    for name in sorted(have.keys() & want.keys()):
+        (shape, dtype), expected, tensor = have[name], want[name], tensors.get(name)
+        if expected and (shape, dtype) != expected:
+            faults.append(
+                f"{name} is {dtype} {list(shape)}, expected {expected[1]} {list(expected[0])}"
+            )
+            continue
+        value = parts.read(name) if tensor is None else parts.read_for(tensor, name)
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            faults.append(f"{name} holds values that are not finite")
+        values[name] = value
+    if faults:
+        shown = "\n  ".join(faults[:20])
+        raise CheckpointError(
+            f"{parts.path} does not fit this run ({len(faults)} faults):\n  {shown}"
+        )
+    return values
+
+
+def restore(folder: Path, session: Session, identity: Identity) -> Position:
+    """Load a verified checkpoint into the session and return its position.
+
+    Raises CheckpointError naming the keys that are missing, foreign, of another shape or not
+    finite, and ConfigError with a diff when it belongs to other data or another global batch.
+    The session is left untouched unless everything fits.
+    """
+    with whole(session):
+        return _restore(folder, session, identity)
+
+
+def _restore(folder: Path, session: Session, identity: Identity) -> Position:
+    state = _state(folder)
+    _compare(folder, state["identity"], identity)
+    learned, rank, saved = learned_by(session.model), session.ranks.rank, int(state.get("ranks", 1))
+    model = _read(Parts(folder, "model"), learned, _layout(learned))
+    now = rng_state(session.device)
+    rng = {}
+    if rank < saved:
+        file = name_of("rng", rank, saved).removesuffix(".safetensors")
+        rng = _read(Parts(folder, file), {}, _layout(now))
+    optimizer = _optimizer_to_load(folder, session, state["optimizer"])
+    if session.scaler and not isinstance(state["scaler"], dict):
+        raise CheckpointError(f"{folder} lacks the state of the fp16 loss scaler")
+    position = Position(**state["position"])
+    _load_optimizer(session, optimizer)
+    if session.scaler:
+        session.scaler.load_state_dict(state["scaler"])
+    for name, value in model.items():  # what is frozen is not in it
+        put(learned[name], value)
+    if saved == session.ranks.world:
+        session.micro_batch, session.accumulation = state["micro_batch"], state["accumulation"]
+    own: Any = read_json(folder / _own(rank)) if 0 < rank < saved else state
+    session.choices().update(own.get("choices", {}))
+    if rng:
+        set_rng_state(session.device, rng)
+    else:
+        seed_rank(identity.seed, rank, position.step)
+    return position
+
+
+def seed_rank(seed: int, rank: int, step: int) -> None:
+    """Give a rank without a saved random stream one of its own, from a step on."""
+    torch.manual_seed(seed_of(seed, step, rank))
+
+
+def _layout(tensors: Mapping[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype] | None]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+
+
+_KEYS = {"identity", "position", "optimizer", "scaler", "micro_batch", "accumulation"}
+_OPTIMIZER_KEYS = {"class", "scalars", "without_state"}
+
+
+def _state(folder: Path) -> dict[str, Any]:
+    """Return state.json; CheckpointError names what is missing or of another schema."""
+    state: dict[str, Any] = read_json(folder / STATE)
+    if state.get("schema") != SCHEMA:
+        raise CheckpointError(f"{folder} has schema {state.get('schema')}, not {SCHEMA}")
+    missing = _KEYS - state.keys() or _OPTIMIZER_KEYS - state["optimizer"].keys()
+    if missing:
+        raise CheckpointError(f"{folder / STATE} lacks {', '.join(sorted(missing))}")
+    names = {field.name for field in fields(Position)}
+    if (have := state["position"].keys() | NEWER) != names:
+        raise CheckpointError(
+            f"{folder} has a position of {sorted(have)}, expected {sorted(names)}"
+        )
+    return state
+
+
+def _compare(folder: Path, saved: object, mine: Identity) -> None:
+    now = asdict(mine)
+    saved = saved if isinstance(saved, dict) else {}
+    changed = [f"{k}: run has {saved.get(k)}, now {now[k]}" for k in now if saved.get(k) != now[k]]
+    if changed:
+        raise ConfigError(
+            f"{folder} is of another run:\n  " + "\n  ".join(changed) + "\n"
+            "go on with the same data and global batch, or start a new run with init_from"
+        )
+
+
+def _load_optimizer(session: Session, states: dict[str, dict[str, Any]]) -> None:
+    """Hand the optimizer its state, by parameter and entry."""
+    assert session.optimizer is not None
+    if session.custody is not None:
+        session.custody.load(states)
+        return
+    names = _parameter_names(session)
+    state = {names.index(name): values for name, values in states.items()}
+    groups = session.optimizer.state_dict()["param_groups"]
+    session.optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+def _optimizer_to_load(
+    folder: Path, session: Session, about: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the state that the optimizer takes of each parameter, once everything fits."""
+    assert session.optimizer is not None
+    stored, names = Parts(folder, "optimizer"), _parameter_names(session)
+    path, tensors = stored.path, stored.layout
+    if about["class"] != type(session.optimizer).__name__:
+        raise CheckpointError(
+            f"{path} is the state of {about['class']}, "
+            f"this run uses {type(session.optimizer).__name__}"
+        )
+    states: dict[str, dict[str, object]] = {}
+    for key in (*tensors, *about["scalars"]):
+        name, _, entry = key.rpartition("/")
+        states.setdefault(name, {})[entry] = about["scalars"].get(key)
+    with_state = set(names) - set(about["without_state"])
+    entries = {entry for values in states.values() for entry in values}
+    parameters = dict(session.model.named_parameters())
+    want = {
+        f"{name}/{entry}": None if entry == "step" else (parameters[name].shape, torch.float32)
+        for name in with_state
+        for entry in entries
+        if f"{name}/{entry}" not in about["scalars"]
+    }
+    if not isinstance(session.optimizer, torch.optim.Adam):  # its state may have any shape
+        want = {key: None for key in tensors if key.rpartition("/")[0] in with_state}
+    missing = sorted(with_state - states.keys())
+    if missing:
+        raise CheckpointError(f"{path} lacks the state of: {', '.join(missing[:20])}")
+    whose = {key: parameters.get(key.rpartition("/")[0]) for key in tensors}
+    same = {k: p for k, p in whose.items() if p is not None and p.shape == tensors[k][0]}
+    for key, value in _read(stored, same, want).items():
+        name, _, entry = key.rpartition("/")
+        states[name][entry] = like(parameters[name], value) if key in same else value
+    # Laid out as the parameters are: fused kernels need it.
+    return {name: _nested(values) for name, values in states.items()}

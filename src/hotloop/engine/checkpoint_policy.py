@@ -1,0 +1,292 @@
+"""When to save and what to keep: a run that cannot be lost, at a cost that is accounted for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import HotloopError, LostRankError, WriteError
+from hotloop.core.progress import Note, Saved
+from hotloop.core.units import duration
+from hotloop.engine.checkpoint import folders, state
+from hotloop.engine.checkpoint.background_writer import Background
+from hotloop.engine.step import is_out_of_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.core.progress import Tell
+    from hotloop.core.storage.files import Disk
+    from hotloop.core.storage.rundir import RunDir
+    from hotloop.engine.checkpoint.state import Identity, Snapshot
+    from hotloop.engine.metrics_log import Recorder
+    from hotloop.engine.rank_agreement import Now
+    from hotloop.engine.wall_time import Ledger
+    from hotloop.session.accumulation_windows import Position
+    from hotloop.session.session import Session
+
+__all__ = ["Keeper", "SavePolicy"]
+
+# Of the time since the last save, for saving a new best: a tenth would be felt where each
+# validation is better; with a hundredth a killed process could lose the bests of 100 saves' time.
+BEST_BUDGET = 0.05
+LONG_COOLDOWN = 60.0  # seconds from which on it is said that a best one waits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavePolicy:
+    """How often to save, besides after step 1 and at the end."""
+
+    every_steps: int | None
+    every_seconds: float | None
+    keep: int  # newest sound checkpoints that stay, besides the best
+    best_cooldown: float | None  # seconds from a save to the next best; None: by BEST_BUDGET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What became of one save."""
+
+    step: int
+    bytes: int  # 0 when nothing was written
+    seconds: float  # from the snapshot until it was durable
+    error: HotloopError | None
+
+
+class Keeper:
+    """Saves checkpoints of one run and removes old ones.
+
+    A new best is saved at once where the last save is long enough ago. Otherwise a copy waits in
+    memory, and is written when the time has come, before the next checkpoint, or at the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: RunDir,
+        session: Session,
+        identity: Identity,
+        policy: SavePolicy,
+        ledger: Ledger,
+        recorder: Recorder,
+        tell: Tell,
+        disk: Disk,
+        last_step: int,
+        beside: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        self._run, self._session, self._identity = run, session, identity
+        self.policy, self._ledger, self._recorder = policy, ledger, recorder
+        self._tell, self._disk, self._beside = tell, disk, beside
+        self.last_step = last_step  # newest durable checkpoint; 0: none yet
+        self.seconds = 0.0  # the newest save took, of the loop
+        self.durable: float | None = None  # seconds until the newest one was; None: none yet
+        self._tried, self._last_time = last_step, ledger.elapsed()
+        self._background: Background[_Outcome] = Background()  # its memory is for a held one, too
+        self.is_beside = session.background_saves  # whether its thread writes
+        self._copies = True  # whether there is memory for them
+        self._held: Snapshot | None = None  # the best so far, not yet saved
+        self._told = False  # whether it was said that one waits
+
+    def visit(self, at: Position, now: Now) -> None:
+        """Save what is due at a position; a new best that is not is held."""
+        if self._session.ranks.world == 1 or self._recorder.has_read:
+            self._settle(wait=False)  # which reads: one rank must not see a bad step before others
+        if at.step == self._tried:
+            return
+        if self._session.ranks.world > 1 and not now.copies:
+            self._held = None  # another rank has none of it
+        held, is_best = self._held, at.best_step == at.step
+        if self._due(at) or now.save_due or (is_best and (now.best_due or not now.copies)):
+            self.save(at)
+        elif is_best and (held is None or held.step != at.step):
+            self._hold(at)
+        elif held is not None and now.best_due:
+            self._settle(wait=True)  # of several ranks another one is through with it
+            self._recorder.flush(sync=True)
+            self._start(held, best_step=held.step)
+            self._held = None
+
+    def _due(self, at: Position) -> bool:
+        """Whether the run should save here, whatever its validation and the clock say."""
+        every = self.policy.every_steps
+        return at.step == 1 or bool(every and at.step % every == 0)
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the last save is as long ago as the policy allows."""
+        every = self.policy.every_seconds
+        return every is not None and self._ledger.elapsed() - self._last_time >= every
+
+    @property
+    def _cooldown(self) -> float:
+        """Seconds from a save to the next one of a new best."""
+        if (fixed := self.policy.best_cooldown) is not None:
+            return fixed
+        return max(self.seconds, self.durable or 0.0) / BEST_BUDGET
+
+    @property
+    def copies(self) -> bool:
+        """Whether there is memory for a copy of the state."""
+        return self._copies
+
+    @property
+    def has_cooled(self) -> bool:
+        """Whether a new best may be written."""
+        is_over = self._ledger.elapsed() - self._last_time >= self._cooldown
+        return is_over and not self._background.is_busy
+
+    def save(self, at: Position, *, must: bool = False) -> None:
+        """Save a position and drop what retention allows; before it, a best one that waits.
+
+        A save that fails is told and training goes on with the older ones. With `must` the
+        checkpoint is durable on return, or the WriteError is raised.
+        """
+        began = self._ledger.elapsed()
+        self._settle(wait=True)
+        if self._held is not None and self._held.step == at.best_step:
+            self._write_held()  # a checkpoint that names its best must not be alone
+        self._held = None
+        if at.step == self.last_step:
+            return
+        self._recorder.flush(sync=True)  # the log never lags behind a checkpoint
+        self._tried = at.step
+        self._start(self._snapshot(at), best_step=at.best_step, must=must)
+        if self._background.is_busy:
+            self._ledger.mark("save")
+            self.seconds = self._ledger.elapsed() - began  # what the loop waited
+        if must:
+            self._settle(wait=True, must=True)
+
+    def _snapshot(self, at: Position) -> Snapshot:
+        loss = at.best_loss if at.best_step == at.step else None
+        return state.take(
+            self._session, at, self._identity, validation_loss=loss, beside=self._beside
+        )
+
+    def _start(self, snapshot: Snapshot, *, best_step: int | None, must: bool = False) -> None:
+        """Write a snapshot: in the thread from a copy, or at once."""
+        self._last_time = self._ledger.elapsed()
+        if (error := self._followed()) is not None:
+            gone = _Outcome(step=snapshot.step, bytes=0, seconds=0.0, error=error)
+            self._finish(gone, must=must)
+            return
+        write = partial(self._write, best_step=best_step, began=self._last_time)
+        copy = self._copied(snapshot) if self.is_beside else None
+        if copy is None:
+            self._finish(write(snapshot), must=must)
+        else:
+            self._background.start_copied(copy, write)
+
+    def _followed(self) -> WriteError | None:
+        """Find the run folder again where it was moved; return why it cannot be found."""
+        try:
+            now = self._run.followed(self._recorder.journal)
+        except WriteError as error:
+            return error
+        if now != self._run:
+            text = f"the run folder was moved to {now.path}: what is saved goes there"
+            self._tell(Note(text=text, warning=True))
+            self._run = now
+        return None
+
+    def _copied(self, snapshot: Snapshot) -> Snapshot | None:
+        """Return a copy; None, and told, when there is no memory for one."""
+        if snapshot is self._held:
+            return snapshot
+        try:
+            return self._background.copied(snapshot)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+        self.is_beside = self._copies = False
+        text = "no memory for a copy of the state: checkpoints are written at once from now on"
+        self._tell(Note(text=text, warning=True))
+        return None
+
+    def _hold(self, at: Position) -> None:
+        """Copy a new best; without memory for a copy it is saved."""
+        self._settle(wait=True)
+        self._held = self._copied(self._snapshot(at))
+        self._ledger.mark("save")
+        if self._held is None:
+            if self._session.ranks.world == 1:  # others would not come to a save
+                self.save(at)
+        elif not self._told and self._cooldown >= LONG_COOLDOWN:
+            text = (
+                f"the best validation so far, at step {at.step}, waits in memory: new bests are "
+                f"written {duration(self._cooldown)} apart (training.best_cooldown), and at the end"
+            )
+            self._tell(Note(text=text))
+            self._told = True
+
+    def _write_held(self) -> None:
+        held, self._held = self._held, None
+        assert held is not None
+        self._recorder.flush(sync=True)
+        self._last_time = self._ledger.elapsed()
+        if (error := self._followed()) is not None:
+            self._finish(_Outcome(step=held.step, bytes=0, seconds=0.0, error=error), must=False)
+            return
+        self._finish(self._write(held, best_step=held.step, began=self._last_time), must=False)
+
+    def abandon(self) -> None:
+        """Write nothing more: other ranks are gone, and no checkpoint comes about without them."""
+        self._held = None
+
+    def close(self) -> None:
+        """Write a best one that waits, and wait for the checkpoint in flight."""
+        self._settle(wait=True)
+        if self._held is not None:
+            self._write_held()
+        self._background.close()
+
+    def _write(self, snapshot: Snapshot, *, best_step: int | None, began: float) -> _Outcome:
+        """Make a snapshot last, possibly in a thread: nothing here is told or logged."""
+        size, error = 0, None
+        try:
+            ranks = self._session.ranks
+            size = state.write(self._run.checkpoints, snapshot, disk=self._disk, ranks=ranks)
+            if ranks.rank == 0:
+                folders.retain(self._run.checkpoints, keep=self.policy.keep, best_step=best_step)
+        except (WriteError, LostRankError) as failed:
+            error = failed
+        seconds = self._ledger.elapsed() - began
+        return _Outcome(step=snapshot.step, bytes=size, seconds=seconds, error=error)
+
+    def _settle(self, *, wait: bool, must: bool = False) -> None:
+        """Take in what the write in flight came to."""
+        if (outcome := self._background.take(wait=wait)) is not None:
+            self._finish(outcome, must=must)
+
+    def _finish(self, outcome: _Outcome, *, must: bool) -> None:
+        """Log and tell what became of a save."""
+        waited = self._ledger.mark("save")
+        if outcome.bytes:  # it is there, even when an old one could not be removed
+            self.last_step = outcome.step
+        if outcome.error is not None:
+            self._recorder.event("note", outcome.step, text=f"save failed: {outcome.error}")
+            if must:
+                raise outcome.error
+            text = f"{outcome.error} (training goes on; {self.safe})"
+            self._tell(Note(text=text, warning=True))
+            return
+        if not self.is_beside:
+            self.seconds = waited
+        self.durable = outcome.seconds
+        self._recorder.event(
+            "save",
+            outcome.step,
+            wall=round(self.seconds, 4),
+            durable=round(outcome.seconds, 4),
+            bytes=outcome.bytes,
+        )
+        self._tell(Saved(step=outcome.step, bytes=outcome.bytes, seconds=outcome.seconds))
+
+    @property
+    def safe(self) -> str:
+        """What is safe, for messages."""
+        if not self.last_step:
+            return "no checkpoint yet"
+        return f"last good checkpoint: step {self.last_step}"

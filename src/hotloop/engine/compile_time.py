@@ -1,0 +1,40 @@
+"""Charges what torch compiles in the middle of a run to its own row: ragged batches, for one."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.engine.wall_time import Ledger
+
+__all__ = ["recompiling"]
+
+
+@contextmanager
+def recompiling(ledger: Ledger) -> Iterator[None]:
+    """Charge compilations within to "compile"; nothing where this torch does not tell of them.
+
+    Source: torch._dynamo.callback (torch 2.13, 2026-11), which also torch.distributed uses.
+    """
+    try:
+        from torch._dynamo.callback import callback_handler as told
+    except ImportError:
+        yield
+        return
+
+    def begin(*_: object) -> None:
+        ledger.pause("compile")
+
+    def end(*_: object) -> None:
+        ledger.go_on()
+
+    told.register_start_callback(begin)
+    told.register_end_callback(end)
+    try:
+        yield
+    finally:
+        told.remove_start_callback(begin)
+        told.remove_end_callback(end)

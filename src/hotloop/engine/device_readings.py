@@ -1,0 +1,64 @@
+"""Reads memory and utilisation while a run goes on, and says when memory spills."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.progress import Note
+from hotloop.core.units import bytes_
+from hotloop.machine.detect import readings
+from hotloop.machine.memory_spill import spilled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.progress import Readings, Tell
+
+__all__ = ["peak_told", "reader", "watched"]
+
+
+def reader(hardware: Hardware) -> Callable[[], Readings]:
+    """Return what reads memory (bytes) and utilisation (0..1) of the device or this process."""
+    device, cores = hardware.device, hardware.cores
+
+    def read() -> Readings:
+        now = readings(device)
+        if device == "cpu":
+            busy = now["cpu_percent"]
+            share = None if busy is None or not cores else busy / 100 / cores
+            return {"memory_bytes": now["rss_bytes"], "utilisation": share}
+        busy = now["device_percent"]
+        return {
+            "memory_bytes": now["device_bytes"],
+            "utilisation": None if busy is None else busy / 100,
+        }
+
+    return read
+
+
+def peak_told(
+    hardware: Hardware, forecast: int, now: Callable[[str], Readings] = readings
+) -> str | None:
+    """Return how a card's peak compares with its forecast, in bytes; None where none is known."""
+    if hardware.device != "cuda" or not (peak := now("cuda")["device_peak_bytes"]):
+        return None
+    return (
+        f"memory: at most {bytes_(peak)} of tensors, {bytes_(forecast)} were forecast "
+        f"({forecast / peak - 1:+.0%})"
+    )
+
+
+def watched(hardware: Hardware, read: Callable[[], Readings], tell: Tell) -> Callable[[], Readings]:
+    """Return what reads as `read` does, and says once that memory spills into the host's."""
+    is_told = False
+
+    def look() -> Readings:
+        nonlocal is_told
+        now = read()
+        if not is_told and (why := spilled(hardware, now["memory_bytes"], now["utilisation"])):
+            tell(Note(text=why, warning=True))
+            is_told = True
+        return now
+
+    return look

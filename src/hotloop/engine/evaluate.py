@@ -1,0 +1,118 @@
+"""Validation: under no_grad and the same forward pass, with a random stream of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from hotloop.core.errors import DataError
+from hotloop.engine.step import to_device
+from hotloop.session.accumulation_windows import batch_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hotloop.session.accumulation_windows import Position
+    from hotloop.session.session import Judge, Samples, Session
+
+__all__ = ["Evaluation", "evaluate", "judged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What a validation found."""
+
+    loss: float  # mean over targets
+    targets: int
+    figures: Mapping[str, float | None] = field(default_factory=dict)  # of the job's judge
+
+
+def evaluate(
+    session: Session,
+    samples: Samples,
+    poll: Callable[[], None],
+    *,
+    batches: int | None,
+    micro_batch: int | None = None,
+) -> Evaluation:
+    """Return what the first `batches` micro batches give, or all of them when that is None.
+
+    They are counted in the size `micro_batch`, so that fewer rows in a pass, on several ranks or
+    after an out of memory, do not mean fewer rows in all; None: in the session's own.
+    Sums stay on the device and are read once at the end. The random state is forked: evaluating
+    more often changes no weight by a bit. Several ranks share the micro batches, each of which is
+    read once. Raises DataError when nothing of them carries loss.
+    """
+    judge, ranks = session.job.judge, session.ranks
+    counts = {} if judge is None else {"counts": judge.start(session.device)}
+    cut, size = session.job.cut, len(samples)
+    if batches is not None:
+        counted = cut(samples, 0, 0, size, micro_batch or session.micro_batch)[:batches]
+        size = sum(count for _, count in counted)
+    spans = _own(cut(samples, 0, 0, size, session.micro_batch), ranks.rank, ranks.world)
+    devices = [session.device] if session.device.type == "cuda" else []
+    total = torch.zeros((), dtype=torch.float64, device=session.device)
+    targets = 0
+    training = session.model.training
+    session.model.eval()
+    try:
+        with torch.random.fork_rng(devices), torch.no_grad(), session.steady():
+            for first, count in spans:
+                poll()
+                batch = batch_at(samples, (0, first, count))
+                kept = counts if batch.counts else {k: v.clone() for k, v in counts.items()}
+                tensors = {**to_device(batch, session.device), **kept}
+                loss = session.forward(tensors).double()
+                if batch.counts:
+                    total += loss * batch.targets
+                    targets += batch.targets
+    finally:
+        session.model.train(training)
+    if ranks.world > 1:
+        targets = int(sum(own for (own,) in ranks.gather([targets])))
+        for figure in (total, *counts.values()):
+            ranks.total(figure)
+    if not targets:
+        raise DataError(f"nothing of {samples.fingerprint} carries loss: there is none to report")
+    return Evaluation(
+        loss=total.item() / targets,
+        targets=targets,
+        figures={} if judge is None else judge.figures(counts["counts"].cpu()),
+    )
+
+
+def _own(spans: list[tuple[int, int]], rank: int, world: int) -> list[tuple[int, int]]:
+    """Return every `world`-th span; ranks that have one less keep step with a count of 0."""
+    own = spans[rank::world]
+    most = -(-len(spans) // world)
+    return own if len(own) == most else [*own, (spans[-1][0], 0)]
+
+
+def judged(
+    at: Position, found: Evaluation, judge: Judge | None, min_delta: float
+) -> tuple[Position, bool]:
+    """Return the position after a validation, and whether it is the best one so far.
+
+    The best has the lowest loss, or where the job's judge names a score the highest.
+    """
+    score = None
+    cost: float | None = found.loss
+    before = at.best_loss
+    if judge is not None and judge.score is not None:  # without a value it is no progress
+        score = found.figures[judge.score]
+        cost = None if score is None else -score
+        before = None if at.best_score is None else -at.best_score
+    best = cost is not None and (before is None or cost < before)
+    progress = cost is not None and (at.reference is None or cost < at.reference - min_delta)
+    after = replace(
+        at,
+        evaluated=at.step,
+        best_loss=found.loss if best else at.best_loss,
+        best_score=score if best else at.best_score,
+        best_step=at.step if best else at.best_step,
+        reference=cost if progress else at.reference,
+        stale=0 if progress else at.stale + 1,
+    )
+    return after, best

@@ -1,0 +1,106 @@
+"""Times the first micro batches of a run under two settings of the process."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Final
+
+from hotloop import techniques
+from hotloop.engine.apply_plan import nothing_stays, prepare, undo
+from hotloop.engine.step import to_device
+from hotloop.machine.clock import clock
+from hotloop.session.accumulation_windows import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.session.accumulation_windows import Feed
+    from hotloop.session.session import Job, Session
+    from hotloop.techniques.base import Paired
+
+__all__ = ["paired_steps", "settled"]
+
+SHARE: Final = 0.02  # of all micro batches of a run: what measuring may cost
+FEWEST, MOST = 3, 15  # pairs whose median counts
+
+
+def settled(job: Job, plan: Plan, hardware: Hardware, feed: Feed, steps: int) -> Plan:
+    """Return the plan with what only measuring can decide: a resumed run must do the same.
+
+    `steps` are the optimizer steps of the whole run. Of several ranks the first one measures: its
+    plan is every rank's.
+    """
+    if feed.rank > 0:
+        return plan
+    open_ids = [use.id for use in plan.techniques if techniques.get(use.id).settle is not None]
+    rest = plan.minus("compile")  # which takes longer than all that is measured
+    for id in open_ids:
+        rest = rest.minus(id)
+    paired = paired_steps(job, rest, hardware, feed, steps)
+    for use in plan.techniques:
+        technique = techniques.get(use.id)
+        if technique.settle is not None and technique.blocked(hardware, plan) is None:
+            plan = plan.plus(use.id, **technique.settle(paired, **dict(use.choice)))
+    return plan
+
+
+def paired_steps(job: Job, plan: Plan, hardware: Hardware, feed: Feed, steps: int) -> Paired:
+    """Return what times forward and backward passes of a run's first micro batches.
+
+    The plan's techniques are in effect meanwhile. Both settings get each micro batch, by turns,
+    and each shape is new to both: what a library prepares for a shape counts as it does in the run.
+    """
+
+    def paired(new: Callable[[], object], old: Callable[[], object]) -> float | None:
+        pairs = min(MOST, int(SHARE * steps * plan.accumulation / 2))
+        if pairs < FEWEST:
+            return None
+        session, _ = prepare(job, plan, hardware, {})
+        try:
+            with nothing_stays(session):
+                batches = _batches(feed, session)
+                _seconds(session, next(batches), old)  # first allocations
+                return statistics.median(
+                    _ratio(session, next(batches), new, old, is_even=at % 2 == 0)
+                    for at in range(pairs)
+                )
+        finally:
+            undo(session)
+
+    return paired
+
+
+def _batches(feed: Feed, session: Session) -> Iterator[Mapping[str, Any]]:
+    """Yield the tensors of the micro batches of a run, from its first on."""
+    at = Position()
+    while True:
+        for batch in feed.window(at, session.micro_batch):
+            yield to_device(batch, session.device)
+        at = feed.after(at)
+
+
+def _ratio(
+    session: Session,
+    tensors: Mapping[str, Any],
+    new: Callable[[], object],
+    old: Callable[[], object],
+    *,
+    is_even: bool,
+) -> float:
+    """Return the rate under `new` in that under `old`; the one that comes first changes."""
+    taken = {}
+    for setting in (old, new) if is_even else (new, old):
+        taken[setting] = _seconds(session, tensors, setting)
+    return taken[old] / max(taken[new], 1e-9)
+
+
+def _seconds(session: Session, tensors: Mapping[str, Any], setting: Callable[[], object]) -> float:
+    setting()
+    began = clock()
+    session.forward(tensors).backward()  # type: ignore[no-untyped-call]
+    taken = clock() - began
+    session.model.zero_grad(set_to_none=True)
+    return taken

@@ -1,0 +1,134 @@
+"""The update of a fused AdamW in as few calls as there are parameter groups, the clip folded in.
+
+The kernel divides gradients by a scale before it uses them: GradScaler's way in. Handing it
+max(1, norm / clip) clips without a pass over the gradients of its own. torch's `Optimizer.step` is
+the fallback wherever something differs from what is known here; both give the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from hotloop.models.adamw import AdamW
+from hotloop.models.row_sharded import is_sharded
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["FusedStep", "total_norm"]
+
+_STATE = ("exp_avg", "exp_avg_sq", "step")
+_PLAIN = ("amsgrad", "maximize", "capturable", "differentiable")  # each one changes the arithmetic
+
+
+def total_norm(gradients: list[Tensor]) -> Tensor:
+    """Return the 2-norm of all gradients together, a scalar: `get_total_norm` without its sorting.
+
+    Only for tensors of one device and dtype.
+    """
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    return norm
+
+
+class FusedStep:
+    """Steps an optimizer that `why_not` has nothing against."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._params: list[Tensor] = [p for g in optimizer.param_groups for p in g["params"]]
+        self._groups: list[tuple[dict[str, Any], list[Tensor], list[list[Tensor]]]] = []
+
+    @staticmethod
+    def why_not(optimizer: torch.optim.Optimizer | None) -> str | None:
+        """Return why the optimizer has to make its own step, or None."""
+        if optimizer is None or type(optimizer) not in (torch.optim.AdamW, AdamW):
+            return "it is not AdamW"  # whose subclasses may do anything
+        missing = [
+            name
+            for name in ("_fused_adamw_", "_foreach_norm")
+            if getattr(torch, name, None) is None
+        ]
+        if missing:
+            return f"this torch has no {missing[0]}"
+        groups = optimizer.param_groups
+        if not all(group["fused"] for group in groups):
+            return "it is not fused"
+        if any(group[key] for group in groups for key in _PLAIN):
+            return f"one of {', '.join(_PLAIN)} is on"
+        if any(isinstance(group["lr"], torch.Tensor) for group in groups):
+            return "its learning rate is a tensor"
+        if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+            return "it has hooks"
+        if any(is_sharded(p) for group in groups for p in group["params"]):
+            return "its parameters are in rows over several ranks"
+        kinds = {(p.device, p.dtype, p.layout) for group in groups for p in group["params"]}
+        return None if len(kinds) == 1 else "its parameters have several dtypes or devices"
+
+    def gradients(self) -> list[Tensor] | None:
+        """Return the gradient of every parameter in order; None when one has none."""
+        found = [p.grad for p in self._params if p.grad is not None]
+        return found if len(found) == len(self._params) else None
+
+    def step(
+        self, gradients: list[Tensor], *, divide: Tensor | None, found_inf: Tensor | None
+    ) -> None:
+        """Update every parameter by its gradient over `divide` (a scalar; None is 1).
+
+        With `found_inf` (a scalar) above 0 nothing changes, without a wait for the device.
+        """
+        if not self._groups and not self._ready():
+            self._public(divide, found_inf)
+            return
+        first = 0
+        with torch.no_grad():
+            for options, params, (averages, squares, steps) in self._groups:
+                mine = gradients[first : first + len(params)]
+                first += len(params)
+                beta1, beta2 = options["betas"]
+                torch._foreach_add_(steps, 1)
+                torch._fused_adamw_(
+                    params,
+                    mine,
+                    averages,
+                    squares,
+                    [],
+                    steps,
+                    lr=options["lr"],
+                    beta1=beta1,
+                    beta2=beta2,
+                    weight_decay=options["weight_decay"],
+                    eps=options["eps"],
+                    amsgrad=False,
+                    maximize=False,
+                    grad_scale=divide,
+                    found_inf=found_inf,
+                )
+                if found_inf is not None:  # a step that was skipped does not count
+                    torch._foreach_sub_(steps, [found_inf] * len(steps))
+
+    def clear(self) -> None:
+        """Let go of the gradients."""
+        for parameter in self._params:
+            parameter.grad = None
+
+    def _ready(self) -> bool:
+        """Take hold of the optimizer's state, once the optimizer has made it."""
+        state = self._optimizer.state
+        if any(not state[p] for p in self._params):
+            return False
+        self._groups = [
+            (group, group["params"], [[state[p][key] for p in group["params"]] for key in _STATE])
+            for group in self._optimizer.param_groups
+        ]
+        return True
+
+    def _public(self, divide: Tensor | None, found_inf: Tensor | None) -> None:
+        """Step as GradScaler does: through the two attributes that fused optimizers read."""
+        optimizer = self._optimizer
+        optimizer.grad_scale, optimizer.found_inf = divide, found_inf  # type: ignore[attr-defined]
+        try:
+            optimizer.step()
+        finally:
+            del optimizer.grad_scale, optimizer.found_inf  # type: ignore[attr-defined]

@@ -1,0 +1,128 @@
+"""Loader processes that make whole windows ahead of the loop, in the loop's own order.
+
+A window is asked for by its place (epoch, first sample, count), so processes share no state, and
+their number changes no sample.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from hotloop.core.errors import DataError, HotloopError
+from hotloop.session.accumulation_windows import batch_at
+from hotloop.session.session import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.session.accumulation_windows import Feed, Place, Position
+    from hotloop.session.session import Samples
+
+__all__ = ["Workers"]
+
+TIMEOUT = 300.0  # seconds without a window until a loader process counts as hanging
+
+
+class _Places(Dataset[object]):
+    """Answers a window's places with its batches, or with the sentence that says why not."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+
+    def __getitem__(self, window: list[Place]) -> object:
+        try:
+            made = [batch_at(self._samples, place) for place in window]
+        except HotloopError as error:
+            return str(error)  # torch would wrap it in a traceback of the process
+        # Types that torch knows how to pin.
+        return [
+            (dict(b.tensors), b.samples, b.tokens, b.targets, b.boundaries, b.counts) for b in made
+        ]
+
+
+class Workers:
+    """Windows of a feed, made by `count` processes that keep `ahead` windows each ready."""
+
+    def __init__(self, feed: Feed, *, count: int, ahead: int, pin: bool) -> None:
+        self._feed, self._count, self._ahead, self._pin = feed, count, ahead, pin
+        self._windows: Iterator[object] | None = None
+        self._next: tuple[Position, int] | None = None  # what the iterator gives next
+
+    def window(self, at: Position, micro_batch: int) -> list[Batch]:
+        """Return the window at a position; DataError when it cannot be made or a process dies."""
+        key = _place(at), micro_batch
+        if self._windows is None or self._next is None or self._key() != key:
+            self._start(at, micro_batch)
+        assert self._windows is not None
+        try:
+            made = next(self._windows)
+        except RuntimeError as error:
+            self.close()
+            raise DataError(self._died(at, error)) from error
+        except BaseException:  # a signal: the queue may be in the middle of a message
+            self.close()
+            raise
+        if isinstance(made, str):
+            self.close()
+            raise DataError(made)
+        self._next = self._feed.after(at), micro_batch
+        assert isinstance(made, list)
+        return [
+            Batch(tensors=t, samples=s, tokens=n, targets=c, boundaries=b, counts=is_counted)
+            for t, s, n, c, b, is_counted in made
+        ]
+
+    def prepare(self, at: Position, micro_batch: int) -> None:
+        """Do nothing: the processes are ahead by themselves."""
+
+    def close(self) -> None:
+        """End the processes."""
+        self._windows = self._next = None
+
+    def _key(self) -> tuple[tuple[int, int], int]:
+        assert self._next is not None
+        return _place(self._next[0]), self._next[1]
+
+    def _start(self, at: Position, micro_batch: int) -> None:
+        self.close()
+        loader = DataLoader(
+            _Places(self._feed.samples),
+            sampler=_places(self._feed, at, micro_batch),
+            batch_size=None,
+            num_workers=self._count,
+            prefetch_factor=self._ahead,
+            pin_memory=self._pin,
+            timeout=TIMEOUT,
+            worker_init_fn=_ignore_signals,
+            generator=torch.Generator(),  # its seed must not come from the training's stream
+        )
+        self._windows, self._next = iter(loader), (at, micro_batch)
+
+    def _died(self, at: Position, error: RuntimeError) -> str:
+        first, count = self._feed.span(at)
+        return (
+            f"a loader process ended or hangs while samples {first}..{first + count - 1} of epoch "
+            f"{at.epoch} were waited for ({error}); with less memory to spare use fewer of them "
+            "(loader-workers:count=1), or none"
+        )
+
+
+def _place(at: Position) -> tuple[int, int]:
+    return at.epoch, at.sample
+
+
+def _places(feed: Feed, at: Position, micro_batch: int) -> Iterator[list[Place]]:
+    """Yield the places of the micro batches of every window from a position on, without end."""
+    while True:
+        yield [(at.epoch, first, count) for first, count in feed.micro_batches(at, micro_batch)]
+        at = feed.after(at)
+
+
+def _ignore_signals(worker: int) -> None:
+    """Leave Ctrl-C to the loop, which ends the processes when it has saved."""
+    del worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,319 @@
+"""The training loop, whole, on one screen; validation, saving and stopping stand inside it."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import DivergedError
+from hotloop.core.progress import Evaluated, Note
+from hotloop.engine.apply_plan import within
+from hotloop.engine.checkpoint import state
+from hotloop.engine.evaluate import evaluate, judged
+from hotloop.engine.rank_agreement import Accord, Now, Share
+from hotloop.engine.signals import Dropped
+from hotloop.engine.step import (
+    Guard,
+    accumulate_shared,
+    drop_gradients,
+    halve_micro_batch,
+    is_out_of_memory,
+    update,
+)
+from hotloop.models.trainable_parameters import Gradients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor
+
+    from hotloop.core.progress import Tell
+    from hotloop.engine.checkpoint_policy import Keeper
+    from hotloop.engine.lr_schedule import Schedule
+    from hotloop.engine.metrics_log import Recorder
+    from hotloop.engine.prefetch import Source
+    from hotloop.engine.signals import Signals
+    from hotloop.engine.time_left import Outlook
+    from hotloop.engine.wall_time import Ledger
+    from hotloop.session.accumulation_windows import Feed, Position
+    from hotloop.session.session import Session
+
+__all__ = ["Ending", "Loop", "Rules"]
+
+LOOKS = 3  # windows whose gradients are looked at: an A of LoRA has none in the first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """When to validate and when to stop."""
+
+    steps: int  # optimizer steps of the whole run
+    max_time: float | None  # seconds of this process
+    gradient_clip: float  # 0: off
+    evaluate_every_steps: int | None
+    evaluate_every_epochs: int | None
+    evaluate_batches: int | None  # None: the whole validation set
+    evaluate_micro: int  # samples of each of them
+    patience: int | None  # validations without a new best; None: no early stopping
+    min_delta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why the loop came back."""
+
+    reason: str  # "complete", "early stop", "time limit" or "signal"
+    at: Position
+    signal: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Loop:
+    """What the loop needs, put together by the engine."""
+
+    session: Session
+    feed: Feed
+    source: Source  # of the feed's windows
+    rules: Rules
+    rate: Schedule
+    recorder: Recorder
+    keeper: Keeper
+    outlook: Outlook
+    ledger: Ledger
+    signals: Signals
+    tell: Tell
+    fell_back: Callable[[str], None]  # told when the compiled model is given up
+    good: tuple[Position, Mapping[str, Tensor]] | None = None  # where weights and generators agree
+    first: int = 0  # step at which this process began
+    each: float = 0.0  # seconds of the newest step, with what came between it and the next
+    accord: Accord = field(init=False)  # with the other ranks
+
+    def __post_init__(self) -> None:
+        self.accord = Accord(self.session.ranks, self._look)
+
+    def train(self, at: Position) -> Ending:
+        """Run optimizer steps from a position until the run ends; every exit has saved.
+
+        Raises DivergedError before a value that is not finite reaches the weights, and whatever
+        else is raised, after saving the last completed step. Of several ranks only what all raise
+        alike is saved: a checkpoint needs every one of them.
+        """
+        self.good = at, state.rng_state(self.session.device)
+        self.first = at.step
+        try:
+            return self._steps(at)
+        except BaseException as error:  # of whatever kind: no completed step is lost
+            if self.session.ranks.world > 1 and not isinstance(error, DivergedError):
+                self.session.ranks.leave()
+                self.keeper.abandon()
+            elif (good := self.recorder.before_bad or self.good) is not None:
+                state.set_rng_state(self.session.device, good[1])
+                self.keeper.save(good[0])
+            self.keeper.close()
+            raise
+
+    def _steps(self, at: Position) -> Ending:
+        session, ledger, guard = self.session, self.ledger, Guard(self.session)
+        optimizer = session.optimizer
+        assert optimizer is not None
+        session.model.train()
+        watched = Gradients(session.model, session.custody) if session.job.learns_all else None
+        while True:
+            at = self._evaluate(at) if self._evaluation_due(at) else at
+            if (ending := self._ending(at)) is not None:
+                self.keeper.save(at, must=True)
+                return ending
+            self._visit(at)
+            generators = state.rng_state(session.device)
+            self.good = at, generators
+            ledger.mark("other")
+            ledger.step = {}
+            rate = self.rate(at.step)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            problem: BaseException | None = None
+            try:
+                with self._droppable():
+                    window = self.source.window(at, session.micro_batch)
+                    ledger.mark("data")
+                    own = Share.of(window)
+                    whole = self.accord.window(own)
+                    loss = accumulate_shared(
+                        session, window, ledger, self.signals.poll, targets=whole.targets
+                    )
+            except (Dropped, RuntimeError) as error:
+                traceback.clear_frames(error.__traceback__)  # they hold the failed activations
+                problem = error
+            if problem is not None:
+                drop_gradients(session)
+                if not self._recovered(problem, at):
+                    raise problem
+                state.set_rng_state(session.device, generators)  # the window is repeated
+                continue
+            watched = _looked(watched)
+            self.good = None  # while the weights change there is nothing to save
+            try:
+                norm = update(session, guard, loss, self.rules.gradient_clip)
+            except DivergedError as error:
+                self.good = at, generators  # it was refused before it touched them
+                raise self._placed(error, at) from error
+            ledger.mark("update")
+            before, at = at, self.feed.after(at)
+            self.source.prepare(at, session.micro_batch)
+            spans = self.feed.taken(before, session.micro_batch)
+            self.recorder.step(before, generators, own, whole, spans, rate, loss, norm)
+            self.outlook.step(at)
+            if at.sample == 0:
+                self.recorder.epoch_done(at.epoch)
+
+    def _visit(self, at: Position) -> None:
+        """Save what is due."""
+        now = self.accord.now()
+        self.keeper.visit(at, now)
+        if now.save_due:
+            self.signals.wants_save = False
+
+    def _look(self) -> Now:
+        """Return what is so on this rank now."""
+        rules, keeper = self.rules, self.keeper
+        each = sum(self.ledger.step.values())
+        if self.session.ranks.world > 1:  # what is agreed counts after the step in flight
+            each = 2 * max(each, self.each)
+        out = rules.max_time is not None and (
+            self.ledger.elapsed() + each + keeper.seconds >= rules.max_time
+        )
+        return Now(
+            signal=self.signals.received,
+            out_of_time=out,
+            save_due=keeper.is_overdue or self.signals.wants_save,
+            best_due=keeper.has_cooled,
+            copies=keeper.copies,
+        )
+
+    def _droppable(self) -> AbstractContextManager[None]:
+        """Hold a window that a signal may drop; not where others would wait for it."""
+        return self.signals.droppable() if self.session.ranks.world == 1 else nullcontext()
+
+    def _evaluation_due(self, at: Position) -> bool:
+        rules = self.rules
+        if at.step in (0, at.evaluated):
+            return False
+        every, epochs = rules.evaluate_every_steps, rules.evaluate_every_epochs
+        is_due = (
+            at.step == rules.steps
+            or bool(every and at.step % every == 0)
+            or bool(epochs and at.sample == 0 and at.epoch % epochs == 0)
+        )
+        return is_due and self.accord.now().signal is None
+
+    def _evaluate(self, at: Position) -> Position:
+        """Validate; a signal cuts it off, and it is made up for after the resume."""
+        self.recorder.flush()
+        self.good = at, state.rng_state(self.session.device)
+        rules, session = self.rules, self.session
+        alone = session.ranks.world == 1
+        poll = self.signals.poll if alone else self.accord.poll
+        try:
+            with self.signals.droppable(at_once=True) if alone else nullcontext():
+                found = evaluate(
+                    session,
+                    session.job.valid,
+                    poll,
+                    batches=rules.evaluate_batches,
+                    micro_batch=rules.evaluate_micro,
+                )
+        except Dropped:
+            self.ledger.mark("evaluate")
+            return at
+        seconds = self.ledger.mark("evaluate")
+        if not math.isfinite(found.loss):
+            raise DivergedError(f"the validation loss after step {at.step} is {found.loss}")
+        at, best = judged(at, found, self.session.job.judge, self.rules.min_delta)
+        self.recorder.event(
+            "eval",
+            at.step,
+            wall=round(seconds, 4),
+            loss=found.loss,
+            targets=found.targets,
+            best=best,
+            **({"figures": dict(found.figures)} if found.figures else {}),
+        )
+        unit, figures, judge = self.session.job.loss_unit, found.figures, self.session.job.judge
+        shown = {k: v for k, v in figures.items() if judge is not None and judge.shows(k)}
+        self.tell(
+            Evaluated(
+                step=at.step,
+                loss=found.loss,
+                unit=unit,
+                best=best,
+                seconds=seconds,
+                figures=shown,
+            )
+        )
+        if judge is not None and (remark := judge.remark(figures)) is not None:
+            self.tell(Note(text=remark))
+        return at
+
+    def _ending(self, at: Position) -> Ending | None:
+        rules, now = self.rules, self.accord.now()
+        self.each = sum(self.ledger.step.values())
+        if now.signal is not None:
+            return Ending(reason="signal", at=at, signal=now.signal)
+        if at.step >= rules.steps:
+            return Ending(reason="complete", at=at)
+        if rules.patience is not None and at.stale >= rules.patience:
+            return Ending(reason="early stop", at=at)
+        if now.out_of_time and at.step > self.first:  # one step at least, or a series never ends
+            return Ending(reason="time limit", at=at)
+        return None
+
+    def _recovered(self, reason: BaseException, at: Position) -> bool:
+        """Whether the window can be repeated: after a signal, out of memory, a failed compile."""
+        session = self.session
+        if within(reason, Dropped) is not None:  # the compiler wraps what passes through it
+            return True
+        assert isinstance(reason, RuntimeError)
+        if session.ranks.world > 1:  # the others are in the middle of theirs
+            return False
+        if is_out_of_memory(reason) and halve_micro_batch(session, self.feed.batch_size):
+            text = (
+                f"out of memory at step {at.step + 1}: going on with "
+                f"{session.micro_batch} micro x {session.accumulation} accumulation; "
+                "the global batch stays (hotloop explain out-of-memory)"
+            )
+        elif not is_out_of_memory(reason) and "compile" in session.undo:
+            # Whose fault it is shows when the window is repeated in eager mode.
+            session.undo.pop("compile")()
+            text = (
+                f"the compiled model failed at step {at.step + 1} ({reason}): going on in eager "
+                "(hotloop explain compile-fails)"
+            )
+            self.fell_back(text)
+        else:
+            return False
+        self.recorder.note(at.step, text, warning=True)
+        return True
+
+    def _placed(self, error: DivergedError, at: Position) -> DivergedError:
+        first, count = self.feed.span(at)
+        return DivergedError(
+            f"{error}, at optimizer step {at.step + 1}, samples {first}..{first + count - 1} of "
+            f"epoch {at.epoch}"
+        )
+
+
+def _looked(watched: Gradients | None) -> Gradients | None:
+    """Look at the gradients of a window; return what goes on looking, None after the last time.
+
+    Raises ConfigError that names the trained parameters that never got one.
+    """
+    if watched is None:
+        return None
+    watched.look()
+    looks = (LOOKS, *watched.later)
+    if watched.looks in looks:
+        watched.refuse_dead()
+    return watched if watched.looks < looks[-1] else None

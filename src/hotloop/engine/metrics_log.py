@@ -1,0 +1,313 @@
+"""Keeps the numbers of each step on the device and turns them into events at the log interval."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from hotloop.core.digest import digest
+from hotloop.core.errors import DivergedError, WriteError
+from hotloop.core.events import PHASES, event_line, step_line
+from hotloop.core.plateau import GUESSING, guessing
+from hotloop.core.progress import EpochDone, Note, Progress
+from hotloop.engine.step import refuse_collapse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torch import Tensor
+
+    from hotloop.core.progress import Readings, Tell
+    from hotloop.core.storage.journal import Journal
+    from hotloop.engine.rank_agreement import Share
+    from hotloop.engine.wall_time import Ledger
+    from hotloop.session.accumulation_windows import Position
+    from hotloop.session.session import Samples, Session
+
+__all__ = ["Recorder"]
+
+
+READ_EVERY, NOTE_EVERY = 0.5, 1.0  # seconds between looks, and between points in the log
+_OF_EACH = ("session", "resumed_from", "end")  # what each rank's log has, besides its steps
+POINTS = 500  # of a run so far, once it is longer than so many seconds
+
+
+class _Step(NamedTuple):  # a tuple is made in a fifth of a dataclass's time, and it is each step
+    """A step whose loss may still be on the device."""
+
+    number: int
+    epoch: int
+    spans: Sequence[tuple[int, int]]  # (first sample, count) that this rank took
+    samples: int
+    tokens: int
+    targets: int
+    learning_rate: float
+    t: float
+    phases: dict[str, float]
+    before: tuple[Position, Mapping[str, Tensor]]
+    loss: Tensor
+    norm: Tensor
+
+
+class Recorder:
+    """Writes step events and tells progress; waits for the device once per log interval."""
+
+    def __init__(
+        self,
+        *,
+        session: Session,
+        samples: Samples,
+        journal: Journal,
+        ledger: Ledger,
+        tell: Tell,
+        readings: Callable[[], Readings],
+        log_every: int,
+        steps: int,
+        flops_per_token: float | None,
+        peak_flops: float | None,
+        steady_from: int | None,
+        guesses: int | None = None,
+    ) -> None:
+        self._session, self._samples, self.journal = session, samples, journal
+        self._ledger, self._tell, self._readings = ledger, tell, readings
+        self._log_every = log_every if session.lag_reads else 1
+        self._tell_every, self._steps = log_every, steps
+        self._flops, self._peak, self._steady_from = flops_per_token, peak_flops, steady_from
+        self._pending: list[_Step] = []
+        self.before_bad: tuple[Position, Mapping[str, Tensor]] | None = None
+        self._lines: list[str] = []
+        self._unwritten = False  # whether the disk refused them
+        self._worked = self._ledger.in_steps()
+        self._since = _Counts()
+        self._epoch = _Counts()
+        self._epoch_began, self._epoch_worked = ledger.elapsed(), self._worked
+        self._run, self._run_began = _Counts(), ledger.elapsed()
+        self._read_last: tuple[_Step, float] | None = None  # newest step with its loss
+        self._guesses = guesses  # values that the loss is a choice among
+        # Losses of the first steps, until they were looked at; of several ranks each has a part.
+        self._first: list[float] | None = None if session.ranks.world > 1 else []
+        self._now: Readings = {"memory_bytes": None, "utilisation": None}
+        self._read_at = self._noted_at = -math.inf  # when readings were taken, and written
+
+    def step(
+        self,
+        before: Position,
+        generators: Mapping[str, Tensor],
+        own: Share,
+        whole: Share,
+        spans: Sequence[tuple[int, int]],
+        rate: float,
+        loss: Tensor,
+        norm: Tensor,
+    ) -> None:
+        """Note a step that has been made; at the log interval, read and write what is pending.
+
+        `own` and `spans`, (first sample, count), are what this rank took of the `whole` step.
+        `generators` is the random state before the step: where it went wrong without a wait, the
+        device holds the weights of `before`, and both together can be saved.
+        """
+        self._pending.append(
+            _Step(
+                number=before.step + 1,
+                epoch=before.epoch,
+                spans=spans,
+                samples=own.samples,
+                tokens=own.tokens,
+                targets=own.targets,
+                learning_rate=rate,
+                t=self._ledger.elapsed(),
+                phases={p: s for p, s in self._ledger.step.items() if p in PHASES},
+                before=(before, generators),
+                loss=loss,
+                norm=norm,
+            )
+        )
+        for counts in (self._since, self._epoch, self._run):
+            counts.add(whole.samples, whole.tokens)
+        if (before.step + 1) % self._log_every == 0:
+            self._read()
+        if (before.step + 1) % self._tell_every == 0:
+            self.flush()
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Write every step so far, tell progress; with `sync`, wait for the disk."""
+        self._read()
+        if self._read_last is not None and self._since.steps:
+            self._tell_progress(*self._read_last)
+        self._write(sync=sync)
+        self._ledger.mark("other")
+
+    def event(self, kind: str, step: int, **fields: object) -> None:
+        """Write an event that is no step, after all steps so far; what is all ranks', once."""
+        self._read()
+        if self._session.ranks.rank > 0 and kind not in _OF_EACH:
+            return
+        self._lines.append(event_line(kind, step=step, t=self._ledger.elapsed(), **fields))
+        self._write()
+
+    def note(self, step: int, text: str, *, warning: bool = False) -> None:
+        """Tell a sentence and keep it in the log."""
+        self.event("note", step, text=text)
+        self._tell(Note(text=text, warning=warning))
+
+    def _write(self, *, sync: bool = False) -> None:
+        """Write what is waiting; a full disk is told once and the lines wait for the next try."""
+        if not self._lines:
+            return
+        try:
+            self.journal.append(self._lines, sync=sync)
+        except WriteError as error:
+            if not self._unwritten:
+                text = f"{error}; the log waits in memory and training goes on"
+                self._tell(Note(text=text, warning=True))
+            self._unwritten = True
+        else:
+            self._lines, self._unwritten = [], False
+
+    @property
+    def has_read(self) -> bool:
+        """Whether the numbers of every step so far are known; of several ranks to all or none."""
+        return not self._pending
+
+    def epoch_done(self, epoch: int) -> None:
+        """Tell the throughput of a finished epoch."""
+        now, worked = self._ledger.elapsed(), self._ledger.in_steps()
+        seconds, in_steps = now - self._epoch_began, worked - self._epoch_worked
+        tokens = self._epoch.tokens
+        mfu = None
+        if self._flops and self._peak and in_steps:
+            mfu = self._flops * tokens / in_steps / self._peak
+        rate = tokens / seconds if seconds else 0.0
+        self._tell(EpochDone(epoch=epoch, seconds=seconds, tokens_per_s=rate, mfu=mfu))
+        self._epoch, self._epoch_began, self._epoch_worked = _Counts(), now, worked
+
+    def _read(self) -> None:
+        """Wait for the pending numbers; DivergedError names the first step that is not finite."""
+        if not self._pending:
+            return
+        if len(self._pending) == 1:
+            step = self._pending[0]
+            rows = [(step.loss.item(), step.norm.item())]
+        else:
+            losses = torch.stack([step.loss.float() for step in self._pending])
+            norms = torch.stack([step.norm.float() for step in self._pending])
+            rows = list(zip(*torch.stack([losses, norms]).tolist(), strict=True))
+        self._ledger.mark("wait")
+        for step, (loss, norm) in zip(self._pending, rows, strict=True):
+            overflow = self._session.scaler is not None and not math.isfinite(norm)
+            if not math.isfinite(loss) or not (math.isfinite(norm) or overflow):
+                self._pending = []
+                self.before_bad = step.before if self._session.scaler is None else None
+                first = step.spans[0][0]
+                last = max(first, sum(step.spans[-1]) - 1)
+                raise DivergedError(
+                    f"the loss is {loss} and the gradient norm {norm}, at optimizer step "
+                    f"{step.number}, samples {first}..{last} of epoch {step.epoch}"
+                )
+            self._lines.append(self._line(step, loss, None if overflow else norm))
+            self._read_last = step, loss
+            self._look_at(step.number, loss)
+        self._pending = []
+        if self._session.scaler and self._session.lag_reads:
+            refuse_collapse(self._session.scaler)
+
+    def _look_at(self, step: int, loss: float) -> None:
+        """Say once, after the first steps of a process, that the loss is that of guessing."""
+        if self._first is None:
+            return
+        self._first.append(loss)
+        if len(self._first) < GUESSING:
+            return
+        first, self._first = self._first, None
+        outputs = self._guesses or 0
+        if (stands := guessing(first, outputs)) is not None:
+            text = (
+                f"the loss has stood at {stands:.3f} for {GUESSING} steps: that is ln {outputs}, "
+                f"what guessing among {outputs} gives. Nothing is learned yet: look at "
+                "training.learning_rate and training.warmup_steps, and at the data "
+                "(hotloop explain S11)"
+            )
+            self._lines.append(event_line("note", step=step, t=self._ledger.elapsed(), text=text))
+            self._tell(Note(text=text, warning=True))
+
+    def _line(self, step: _Step, loss: float, norm: float | None) -> str:
+        ids = b"".join(
+            self._samples.ids(step.epoch, first, count).tobytes()
+            for first, count in step.spans
+            if count
+        )
+        return step_line(
+            step.number,
+            t=step.t,
+            clock="host",
+            phases=step.phases,
+            loss=loss,
+            norm=norm,
+            learning_rate=step.learning_rate,
+            epoch=step.epoch,
+            first=step.spans[0][0],
+            samples=step.samples,
+            tokens=step.tokens,
+            targets=step.targets,
+            ids=digest(ids)[:16],
+        )
+
+    def _tell_progress(self, last: _Step, loss: float) -> None:
+        worked, parts = self._ledger.in_steps(), self._session.job.parts
+        seconds = worked - self._worked or math.inf
+        now = self._ledger.elapsed()
+        whole = now - self._run_began  # evaluating and saving included
+        tokens_per_s = self._since.tokens / seconds
+        self._take_readings(now, last.number, tokens_per_s)
+        self._tell(
+            Progress(
+                step=last.number,
+                steps=self._steps,
+                epoch=last.epoch,
+                loss=loss,
+                learning_rate=last.learning_rate,
+                steps_per_s=self._since.steps / seconds,
+                samples_per_s=self._since.samples / seconds,
+                tokens_per_s=tokens_per_s,
+                memory_bytes=self._now["memory_bytes"],
+                utilisation=self._now["utilisation"],
+                seconds_left=(self._steps - last.number) * whole / self._run.steps,
+                steady_from=self._steady_from
+                if self._steady_from and last.number < self._steady_from
+                else None,
+                parts={} if parts is None else parts(self._session.model),
+            )
+        )
+        self._worked, self._since = worked, _Counts()
+
+    def _take_readings(self, now: float, step: int, tokens_per_s: float) -> None:
+        """Look at memory and utilisation twice a second at most; keep a point for the curve.
+
+        The longer a run, the further apart its points: days of them stay kilobytes.
+        """
+        if now - self._read_at < READ_EVERY:
+            return
+        self._now, self._read_at = self._readings(), now
+        if now - self._noted_at >= max(NOTE_EVERY, now / POINTS):
+            self._noted_at = now
+            rate = round(tokens_per_s, 1)
+            self._lines.append(
+                event_line("reading", step=step, t=now, **self._now, tokens_per_s=rate)
+            )
+
+
+class _Counts:
+    """Steps, samples and tokens since some moment."""
+
+    __slots__ = ("samples", "steps", "tokens")
+
+    def __init__(self) -> None:
+        self.steps = self.samples = self.tokens = 0
+
+    def add(self, samples: int, tokens: int) -> None:
+        """Count one step."""
+        self.steps += 1
+        self.samples += samples
+        self.tokens += tokens

@@ -1,0 +1,87 @@
+"""What all ranks must decide alike, agreed on with the targets of each window: one exchange a step.
+
+What the clock says counts as the first rank reads it. A decision is acted on after the step in
+flight, so a signal ends a run of several ranks one step later than one of a single process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.engine.signals import Dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.session.session import Batch, Ranks
+
+__all__ = ["Accord", "Now", "Share"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Now:
+    """What decides how the loop goes on, besides its position."""
+
+    signal: int | None = None  # the newest that any rank received
+    out_of_time: bool = False
+    save_due: bool = False  # by time
+    best_due: bool = False  # a new best may be written: the last save is long enough ago
+    copies: bool = True  # there is memory for a copy of the state on every rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a window has; as far as it counts."""
+
+    targets: int
+    samples: int
+    tokens: int
+
+    @classmethod
+    def of(cls, window: Sequence[Batch]) -> Share:
+        """Return what a window has on this rank."""
+        counted = [batch for batch in window if batch.counts]
+        return cls(
+            targets=sum(batch.targets for batch in counted),
+            samples=sum(batch.samples for batch in counted),
+            tokens=sum(batch.tokens for batch in counted),
+        )
+
+
+class Accord:
+    """Asks the ranks; a process alone asks itself, whenever it wants to know."""
+
+    def __init__(self, ranks: Ranks, look: Callable[[], Now]) -> None:
+        """`look` returns what is so on this rank."""
+        self._ranks, self._look = ranks, look
+        self._agreed = Now()
+
+    def now(self) -> Now:
+        """Return what all ranks know."""
+        return self._look() if self._ranks.world == 1 else self._agreed
+
+    def window(self, own: Share) -> Share:
+        """Return what the windows of all ranks have, and agree on how to go on after them."""
+        if self._ranks.world == 1:
+            return own
+        mine = self._look()
+        decides = (mine.signal or 0, mine.out_of_time, mine.save_due, mine.best_due, mine.copies)
+        said = self._ranks.gather([own.targets, own.samples, own.tokens, *decides])
+        targets, samples, tokens, *decided = zip(*said, strict=True)
+        signals, out_of_time, save_due, best_due, copies = decided
+        self._agreed = Now(
+            signal=int(max(signals)) or None,
+            out_of_time=bool(out_of_time[0]),
+            save_due=bool(save_due[0]),
+            best_due=bool(best_due[0]),
+            copies=all(copies),
+        )
+        return Share(targets=int(sum(targets)), samples=int(sum(samples)), tokens=int(sum(tokens)))
+
+    def poll(self) -> None:
+        """Raise Dropped on every rank where one was told to end: within an evaluation."""
+        signals = self._ranks.gather([self._look().signal or 0])
+        if signal := int(max(max(signals))):
+            self._agreed = Now(signal=signal)
+            raise Dropped

@@ -1,0 +1,255 @@
+"""One optimizer step: forward and backward over a window of micro batches, then the update."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from hotloop.core.errors import DivergedError
+from hotloop.engine.fused_update import FusedStep, total_norm
+from hotloop.models.row_sharded import is_sharded, local
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch import Tensor
+
+    from hotloop.engine.wall_time import Ledger
+    from hotloop.session.session import Batch, Session
+
+__all__ = [
+    "Guard",
+    "accumulate",
+    "accumulate_shared",
+    "drop_gradients",
+    "halve_micro_batch",
+    "is_out_of_memory",
+    "refuse_collapse",
+    "to_device",
+    "update",
+]
+
+_CLIP_EPS = 1e-6  # of torch.nn.utils.clip_grad_norm_, torch 2.13
+SMALLEST_SCALE = 1.0  # an fp16 loss scale below this has lost what it is there to keep
+
+
+def to_device(batch: Batch, device: torch.device) -> dict[str, Any]:
+    """Return the batch's tensors on the device, from pinned memory and without a wait on CUDA.
+
+    What `Batch.beside` says stands with them.
+    """
+    if device.type == "cpu":
+        return {**batch.tensors, **batch.beside(device)}
+    pins = device.type == "cuda"
+    tensors = {
+        name: tensor
+        if tensor.device.type == device.type  # it was sent ahead
+        else (tensor.pin_memory() if pins and not tensor.is_pinned() else tensor).to(
+            device, non_blocking=pins
+        )
+        for name, tensor in batch.tensors.items()
+    }
+    return {**tensors, **batch.beside(device)}
+
+
+def drop_gradients(session: Session) -> None:
+    """Let go of the gradients; what a graph adds to stays where it is, at zero."""
+    assert session.optimizer is not None
+    session.optimizer.zero_grad(set_to_none=session.replay is None)
+
+
+def accumulate(
+    session: Session,
+    window: Sequence[Batch],
+    mark: Callable[[str], object],
+    poll: Callable[[], None],
+    *,
+    targets: int | None = None,
+) -> Tensor:
+    """Add the gradients of a window; return its mean loss per target, a scalar on the device.
+
+    Each micro batch weighs as many targets as it has, so the sum is the gradient of one big
+    batch. `mark(phase)` is called as each phase ends, `poll()` between micro batches. Of several
+    ranks `targets` are those of all windows; gradients and loss are then of all of them, too.
+    """
+    shares = session.shares
+    if targets is None:
+        targets = sum(batch.targets for batch in window if batch.counts)
+    targets = targets or 1  # a window may carry no loss at all
+    losses = []
+    with session.steady():
+        for number, batch in enumerate(window, 1):
+            poll()
+            tensors = to_device(batch, session.device)
+            if session.replay is not None and session.replay.fits(tensors):
+                losses.append(session.replay(tensors, batch.targets / targets))
+                mark("forward")
+                continue
+            with nullcontext() if shares is None else shares.micro(last=number == len(window)):
+                loss = session.forward(tensors)
+                if len(window) > 1 or shares is not None:
+                    loss = loss * _weight(session, batch, targets)
+                mark("forward")
+                (session.scaler.scale(loss) if session.scaler else loss).backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detach())
+            mark("backward")
+    loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+    return loss if shares is None else session.ranks.total(loss.clone()) / session.ranks.world
+
+
+def accumulate_shared(
+    session: Session,
+    window: Sequence[Batch],
+    ledger: Ledger,
+    poll: Callable[[], None],
+    *,
+    targets: int,
+) -> Tensor:
+    """Add the gradients of a window as `accumulate`, with those of the other ranks if there are.
+
+    What waits for them is charged to a phase of its own; and nothing is dropped by `poll`, as they
+    are in the middle of theirs.
+    """
+    if session.shares is None:
+        return accumulate(session, window, ledger.mark, poll)
+    ledger.mark("exchange")  # the ranks' windows have waited for each other
+    loss = accumulate(session, window, ledger.mark, _go_on, targets=targets)
+    ledger.mark("exchange")
+    for phase, seconds in session.shares.waits().items():
+        ledger.move(seconds, phase, "exchange")
+    return loss
+
+
+def _go_on() -> None:
+    pass
+
+
+def _weight(session: Session, batch: Batch, targets: int) -> float:
+    """Return what a micro batch counts in its window; ranks' gradients are averaged, not added."""
+    return batch.targets / targets * session.ranks.world if batch.counts else 0.0
+
+
+class Guard:
+    """Keeps a gradient that is not finite out of the weights, without a wait where there is one.
+
+    With a fused optimizer on a card, a flag on the device makes it skip this and every later
+    update until the recorder has read the norms; elsewhere the norm is looked at right away.
+    """
+
+    def __init__(self, session: Session) -> None:
+        groups = session.optimizer.param_groups if session.optimizer else []
+        fused = bool(groups) and all(group.get("fused") for group in groups)
+        rows = any(is_sharded(p) for group in groups for p in group["params"])
+        self.on_device = (
+            session.device.type == "cuda" and fused and session.scaler is None and not rows
+        )
+        self.poisoned = torch.zeros((), device=session.device) if self.on_device else None
+        self.quick: FusedStep | None = None
+        if session.optimizer and not session.scaler and not FusedStep.why_not(session.optimizer):
+            self.quick = FusedStep(session.optimizer)
+
+    def admit(self, loss: Tensor, norm: Tensor) -> bool:
+        """Return whether the update may be made (on the device: whether to launch it)."""
+        if self.poisoned is None:
+            return math.isfinite(norm.item()) and math.isfinite(loss.item())
+        bad = ~(norm.isfinite() & loss.isfinite())
+        self.poisoned = torch.maximum(self.poisoned, bad.float())
+        return True
+
+
+def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -> Tensor:
+    """Clip and step; return the gradient norm before clipping, a scalar on the device.
+
+    Raises DivergedError before the weights change when loss or norm are known not to be finite,
+    or when the fp16 loss scale collapses. A single overflow in fp16 skips the step, as it should.
+    """
+    if session.custody is not None:
+        return session.custody.update(loss, gradient_clip)
+    if guard.quick is not None and (gradients := guard.quick.gradients()) is not None:
+        norm = _update_quickly(guard, guard.quick, gradients, loss, gradient_clip)
+        if session.replay is None:
+            guard.quick.clear()
+        else:
+            drop_gradients(session)
+        return norm
+    optimizer, scaler = session.optimizer, session.scaler
+    assert optimizer is not None
+    if scaler:
+        scaler.unscale_(optimizer)
+    gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+    if session.shares is None:
+        norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    else:
+        norm = session.shares.norm(gradients)
+    if scaler:
+        _clip(optimizer, norm, gradient_clip)
+        scaler.step(optimizer)
+        scaler.update()
+        if not session.lag_reads:  # else the recorder looks at it at the log interval
+            refuse_collapse(scaler)
+    else:
+        _admit(guard, loss, norm)
+        if guard.on_device:
+            optimizer.found_inf = guard.poisoned  # type: ignore[attr-defined] # as GradScaler does
+        _clip(optimizer, norm, gradient_clip)
+        optimizer.step()
+    drop_gradients(session)
+    return norm
+
+
+def _admit(guard: Guard, loss: Tensor, norm: Tensor) -> None:
+    if not guard.admit(loss, norm):
+        raise DivergedError(f"the loss is {loss.item()} and the gradient norm {norm.item()}")
+
+
+def _update_quickly(
+    guard: Guard, quick: FusedStep, gradients: list[Tensor], loss: Tensor, gradient_clip: float
+) -> Tensor:
+    norm = total_norm(gradients)
+    _admit(guard, loss, norm)
+    divide = None
+    if gradient_clip > 0 and (guard.on_device or norm.item() > gradient_clip):
+        # clip_grad_norm_'s own formula, as a divisor: at least 1
+        divide = ((norm + _CLIP_EPS) / gradient_clip).clamp(min=1.0)
+    quick.step(gradients, divide=divide, found_inf=guard.poisoned)
+    return norm
+
+
+def refuse_collapse(scaler: torch.amp.GradScaler) -> None:
+    """Raise DivergedError when the loss scale no longer keeps small gradients; waits for it."""
+    if (scale := scaler.get_scale()) < SMALLEST_SCALE:
+        raise DivergedError(f"the fp16 loss scale fell to {scale:g}")
+
+
+def _clip(optimizer: torch.optim.Optimizer, norm: Tensor, gradient_clip: float) -> None:
+    if gradient_clip <= 0:
+        return
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if any(is_sharded(p) for p in parameters):  # by clip_grad_norm_'s own formula
+        rows = [local(p.grad) for p in parameters if p.grad is not None]
+        torch._foreach_mul_(rows, (gradient_clip / (norm + _CLIP_EPS)).clamp(max=1.0))
+    else:
+        torch.nn.utils.clip_grads_with_norm_(parameters, gradient_clip, norm, foreach=True)
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether the device, or on a CPU the host, could not give the memory."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    plain = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+    return any(words in str(error) for words in plain)  # the CPU's allocator and the libraries'
+
+
+def halve_micro_batch(session: Session, batch_size: int) -> bool:
+    """Halve the micro batch at an unchanged global batch; False when it is 1 already."""
+    if session.micro_batch == 1:
+        return False
+    session.micro_batch = (session.micro_batch + 1) // 2
+    session.replay = None  # it was recorded for the larger one, and holds its memory
+    session.accumulation = -(-batch_size // session.micro_batch)
+    if session.device.type == "cuda":
+        torch.cuda.empty_cache()  # once, after an out-of-memory; never in the loop
+    return True

@@ -1,0 +1,100 @@
+"""Says once, after the first steps, how long the rest takes and whether saving is much of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hotloop.core.units import duration, many, moment
+from hotloop.engine.checkpoint_policy import BEST_BUDGET
+
+if TYPE_CHECKING:
+    from hotloop.engine.checkpoint_policy import Keeper
+    from hotloop.engine.metrics_log import Recorder
+    from hotloop.engine.wall_time import Ledger
+    from hotloop.session.accumulation_windows import Position
+
+__all__ = ["LOOK", "Outlook"]
+
+LOOK = 10  # optimizer steps of a process after which it is said; the first one is not timed
+SOON = 60.0  # seconds of all steps below which no setting is worth looking for
+COSTLY = 0.1  # of the run, for saving
+WORTH = 10.0  # seconds of saving in all below which it is not worth a line
+
+
+class Outlook:
+    """Times the first steps of a process; what it says stands in the log as well."""
+
+    def __init__(
+        self, *, steps: int, per_epoch: int, ledger: Ledger, recorder: Recorder, keeper: Keeper
+    ) -> None:
+        """Take the optimizer steps of the whole run and those of an epoch."""
+        self._steps, self._per_epoch = steps, per_epoch
+        self._ledger, self._recorder, self._keeper = ledger, recorder, keeper
+        self._made, self._before = 0, 0.0
+        self._each: float | None = None  # seconds of a step
+        self._is_done = False
+
+    def step(self, at: Position) -> None:
+        """Take in that a step was made; `at` is after it."""
+        if self._is_done:
+            return
+        self._made += 1
+        if self._made in (1, LOOK):
+            self._recorder.flush()  # nothing is left on the device
+            worked = self._ledger.in_steps()
+            if self._made == 1:
+                self._before = worked
+            else:
+                self._each = (worked - self._before) / (LOOK - 1)
+                if at.step < self._steps:
+                    self._recorder.note(at.step, self._time_left(at, self._each))
+        if self._each is not None and self._keeper.durable is not None:
+            self._is_done = True
+            if (cost := self._saving(self._each, self._keeper.durable)) is not None:
+                self._recorder.note(at.step, cost, warning=True)
+
+    def _time_left(self, at: Position, each: float) -> str:
+        rows, left, whole = self._ledger.rows(), self._steps - at.step, self._steps * each
+        set_up = rows["start"] + rows["compile"]
+        rest = f"time left: {moment(left * each)} for {many(left, 'step')}"
+        if whole >= SOON and whole >= set_up:
+            return f"{rest}, {1 / each:.3g} steps/s; validating and saving come on top"
+        what = "the data are so small" if self._steps >= self._per_epoch else "the steps are so few"
+        return (
+            f"{rest}; {what} that speed does not matter (all {self._steps:,} steps take "
+            f"{moment(whole)}, the set-up took {moment(set_up)}): look at the answers instead"
+        )
+
+    def _saving(self, each: float, durable: float) -> str | None:
+        """Return what saving costs and which settings make it cheap; None where it is cheap."""
+        policy, whole = self._keeper.policy, self._steps * each
+        by_steps = self._steps // policy.every_steps if policy.every_steps else 0
+        by_time = int(whole / policy.every_seconds) if policy.every_seconds else 0
+        saves = max(by_steps, by_time)
+        spent = saves * durable
+        share = min(1.0, spent / (whole if self._keeper.is_beside else whole + spent))
+        if spent < WORTH or share < COSTLY:
+            return None
+        how = "of the time a save is being written in the background"
+        if not self._keeper.is_beside:
+            how = "of the run goes into saving"
+        return (
+            f"{share:.0%} {how}: {many(saves, 'save')} x {moment(durable)} = {duration(spent)}, "
+            f"against {duration(whole)} of steps. About {BEST_BUDGET:.0%}, in a new run: "
+            f"{', '.join(self._cheaper(each, durable))}"
+        )
+
+    def _cheaper(self, each: float, durable: float) -> list[str]:
+        policy, seconds = self._keeper.policy, math.ceil(durable / BEST_BUDGET)
+        found = []
+        if policy.every_steps and policy.every_steps * each < seconds:
+            steps = math.ceil(seconds / each)
+            epochs = f" ({steps / self._per_epoch:.0f} epochs)"
+            text = f"{steps}{epochs if steps >= 2 * self._per_epoch else ''}"
+            found.append(f"training.save_every_steps={text if steps < self._steps else 'null'}")
+        if policy.every_seconds and policy.every_seconds < seconds:
+            found.append(f"training.save_every={seconds}s")
+        if policy.keep > 2:
+            found.append("training.keep=2 (each save verifies those that are kept)")
+        return found

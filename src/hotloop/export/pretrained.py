@@ -1,0 +1,331 @@
+"""Writes a trained model as transformers or PEFT load it, and proves it by loading it with them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import torch
+
+from hotloop.core.errors import CheckpointError, DeviceError, UsageError, did_you_mean
+from hotloop.core.storage.files import remove_folder, write_folder
+from hotloop.engine.checkpoint.state import tensor_chunks
+from hotloop.models.adapters.attach import adapted, merged_state
+from hotloop.models.adapters.nf4_linear import is_quantised
+from hotloop.models.adapters.peft_files import CONFIG, TENSORS, adapter_state
+from hotloop.models.causal_lm import CausalLm
+from hotloop.models.classifier import Classifier
+from hotloop.models.task_router import TaskRouter
+from hotloop.models.weights.discovery import find_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from torch import Tensor, nn
+
+    from hotloop.models.backbone import Backbone
+    from hotloop.models.weights.discovery import FoundModel
+
+__all__ = ["FORMS", "HEAD", "Exported", "Form", "export"]
+
+Form = Literal["hf", "merged", "peft"]
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
+ROUTER: Final = "router.safetensors"  # of a task router, with its heads
+HEAD: Final = "classifier.safetensors"  # what a classifier has on top, with classifier.json
+_WEIGHTS: Final = "model.safetensors"
+_OF_TOKENIZER: Final = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+_SHAPE: Final = (2, 24)  # rows and positions of the tokens that both models are given
+# Of the largest output: what the order of sums makes in float32; what bf16 products of 4-bit
+# weights make, which are packed anew or not at all on the other side.
+_EXACT, _COARSE = 1e-4, 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """A folder that was written, and how it compared."""
+
+    folder: Path
+    form: Form
+    reader: str  # what loaded it: "transformers 5.23.0"
+    apart: float  # largest difference of an output, as a share of the largest output
+    notes: tuple[str, ...] = ()  # what whoever uses it must know
+
+
+def export(
+    model: nn.Module, name: str, out: Path, form: str, *, kept: Mapping[str, Any] | None = None
+) -> Exported:
+    """Write a trained model into the folder `out`, load it again, and compare outputs.
+
+    `name` is the folder or hub id of the pretrained model; `kept` goes into classifier.json. `hf`
+    is a model that was trained whole, `merged` one with its adapters in its weights, `peft` the
+    adapters alone. Raises UsageError where the run is not of that form, CheckpointError where what
+    was loaded computes something else; then `out` is not there. Raises DeviceError where the
+    package that is to load it is missing.
+    """
+    if isinstance(model, TaskRouter):
+        return _export_tasks(model, name, out, form, kept=kept or {})
+    backbone: Backbone | None = getattr(model, "backbone", None)
+    if backbone is None:
+        raise UsageError(
+            "this run's model is hotloop's own, and no other program has it: its weights are in "
+            "checkpoints/*/model.safetensors, and hotloop.load_run(RUN_DIR).model() builds it"
+        )
+    form = _form(backbone, form)
+    reader = _reader(form)
+    if out.exists():
+        raise UsageError(f"{out} exists: name a folder that does not")
+    found = find_model(name)
+    files = _adapter_files(model, name) if form == "peft" else _model_files(backbone, form)
+    if isinstance(model, Classifier):
+        files |= _head_files(model, kept or {})
+    files |= {n: [p.read_bytes()] for n in _OF_TOKENIZER if (p := found.folder / n).is_file()}
+    write_folder(out, files)
+    try:
+        apart = _apart(model, found, out, form)
+        most = _COARSE if _has_packed(backbone) else _EXACT
+        if not apart <= most:
+            raise CheckpointError(
+                f"what {reader} loads computes something else: outputs differ by {apart:.2g}"
+                f" of the largest, not {most:g}; nothing was kept. Please report this architecture "
+                f"({found.architecture})"
+            )
+    except BaseException:
+        remove_folder(out)
+        raise
+    return Exported(folder=out, form=form, reader=reader, apart=apart, notes=_notes(model, form))
+
+
+def _export_tasks(
+    model: TaskRouter, name: str, out: Path, form: str, *, kept: Mapping[str, Any]
+) -> Exported:
+    """Write the adapter of each task into a folder of its own, and heads and router beside them."""
+    if form != "peft":
+        raise UsageError("adapters that are routed are kept apart: --to peft writes one of each")
+    reader = _reader("peft")
+    if out.exists():
+        raise UsageError(f"{out} exists: name a folder that does not")
+    others = {
+        key: value
+        for part in ("heads", "router")
+        for key, value in model.state_dict().items()
+        if key.startswith(f"{part}.")
+    }
+    write_folder(out, {"tasks.json": [_text(dict(kept))], ROUTER: tensor_chunks(others)})
+    found, apart = find_model(name), 0.0
+    kind = "CAUSAL_LM" if model.heads is None else "FEATURE_EXTRACTION"
+    try:
+        for number, task in enumerate(model.shares.tasks):
+            state = adapter_state(
+                model.backbone.model, base=name, task=kind, of=methodcaller("of_task", number)
+            )
+            files = {CONFIG: [_text(state.config)], TENSORS: tensor_chunks(state.tensors)}
+            write_folder(out / task, files)
+            alone = _OfTask(model, number)
+            apart = max(apart, _apart(alone, found, out / task, "peft"))
+            if not apart <= _EXACT:
+                raise CheckpointError(
+                    f"what {reader} computes with the adapter of {task} differs by {apart:.2g} of "
+                    f"the largest output, not {_EXACT:g}; nothing was kept. Please report it"
+                )
+    except BaseException:
+        remove_folder(out)
+        raise
+    notes = (
+        f"a folder for each task: {', '.join(model.shares.tasks)}",
+        f"router and heads are in {ROUTER} and tasks.json: hotloop predict RUN_DIR uses them",
+    )
+    return Exported(folder=out, form="peft", reader=reader, apart=apart, notes=notes)
+
+
+class _OfTask(CausalLm):
+    """A task router as the model that the adapter of one task makes of it."""
+
+    def __init__(self, router: TaskRouter, task: int) -> None:
+        torch.nn.Module.__init__(self)
+        self.backbone, self.softcap = router.backbone, getattr(router.trunk, "softcap", None)
+        self._router, self._task = [router], task  # no module of this one
+
+    def logits(self, batch: Mapping[str, Any]) -> Tensor:
+        """Return the logits of a decoder, of an encoder its last hidden states."""
+        shares = self._router[0].shares
+        one = torch.zeros(len(batch["input_ids"]), len(shares.tasks))
+        one[:, self._task] = 1
+        shares.give(one, batch)
+        return self.backbone(batch) if self.backbone.head is None else super().logits(batch)
+
+
+def _form(backbone: Backbone, asked: str) -> Form:
+    """Return the form that was asked for, where the model has it."""
+    form = next((each for each in FORMS if each == asked), None)
+    if form is None:
+        near = did_you_mean(asked, FORMS)
+        raise UsageError(f"--to is one of {', '.join(FORMS)}, not {asked!r}{near}")
+    has = bool(adapted(backbone.model))
+    if has and form == "hf":
+        raise UsageError(
+            "this run trained adapters: --to merged writes a model that has them in its weights, "
+            "--to peft the adapters alone"
+        )
+    if not has and form != "hf":
+        raise UsageError("this run trained the whole model, and has no adapters: --to hf")
+    return form
+
+
+def _model_files(backbone: Backbone, form: Form) -> dict[str, Any]:
+    model, tensors = backbone.model, backbone.model.state_dict()
+    if form == "merged":
+        tensors = merged_state(model)
+    once: dict[int, str] = {}  # a tied tensor is saved under its first name
+    for name, tensor in tensors.items():
+        once.setdefault(tensor.data_ptr() if tensor.numel() else id(tensor), name)
+    tensors = {name: tensors[name].detach() for name in once.values()}
+    kinds = {each.dtype for each in tensors.values() if each.is_floating_point()}
+    about = _config_of(backbone)
+    about["dtype"] = str(next(iter(kinds)) if len(kinds) == 1 else torch.float32).split(".")[-1]
+    return {"config.json": [_text(about)], _WEIGHTS: tensor_chunks(tensors)}
+
+
+def _config_of(backbone: Backbone) -> dict[str, Any]:
+    """Return config.json of a model as transformers would save it."""
+    model = backbone.model
+    about: dict[str, Any] = copy.deepcopy(model.config).to_diff_dict()
+    return {**about, "architectures": [type(model).__name__]}
+
+
+def _adapter_files(model: nn.Module, name: str) -> dict[str, Any]:
+    task = "CAUSAL_LM" if isinstance(model, CausalLm) else "FEATURE_EXTRACTION"
+    state = adapter_state(model.backbone.model, base=name, task=task)  # type: ignore[arg-type, union-attr]
+    return {CONFIG: [_text(state.config)], TENSORS: tensor_chunks(state.tensors)}
+
+
+def _head_files(model: Classifier, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what no class of transformers holds: how a row becomes one vector, and its logits."""
+    tensors = {n: t for n, t in model.state_dict().items() if not n.startswith("backbone.")}
+    pooling = {"kind": model.pooling.kind, "tokens": model.pooling.tokens}
+    about = {"pooling": pooling, "head": [str(layer) for layer in model.head], **kept}
+    return {"classifier.json": [_text(about)], HEAD: tensor_chunks(tensors)}
+
+
+def _text(value: object) -> bytes:
+    return json.dumps(value, indent=2, ensure_ascii=False).encode()
+
+
+def _has_packed(backbone: Backbone) -> bool:
+    return any(map(is_quantised, backbone.parameters()))
+
+
+def _reader(form: Form) -> str:
+    import transformers
+
+    if form != "peft":
+        return f"transformers {transformers.__version__}"
+    try:
+        import peft
+    except ImportError as error:
+        raise DeviceError(
+            "the adapter is loaded with PEFT to prove it, and PEFT is missing: pip install peft"
+        ) from error
+    return f"PEFT {peft.__version__}"
+
+
+def _notes(model: nn.Module, form: Form) -> tuple[str, ...]:
+    notes = []
+    if isinstance(model, Classifier):
+        notes.append(
+            f"its head and pooling are in {HEAD} and classifier.json: no class of transformers has "
+            "them; hotloop predict RUN_DIR uses both"
+        )
+        config = model.backbone.model.config
+        if form == "peft" and getattr(config, "is_causal", None) is False:
+            notes.append("the base model is to be loaded with is_causal=False in its config")
+    return tuple(notes)
+
+
+def _apart(model: nn.Module, found: FoundModel, out: Path, form: Form) -> float:
+    """Return how far outputs differ, as a share of the largest."""
+    backbone: Backbone = model.backbone  # type: ignore[assignment]
+    ids = torch.arange(_SHAPE[0] * _SHAPE[1]).mul(7).add(1).view(_SHAPE) % backbone.vocabulary
+    batch = {"input_ids": ids}
+    model.eval()
+    with torch.inference_mode():
+        mine = model.logits(batch) if isinstance(model, CausalLm) else backbone(batch)
+        other = _loaded(backbone, found, out, form).eval()
+        said = other(input_ids=ids)
+    theirs: Tensor = said.last_hidden_state if backbone.head is None else said.logits
+    return float((mine.float() - theirs.float()).abs().max() / mine.float().abs().max())
+
+
+def _loaded(backbone: Backbone, found: FoundModel, out: Path, form: Form) -> Any:
+    """Return the model as a user of transformers or PEFT loads it, with their own attention."""
+    from transformers import AutoModel, AutoModelForCausalLM
+
+    auto: Any = AutoModel if backbone.head is None else AutoModelForCausalLM
+    with _silence():
+        if form != "peft":
+            return auto.from_pretrained(out, local_files_only=True)
+        from peft import PeftModel
+
+        more: dict[str, Any] = {"config": _config_with_own_attention(backbone)}
+        if _has_packed(backbone):
+            more["quantization_config"] = _nf4(backbone)
+        base = auto.from_pretrained(
+            found.folder, dtype=torch.float32, local_files_only=True, **more
+        )
+        return PeftModel.from_pretrained(base, out)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep transformers' bars and advice off the screen."""
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)  # PEFT
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _config_with_own_attention(backbone: Backbone) -> Any:
+    config = copy.deepcopy(backbone.model.config)
+    config._attn_implementation = "sdpa"
+    return config
+
+
+def _nf4(backbone: Backbone) -> Any:
+    from transformers import BitsAndBytesConfig
+
+    kept = [
+        n
+        for n, m in backbone.model.named_modules()
+        if isinstance(m, torch.nn.Linear) and not is_quantised(m.weight)
+    ]
+    return BitsAndBytesConfig(  # type: ignore[no-untyped-call]
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+        llm_int8_skip_modules=kept,
+    )

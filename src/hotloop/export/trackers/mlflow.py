@@ -1,0 +1,97 @@
+"""MLflow as a sink: a run with its metrics and parameters, through MLflow's own client.
+
+Where runs are kept is MLflow's business: MLFLOW_TRACKING_URI, or without one a SQLite database in
+the working folder. mlflow-skinny is enough where a server keeps them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotloop.export.trackers.sink import need, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.export.trackers.sink import Opening, Point
+
+__all__ = ["open_sink"]
+
+EXTRA = "mlflow"
+# Of one call: mlflow.utils.validation.MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH and
+# MAX_PARAM_VAL_LENGTH, mlflow 3.17, 2026-11
+_METRICS, _PARAMS, _LONGEST = 1000, 100, 6000
+_STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED", "diverged": "FAILED"}
+
+
+def open_sink(opening: Opening) -> MLflow:
+    """Begin a run, or go on with the one that was begun before.
+
+    Raises DeviceError when the package is missing or the tracking store refuses.
+    """
+    return MLflow(opening)
+
+
+class MLflow:
+    """A run in MLflow's tracking store."""
+
+    def __init__(self, opening: Opening) -> None:
+        package = need("mlflow", extra=EXTRA)
+        self._entities = need("mlflow.entities", extra=EXTRA)
+        self._error = need("mlflow.exceptions", extra=EXTRA).MlflowException
+        self._client = self._asked(package.MlflowClient)
+        self.id = opening.id or self._begun(opening)
+        self.where = f"{package.get_tracking_uri()} run {self.id}"
+        if opening.id is not None:
+            self._asked(self._client.update_run, self.id, status="RUNNING")
+
+    def write(self, points: Sequence[Point]) -> None:
+        """Log the points, as many a call as MLflow takes."""
+        metrics = [
+            self._entities.Metric(point.name, point.value, round(point.at * 1000), point.step)
+            for point in points
+        ]
+        for start in range(0, len(metrics), _METRICS):
+            part = metrics[start : start + _METRICS]
+            self._asked(self._client.log_batch, self.id, metrics=part)
+
+    def take_back(self, after: int) -> bool:
+        """MLflow keeps every metric: a new run is needed."""
+        return False
+
+    def close(self, status: str) -> None:
+        """Say how the run ended, if it has."""
+        if status in _STATUS:
+            self._asked(self._client.set_terminated, self.id, status=_STATUS[status])
+
+    def _begun(self, opening: Opening) -> str:
+        experiment = self._asked(self._client.get_experiment_by_name, opening.project)
+        number = (
+            experiment.experiment_id
+            if experiment
+            else self._asked(self._client.create_experiment, opening.project)
+        )
+        run = self._asked(self._client.create_run, number, run_name=opening.name)
+        found = str(run.info.run_id)
+        params = [
+            self._entities.Param(_key(key), str(value)[:_LONGEST])
+            for key, value in opening.facts.items()
+        ]
+        for start in range(0, len(params), _PARAMS):
+            part = params[start : start + _PARAMS]
+            self._asked(self._client.log_batch, found, params=part)
+        return found
+
+    def _asked(self, call: Callable[..., Any], *args: object, **named: object) -> Any:
+        """Return what MLflow answers; DeviceError with its first line when it refuses."""
+        try:
+            return call(*args, **named)
+        except self._error as error:
+            raise refusal(
+                "MLflow", error, "MLFLOW_TRACKING_URI says where it keeps runs"
+            ) from error
+
+
+def _key(name: str) -> str:
+    """Return a parameter's name in letters that MLflow takes: its rule has no brackets or =."""
+    return "".join(letter if letter.isalnum() or letter in "_-./ " else "." for letter in name)

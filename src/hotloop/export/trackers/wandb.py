@@ -1,0 +1,76 @@
+"""Weights & Biases as a sink: a run whose x axis is the optimizer step.
+
+Where it goes is wandb's business: `wandb login`, or WANDB_MODE=offline and `wandb sync` later.
+What wandb adds of the machine is switched off: it would measure this process, not the training.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from hotloop.export.trackers.sink import need, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.export.trackers.sink import Opening, Point
+
+__all__ = ["open_sink"]
+
+EXTRA, STEP = "wandb", "step"
+
+
+def open_sink(opening: Opening) -> Wandb:
+    """Begin a run, or go on with the one that was begun before.
+
+    Raises DeviceError when the package is missing or wandb refuses, such as without a login.
+    """
+    return Wandb(opening)
+
+
+class Wandb:
+    """A run of wandb. Its own process takes points over and sends them when it can."""
+
+    def __init__(self, opening: Opening) -> None:
+        package = need("wandb", extra=EXTRA)
+        self._error = need("wandb.errors", extra=EXTRA).Error
+        self.id = opening.id or uuid4().hex
+        quiet = package.Settings(
+            console="off", silent=True, x_disable_stats=True, disable_git=True, save_code=False
+        )
+        self._run = self._asked(
+            package.init,
+            project=opening.project,
+            name=opening.name,
+            id=self.id,
+            resume="allow",
+            config=dict(opening.facts),
+            dir=str(opening.folder),
+            settings=quiet,
+        )
+        self.where = str(self._run.url or self._run.dir)
+        self._asked(self._run.define_metric, STEP)
+        self._asked(self._run.define_metric, "*", step_metric=STEP)
+
+    def write(self, points: Sequence[Point]) -> None:
+        """Log the points, those of a moment in one row."""
+        rows: dict[tuple[int, float], dict[str, float]] = {}
+        for point in points:
+            rows.setdefault((point.step, point.at), {})[point.name] = point.value
+        for (step, at), row in rows.items():
+            self._asked(self._run.log, {STEP: step, "_timestamp": at, **row})
+
+    def take_back(self, after: int) -> bool:
+        """A history is only added to: a new run is needed."""
+        return False
+
+    def close(self, status: str) -> None:
+        """Wait until wandb has everything."""
+        self._asked(self._run.finish, exit_code=int(status in ("failed", "diverged")))
+
+    def _asked(self, call: Callable[..., Any], *args: object, **named: object) -> Any:
+        try:
+            return call(*args, **named)
+        except self._error as error:
+            raise refusal("wandb", error, "WANDB_MODE=offline keeps it on this disk") from error

@@ -1,0 +1,124 @@
+"""Puts together what the loop of an assembled run needs: recorder, keeper, rules and schedule."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.events import WARMUP_STEPS, newest_step
+from hotloop.engine.checkpoint_policy import Keeper, SavePolicy
+from hotloop.engine.device_readings import reader, watched
+from hotloop.engine.loop import Rules
+from hotloop.engine.lr_schedule import schedule
+from hotloop.engine.metrics_log import Recorder
+from hotloop.jobs.forecast.memory_fit import precision_of
+
+if TYPE_CHECKING:
+    from hotloop.core.progress import Tell
+    from hotloop.core.storage.journal import Journal
+    from hotloop.core.storage.rundir import RunDir
+    from hotloop.engine.lr_schedule import Schedule
+    from hotloop.engine.wall_time import Ledger
+    from hotloop.jobs.job import Assembly
+    from hotloop.session.accumulation_windows import Position
+    from hotloop.session.session import Session
+
+__all__ = ["gap_of", "keeper_of", "recorder_of", "rules_of", "schedule_of"]
+
+
+def gap_of(run: RunDir, parts: Assembly, at: Position) -> str | None:
+    """Return what the log lacks of the steps that a resumed run has made; None: nothing."""
+    written = newest_step(run.events_file(parts.ranks.rank))
+    if written >= at.step:
+        return None
+    lost = "step" if written + 1 == at.step else f"steps {written + 1:,} to"
+    return (
+        f"the log lacks {lost} {at.step:,}: it was cut off after the checkpoint was written. "
+        "Nothing else is lost; reports have a gap there"
+    )
+
+
+def recorder_of(
+    parts: Assembly, session: Session, at: Position, ledger: Ledger, tell: Tell, journal: Journal
+) -> Recorder:
+    """Return the recorder with its first events written."""
+    recorder = Recorder(
+        session=session,
+        samples=parts.job.train,
+        journal=journal,
+        ledger=ledger,
+        tell=tell,
+        readings=watched(parts.hardware, reader(parts.hardware), tell),
+        log_every=parts.request.config.training.log_every,
+        steps=parts.steps,
+        flops_per_token=parts.flops_per_token,
+        peak_flops=_peak_of_all(parts),
+        guesses=parts.job.guesses,
+        steady_from=at.step + WARMUP_STEPS + 1 if "compile" in session.undo else None,
+    )
+    recorder.event("session", at.step, at=_now(), pid=os.getpid())
+    if at.step or journal.had_lines:
+        recorder.event("resumed_from", at.step, evaluated=at.evaluated)
+    return recorder
+
+
+def _peak_of_all(parts: Assembly) -> float | None:
+    """Return the FLOP/s of all ranks' cards; None where unknown, as where they share a CPU."""
+    peak = parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware))
+    if peak is None or (parts.ranks.world > 1 and parts.hardware.device != "cuda"):
+        return None
+    return peak.median * parts.ranks.world
+
+
+def rules_of(parts: Assembly) -> Rules:
+    """Return when to validate and when to stop."""
+    training = parts.request.config.training
+    return Rules(
+        steps=parts.steps,
+        max_time=training.max_time,
+        gradient_clip=training.gradient_clip,
+        evaluate_every_steps=training.eval_every_steps,
+        evaluate_every_epochs=training.eval_every_epochs,
+        evaluate_batches=training.eval_batches,
+        evaluate_micro=training.batch_size // training.accumulation,
+        patience=training.patience,
+        min_delta=training.min_delta,
+    )
+
+
+def keeper_of(
+    run: RunDir, parts: Assembly, session: Session, recorder: Recorder, ledger: Ledger, **to: Any
+) -> Keeper:
+    """Return what saves, by the settings of the run."""
+    training = parts.request.config.training
+    return Keeper(
+        run=run,
+        session=session,
+        identity=parts.identity,
+        policy=SavePolicy(
+            every_steps=training.save_every_steps,
+            every_seconds=training.save_every,
+            keep=training.keep,
+            best_cooldown=training.best_cooldown,
+        ),
+        ledger=ledger,
+        recorder=recorder,
+        **to,
+    )
+
+
+def schedule_of(parts: Assembly) -> Schedule:
+    """Return the learning rate of each optimizer step of the run."""
+    training = parts.request.config.training
+    return schedule(
+        training.schedule,
+        peak=training.learning_rate,
+        floor=training.min_learning_rate,
+        warmup=training.warmup(parts.steps),
+        total=parts.steps,
+    )
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,295 @@
+"""Makes the first steps of a run on its real session, and times them, a validation and a save."""
+
+from __future__ import annotations
+
+import math
+import os
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import DeviceError, DivergedError, WriteError
+from hotloop.core.events import WARMUP_STEPS
+from hotloop.core.measurement import Measurement
+from hotloop.core.progress import Working
+from hotloop.core.storage.files import free_bytes, make_folder, remove_folder
+from hotloop.engine import apply_plan
+from hotloop.engine.checkpoint import folders, state
+from hotloop.engine.checkpoint.background_writer import Background
+from hotloop.engine.evaluate import evaluate
+from hotloop.engine.prefetch import source_of
+from hotloop.engine.rank_agreement import Accord, Now, Share
+from hotloop.engine.step import (
+    Guard,
+    accumulate_shared,
+    drop_gradients,
+    halve_micro_batch,
+    is_out_of_memory,
+    update,
+)
+from hotloop.jobs.build_loop import schedule_of
+from hotloop.jobs.forecast.time_estimate import Timing
+from hotloop.machine.clock import clock
+from hotloop.machine.threads import load, others
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from hotloop.core.progress import Tell
+    from hotloop.engine.signals import Signals
+    from hotloop.engine.wall_time import Ledger
+    from hotloop.jobs.job import Assembly
+    from hotloop.session.accumulation_windows import Position
+    from hotloop.session.session import Session
+
+__all__ = ["Budget", "TryOut"]
+
+READINGS = 20  # the fewest whose median is trusted before the time is over
+SHORTEST = 0.02  # seconds of a reading; of shorter steps several make one
+VALIDATION_READINGS, VALIDATION_MOST = 5, 3.0  # readings; seconds
+VALIDATION_SHORTEST = 0.2  # seconds of a reading: what a call costs once must not count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How many steps are timed, after the warm-up: a number, or until their median is stable."""
+
+    steps: int | None = None
+    least: float = 3.0  # seconds, when the number is not given
+    most: float = 10.0
+
+
+def _nothing(loss: Tensor) -> None:
+    del loss
+
+
+class TryOut:
+    """A session that makes the run's first steps, and what went wrong with them.
+
+    Of several ranks each has one, and all make the same steps; `time` is for a process alone.
+    `before_update` gets the loss of each step, a scalar on the device, while its gradients are
+    whole: after the last micro batch, before clipping and update.
+    """
+
+    def __init__(
+        self,
+        parts: Assembly,
+        session: Session,
+        at: Position,
+        *,
+        ledger: Ledger,
+        signals: Signals,
+        tell: Tell,
+        before_update: Callable[[Tensor], None] = _nothing,
+    ) -> None:
+        self._before_update = before_update
+        self._parts, self._session, self._at = parts, session, at
+        self.ledger, self._signals, self._tell = ledger, signals, tell
+        self._source, self._guard = source_of(parts.feed, session), Guard(session)
+        self._rate, self._training = schedule_of(parts), parts.request.config.training
+        self._accord = Accord(session.ranks, Now)
+        self._losses: list[float] = []
+        self._readings: list[float] = []  # seconds of a step
+        self.problem: str | None = None
+        self.halved: str | None = None
+        self.unwritable: str | None = None
+        self.busy_cores = 0.0
+
+    def time(self, budget: Budget, folder: Path) -> Timing | None:
+        """Time steps, a validation and a save in `folder`; None when no step could be timed."""
+        before, watched = self.ledger.rows(), load()
+        try:
+            waited = self._time_steps(budget)
+            self.busy_cores = others(watched, load())
+        except DivergedError as error:
+            self.problem = str(error)
+            return None
+        return Timing(
+            start=before["start"],
+            compile=before["compile"],
+            step=Measurement(unit="s", readings=tuple(self._readings)),
+            data_wait=waited,
+            validation=Measurement(unit="s", readings=self.validations()),
+            save=self.save(folder),
+            losses=(self._losses[0], self._losses[-1]),
+            made=self._at.step,
+        )
+
+    @property
+    def made(self) -> int:
+        """Optimizer steps made."""
+        return self._at.step
+
+    @property
+    def epochs(self) -> int:
+        """Epochs begun."""
+        return self._at.epoch + (self._at.sample > 0)
+
+    @property
+    def micro_batch(self) -> int:
+        """Samples of a forward pass, after an out of memory fewer than planned."""
+        return self._session.micro_batch
+
+    def close(self) -> None:
+        """Let go of the session; the process's switches are as before."""
+        self._source.close()
+        apply_plan.undo(self._session)
+
+    def _time_steps(self, budget: Budget) -> float:
+        """Fill the readings; return the seconds a step waited for its data, on average."""
+        self._session.model.train()
+        began = clock()
+        for _ in range(WARMUP_STEPS):
+            self._make(1)
+            if clock() - began > budget.least:
+                break
+        # The loop waits for the device once in a log interval where losses are read late.
+        block = self._training.log_every if self._session.lag_reads else 1
+        block = max(block, int(SHORTEST / self._readings[-1]))
+        self._readings.clear()
+        began, waited, first = clock(), self.ledger.rows()["data wait"], self._at.step
+        while not self._enough(clock() - began, self._at.step - first, budget):
+            left = block if budget.steps is None else budget.steps - (self._at.step - first)
+            self._make(min(block, left))
+        return (self.ledger.rows()["data wait"] - waited) / (self._at.step - first)
+
+    def _enough(self, seconds: float, made: int, budget: Budget) -> bool:
+        if budget.steps is not None:
+            self._tell(Working(what="timing steps", share=made / budget.steps))
+            return made >= budget.steps
+        self._tell(Working(what="timing steps", share=min(1.0, seconds / budget.most)))
+        if not self._readings or seconds < budget.least:
+            return False
+        stable = Measurement(unit="s", readings=tuple(self._readings)).why_unstable() is None
+        return seconds >= budget.most or (len(self._readings) >= READINGS and stable)
+
+    def _make(self, steps: int) -> None:
+        """Make some steps, wait for them, and note the seconds of one."""
+        began = clock()
+        for _ in range(steps):
+            loss = self.step()
+            if not self._session.lag_reads:
+                loss.item()  # as the run's log does
+        value = loss.item()
+        self.ledger.mark("wait")
+        if not math.isfinite(value):
+            raise DivergedError(f"the loss is {value} at optimizer step {self._at.step}")
+        self._losses.append(value)
+        self._readings.append((clock() - began) / steps)
+
+    def step(self) -> Tensor:
+        """Make one optimizer step; return its loss, a scalar on the device.
+
+        The model must be in training mode. Raises DivergedError, DeviceError, or what the model
+        raises.
+        """
+        session = self._session
+        assert session.optimizer is not None
+        for group in session.optimizer.param_groups:
+            group["lr"] = self._rate(self._at.step)
+        loss = self._accumulate()
+        self._before_update(loss)
+        try:
+            update(session, self._guard, loss, self._training.gradient_clip)
+        except DivergedError as error:
+            raise DivergedError(f"{error}, at optimizer step {self._at.step + 1}") from error
+        self.ledger.mark("update")
+        self._at = self._parts.feed.after(self._at)
+        self._source.prepare(self._at, session.micro_batch)
+        return loss
+
+    def _accumulate(self) -> Tensor:
+        """Return the loss of the next window, with smaller micro batches when memory is short."""
+        session, poll = self._session, self._signals.poll
+        while True:
+            try:
+                window = self._source.window(self._at, session.micro_batch)
+                self.ledger.mark("data")
+                targets = self._accord.window(Share.of(window)).targets
+                return accumulate_shared(session, window, self.ledger, poll, targets=targets)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                traceback.clear_frames(error.__traceback__)  # they hold the failed activations
+            self._halve()
+
+    def _halve(self) -> None:
+        was = self._session.micro_batch
+        if self._session.ranks.world > 1:  # the others are in the middle of theirs
+            raise DeviceError(f"out of memory with a micro batch of {was}")
+        drop_gradients(self._session)
+        if not halve_micro_batch(self._session, self._parts.feed.batch_size):
+            raise DeviceError(
+                "out of memory with a micro batch of 1: use a smaller model or shorter "
+                "samples (hotloop explain out-of-memory)"
+            )
+        self.halved = (
+            f"out of memory with a micro batch of {was}; with {self._session.micro_batch} it goes "
+            "on, as hotloop train would"
+        )
+        self._readings.clear()
+
+    def validations(self) -> tuple[float, ...]:
+        """Return seconds of one micro batch; the first call, which may load kernels, is left out.
+
+        That call decides how many micro batches make a reading, and it is all there is where one
+        takes seconds.
+        """
+        size, valid = self._session.micro_batch, self._parts.job.valid
+        readings: list[float] = []
+        batches, began = 1, clock()
+        while len(readings) <= VALIDATION_READINGS:
+            before = clock()
+            evaluate(self._session, valid, self._signals.poll, batches=batches)
+            spans = self._session.job.cut(valid, 0, 0, len(valid), size)[:batches]
+            read = sum(count for _, count in spans)  # a cut by tokens takes more short rows
+            readings.append((clock() - before) * size / read)
+            if clock() - began > VALIDATION_MOST:
+                break
+            batches = max(1, int(VALIDATION_SHORTEST / readings[0]))
+        self.ledger.mark("evaluate")
+        return tuple(readings[1:] or readings)
+
+    def save(self, parent: Path) -> float | None:
+        """Return the seconds that the loop waits for a checkpoint; nothing of it stays.
+
+        None where there is no room for one in `parent`, or it could not be written.
+        """
+        folder = parent / f".hotloop-rehearsal-{os.getpid()}"
+        if free_bytes(parent) < self._parts.checkpoint_bytes:
+            return None
+        try:
+            try:
+                return self._saved(make_folder(folder))
+            finally:
+                if folder.exists():
+                    remove_folder(folder)
+                self.ledger.mark("save")
+        except WriteError as error:
+            self.unwritable = str(error)
+            return None
+
+    def _saved(self, folder: Path) -> float:
+        def snapshot() -> state.Snapshot:
+            return state.take(self._session, self._at, self._parts.identity, validation_loss=None)
+
+        if self._session.background_saves:  # the loop waits for a copy into memory that it has
+            background = Background[None]()
+            try:
+                for _ in range(2):
+                    began = clock()
+                    background.start(snapshot(), lambda _: None)
+                    waited = clock() - began
+                    background.take(wait=True)
+            finally:
+                background.close()
+            return waited
+        began = clock()
+        state.write(folder, snapshot())
+        written = clock()
+        folders.listing(folder, verify=True)  # retention verifies each one that is there
+        there: int = self._training.keep + 1
+        return written - began + there * (clock() - written)

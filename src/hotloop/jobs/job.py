@@ -1,0 +1,358 @@
+"""Puts a run together: hardware, data, job, plan and forecast, before anything is written."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from hotloop.config.schema import flatten
+from hotloop.core.env import ENV
+from hotloop.core.errors import ConfigError
+from hotloop.core.progress import Note, Working
+from hotloop.core.units import many
+from hotloop.core.version import code_version
+from hotloop.engine import apply_plan
+from hotloop.engine.checkpoint.state import Identity
+from hotloop.engine.first_micro_batches import settled
+from hotloop.engine.init_from import read_weights
+from hotloop.jobs.forecast import limits as preflight
+from hotloop.jobs.forecast.memory_fit import fitted, packing_loses, precision_of, shapes
+from hotloop.jobs.forecast.per_rank_memory import on_more_cards
+from hotloop.jobs.planning import agreed, planned, shared_out
+from hotloop.machine.allocator_cap import cap_memory
+from hotloop.machine.detect import detect
+from hotloop.machine.matmul_rate import measure_gemm
+from hotloop.recipes.building.declared_code import CODE, digests
+from hotloop.session.accumulation_windows import Feed
+from hotloop.session.session import ALONE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hotloop.config.derive_plan import Choice
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan
+    from hotloop.core.progress import Tell
+    from hotloop.jobs.forecast.memory_forecast import Forecast
+    from hotloop.jobs.request import Request
+    from hotloop.session.session import Job, Prepared, Ranks
+
+__all__ = [
+    "Assembly",
+    "assemble",
+    "default_folder",
+    "prepare_data",
+    "run_record",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """Everything that is known before the run folder is made."""
+
+    request: Request
+    hardware: Hardware
+    data: Prepared
+    job: Job
+    feed: Feed
+    steps: int  # optimizer steps of the whole run
+    plan: Plan
+    origins: Mapping[str, str]  # technique id -> who asked
+    choices: Sequence[Choice]
+    parameters: int
+    forecast: Forecast
+    memory: str  # the forecast in a sentence
+    too_much: str | None  # what to expect and do when that does not fit
+    packing: str | None = None  # why 4-bit weights cost more than they save
+    ranks: Ranks = ALONE
+
+    @property
+    def identity(self) -> Identity:
+        """What a checkpoint must agree with."""
+        return Identity(
+            train_data=self.job.train.fingerprint,
+            validation_data=self.job.valid.fingerprint,
+            batch_size=self.feed.batch_size,
+            seed=self.job.seed,
+            objective=self.job.objective,
+            drop_last=self.feed.drop_last,
+        )
+
+    def doubts(self) -> list[str]:
+        """Return what a user should hear before a run of hours, as sentences."""
+        long = preflight.long_validation(
+            self.request.config.training, self.feed, len(self.job.valid)
+        )
+        memory = None if self.too_much is None else f"memory: {self.memory}; {self.too_much}"
+        return [doubt for doubt in (long, memory, self.packing) if doubt is not None]
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """What one holds: the weights that learn, as large as their gradients, and their state."""
+        return self.forecast.gradients_bytes + self.forecast.optimizer_bytes
+
+    @property
+    def flops_per_token(self) -> float | None:
+        """FLOP of the model for one token, forward and backward; None where unknown."""
+        size, job = self.plan.micro_batch, self.job
+        tokens = size * job.train.batch(0, 0, 1).tokens
+        if job.widest is not None:  # the batch of the forecast
+            tokens = job.widest(size).tokens
+        return self.forecast.flops / tokens if self.forecast.flops else None
+
+    def _preset(self) -> dict[str, str]:
+        groups = _preset_keys(self.request).items()
+        said = "; ".join(f"{origin}: {', '.join(keys)}" for origin, keys in groups)
+        return {"preset": said} if said else {}
+
+    def facts(self, folder: Path | None = None) -> dict[str, str]:
+        """Return what a user wants to see before step 1, a line each.
+
+        With the `folder` of the checkpoints, which then must be there, also what saving costs.
+        """
+        plan, feed = self.plan, self.feed
+        tokens = ""
+        # Of a classifier a sample has one target, its label; rows have as many as each is long.
+        if self.job.learns_tokens and self.job.widest is None:
+            tokens = f" ({feed.batch_size * self.job.train.batch(0, 0, 1).targets:,} tokens)"
+        batch = (
+            f"{plan.micro_batch} micro x {plan.accumulation} accumulation x "
+            f"{many(plan.ranks, 'rank')} = "
+            f"{feed.batch_size} samples{tokens} per "
+            f"optimizer step, {feed.steps_per_epoch:,} steps per epoch"
+        )
+        return {
+            **self._preset(),
+            **self.job.facts,
+            "device": f"{self.hardware.name} ({self.hardware.device})",
+            "model": (
+                f"{self.parameters:,} parameters: "
+                + ", ".join(f"{k} {v}" for k, v in _model(self.request.config).items())
+            ),
+            "batch": batch,
+            "length": f"{self.steps:,} steps = {self.steps / feed.steps_per_epoch:.2f} epochs",
+            "memory": self.memory,
+            **({} if (cards := self._cards()) is None else {"cards": cards}),
+            "saving": preflight.saving(self.request.config.training) + self._cost(folder),
+        }
+
+    def _cards(self) -> str | None:
+        batch_size = self.feed.batch_size
+        return on_more_cards(self.forecast, self.plan, self.hardware, batch_size)
+
+    def _cost(self, folder: Path | None) -> str:
+        training, size = self.request.config.training, self.checkpoint_bytes
+        if folder is None or (
+            (seconds := preflight.save_seconds(folder, size, kept=training.keep)) is None
+        ):
+            return ""
+        return f"; {preflight.save_cost(training, self.steps, size=size, seconds=seconds)}"
+
+
+def _preset_keys(request: Request) -> dict[str, list[str]]:
+    """Return `key=value` by what brought it in, for presets, experiments and `auto`."""
+    flat, found = flatten(request.config), dict[str, list[str]]()
+    for key, origin in request.origins.items():
+        if origin.startswith("auto (") or "gave way" in origin:
+            found.setdefault(origin, []).append(f"{key}={flat[key]}")
+        elif origin.startswith(("preset ", "experiment ")):
+            found.setdefault(origin.partition(":")[0], []).append(f"{key}={flat[key]}")
+    return found
+
+
+def _model(config: Any) -> dict[str, Any]:
+    prefix = "model."
+    flat = flatten(config)
+    return {k.removeprefix(prefix): v for k, v in flat.items() if k.startswith(prefix)}
+
+
+def assemble(
+    request: Request,
+    tell: Tell,
+    poll: Callable[[], None],
+    *,
+    plan: Plan | None = None,
+    ranks: Ranks = ALONE,
+) -> Assembly:
+    """Return the assembly of a request; `plan` is given when a run is resumed.
+
+    Of several `ranks` all call this, and go by the first one's plan. Raises DataError, PlanError,
+    ConfigError or DeviceError, and LostRankError.
+    """
+    config, hardware = request.config, _machine(tell, ranks)
+    _cap_memory(request, hardware, tell)
+    for answer in request.answers:
+        tell(Note(text=answer.text, warning=answer.word == "refused"))
+    for why in request.recipe.idle(config, request.origins).values():
+        tell(Note(text=why))
+    if config.init_from and plan is None:
+        read_weights(Path(config.init_from))  # a file that cannot be read is told before a folder
+    data = prepare_data(request, tell, poll, ranks)
+    for note in data.notes:
+        tell(Note(text=note))
+    job = request.recipe.load().build(config, data)
+    training = config.training
+    feed = Feed(
+        samples=job.train,
+        batch_size=training.batch_size,
+        drop_last=config.data.drop_last,
+        cut=job.cut,
+        rank=ranks.rank,
+        ranks=ranks.world,
+    )
+    preflight.check_feed(feed)
+    steps = _total_steps(training.max_steps, training.epochs, feed)
+    plan, origins, choices, fit = planned(request, hardware, steps, plan, ranks.world, tell)
+    settings = shapes(request.config, job)
+    plan, origins, choices = shared_out(job, plan, hardware, settings, origins, choices)
+    if request.measure_peak:
+        hardware = _with_peak(hardware, plan)
+    plan, forecast, text, too_much = fitted(job, plan, hardware, settings, tell, fit=fit)
+    return Assembly(
+        request=request,
+        hardware=hardware,
+        data=data,
+        job=job,
+        feed=feed,
+        steps=steps,
+        plan=agreed(settled(job, plan, hardware, feed, steps), ranks),
+        origins=origins,
+        choices=choices,
+        parameters=forecast.parameters,
+        forecast=forecast,
+        memory=text,
+        too_much=too_much,
+        packing=_packing(request, data, plan, hardware, forecast),
+        ranks=ranks,
+    )
+
+
+def prepare_data(
+    request: Request, tell: Tell, poll: Callable[[], None] | None, ranks: Ranks = ALONE
+) -> Prepared:
+    """Return the data; the first rank makes them, and the others read what is kept.
+
+    One after the other, for the cache is locked, and machines may share one.
+    """
+    if ranks.world == 1:
+        return _prepare(request, tell, poll)
+    data: Prepared | None = None
+    for turn in range(ranks.world):
+        with ranks.together():
+            if ranks.rank == turn:
+                data = _prepare(request, tell, poll)
+    assert data is not None
+    return data
+
+
+def _packing(
+    request: Request, data: Prepared, plan: Plan, hardware: Hardware, packed: Forecast
+) -> str | None:
+    """Return why 4-bit weights are a net loss, where the recipe has them and they are one."""
+    adapter: Any = getattr(request.config, "adapter", None)
+    if getattr(adapter, "quantization", "none") == "none":
+        return None
+    config = replace(request.config, adapter=replace(adapter, quantization="none"))
+    plain = request.recipe.load().build(config, data)
+    return packing_loses(plain, plan, hardware, shapes(config, plain), packed)
+
+
+def _prepare(request: Request, tell: Tell, poll: Callable[[], None] | None) -> Prepared:
+    """Return the data of a request, from the cache where they are there. Raises DataError."""
+    data: Prepared = request.recipe.load().prepare_data(
+        request.config,
+        cache=ENV.cache / "tokens",
+        progress=lambda what, share: tell(Working(what=what, share=share)),
+        poll=poll,
+    )
+    return data
+
+
+def _machine(tell: Tell, ranks: Ranks) -> Hardware:
+    if ranks.world > 1:
+        return _shared(detect(f"cuda:{ENV.local_rank}" if torch.cuda.is_available() else "cpu"))
+    hardware = detect()
+    if hardware.device != "mps":
+        return hardware
+    tell(Note(text="Apple's MPS is detected but untested with hotloop train: the CPU is used"))
+    return detect("cpu")
+
+
+def _shared(hardware: Hardware) -> Hardware:
+    """Return what one of several processes of a machine may use of it."""
+    several, cores, memory = ENV.local_world, hardware.cores, hardware.memory_bytes
+    if hardware.device == "cpu" and memory is not None:
+        memory //= several
+    return replace(hardware, cores=None if cores is None else cores / several, memory_bytes=memory)
+
+
+def _cap_memory(request: Request, hardware: Hardware, tell: Tell) -> None:
+    fraction = request.config.training.memory_fraction
+    why = cap_memory(fraction, hardware.device) if fraction else None
+    if why is None:
+        return
+    if request.origins["training.memory_fraction"] in apply_plan.TYPED:
+        raise ConfigError(f"{why}; leave it out")
+    tell(Note(text=why))
+
+
+def _total_steps(max_steps: int | None, epochs: int | None, feed: Feed) -> int:
+    by_epochs = None if epochs is None else epochs * feed.steps_per_epoch
+    limits = [limit for limit in (max_steps, by_epochs) if limit is not None]
+    if not limits:
+        raise ConfigError("set training.epochs or training.max_steps: the run needs an end")
+    return min(limits)
+
+
+def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
+    """Return the hardware with the matrix rate measured on it, with the plan's threads."""
+    precision, before = precision_of(plan, hardware), torch.get_num_threads()
+    torch.set_num_threads(int((plan.choice("threads") or {}).get("count", 0)) or before)
+    try:
+        peak = measure_gemm(hardware.device, precision)
+    finally:
+        torch.set_num_threads(before)
+    return replace(hardware, measured={**hardware.measured, precision: peak})
+
+
+def run_record(parts: Assembly) -> dict[str, object]:
+    """Return what run.json says at the start."""
+    request = parts.request
+    return {
+        "recipe": request.recipe.name,
+        "status": "running",
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "config": flatten(request.config),
+        "origins": dict(request.origins),
+        "steps": parts.steps,
+        "validation_samples": _judged_on(parts),
+        "loss_unit": parts.job.loss_unit,
+        "guesses": parts.job.guesses,
+        "judged_by": None if parts.job.judge is None else parts.job.judge.score,
+        "precision": precision_of(parts.plan, parts.hardware),
+        "flops_per_token": parts.flops_per_token,
+        "facts": parts.facts(),
+        "code": code_version(),
+        "manifest": [answer.text for answer in request.answers],
+        "choices": [
+            {"what": str(c.use), "origin": c.origin, "reason": c.reason} for c in parts.choices
+        ],
+        "data": dict(parts.data.about),
+        **({"declared": digests(request.code[CODE])} if request.code else {}),
+        "hardware": parts.hardware.to_json(),
+    }
+
+
+def _judged_on(parts: Assembly) -> int:
+    """Return how many samples a validation reads."""
+    samples, batches = len(parts.job.valid), parts.request.config.training.eval_batches
+    return samples if batches is None else min(samples, batches * parts.plan.micro_batch)
+
+
+def default_folder(recipe: str) -> Path:
+    """Return where a run goes without --out."""
+    return Path("runs") / f"{recipe}-{datetime.datetime.now():%Y%m%d-%H%M%S}"

@@ -1,0 +1,338 @@
+"""Drives an assembled run in its folder: session, restore, loop, and the record of how it ended."""
+
+from __future__ import annotations
+
+import platform
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import (
+    DataError,
+    DeviceError,
+    DivergedError,
+    HotloopError,
+    LostRankError,
+    WriteError,
+)
+from hotloop.core.progress import Note, Prepared
+from hotloop.engine import apply_plan
+from hotloop.engine.checkpoint import folders
+from hotloop.engine.compile_time import recompiling
+from hotloop.engine.device_readings import peak_told
+from hotloop.engine.loop import Ending, Loop
+from hotloop.engine.prefetch import source_of
+from hotloop.engine.signals import Dropped
+from hotloop.engine.step import is_out_of_memory
+from hotloop.engine.time_left import Outlook
+from hotloop.jobs.build_loop import gap_of, keeper_of, recorder_of, rules_of, schedule_of
+from hotloop.jobs.forecast.per_rank_memory import of_rank
+from hotloop.jobs.start_point import beside, restore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from hotloop.core.effect import Effect
+    from hotloop.core.progress import Tell
+    from hotloop.core.storage.files import Disk
+    from hotloop.core.storage.rundir import RunDir
+    from hotloop.engine.signals import Signals
+    from hotloop.engine.wall_time import Ledger
+    from hotloop.jobs.job import Assembly
+    from hotloop.session.accumulation_windows import Position
+    from hotloop.session.session import Batch, Session
+
+__all__ = ["RunResult", "execute", "interrupted", "set_up"]
+
+TOO_LARGE = "Use a smaller model or context, or raise training.accumulation"
+TOO_LARGE_FOR_ALL = (
+    "Of several processes none takes a smaller one by itself: begin anew from these weights with "
+    "init_from=RUN_DIR and a larger training.accumulation, or go on with one process, which does"
+)
+DIVERGED = (
+    "Lower training.learning_rate, lengthen training.warmup_steps, set training.gradient_clip, or "
+    "look at those samples (hotloop explain unstable-loss); hotloop sample and --resume use "
+    "the last good checkpoint"
+)
+TIME_LIMIT = 75  # exit code of a run that can be resumed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What came of a run. `exit_code` is what the command line ends with."""
+
+    path: Path | None  # None when a signal came before there was a folder
+    reason: str  # complete, early stop, time limit, signal
+    exit_code: int
+    step: int
+    best_loss: float | None = None  # of the validations
+    best_score: float | None = None  # of the job's judge, where it has one
+    best_step: int | None = None
+    wall: Mapping[str, float] | None = None  # seconds of this process by row
+    resume_command: str | None = None  # None when there is nothing left to do
+
+
+def execute(
+    run: RunDir, parts: Assembly, *, ledger: Ledger, signals: Signals, tell: Tell, disk: Disk
+) -> RunResult:
+    """Train from the newest sound checkpoint, or from step 0 when there is none.
+
+    Every ending is written to run.json. Raises a HotloopError.
+    """
+    ledger.mark("start")
+    try:
+        session, effects, at = set_up(
+            parts, lambda session: restore(run, parts, session, tell), ledger, signals, tell
+        )
+        facts = parts.facts(run.checkpoints if parts.ranks.rank == 0 else None)
+        rows = [effect.to_json() for effect in effects]
+        _note_down(run, parts, effects=rows, facts=facts, status="running", **_who(run, parts))
+        tell(
+            Prepared(
+                path=run.path,
+                facts=facts,
+                choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
+                effects=effects,
+            )
+        )
+        return _train(run, parts, session, effects, at, ledger, signals, tell, disk)
+    except Dropped:
+        _note_down(run, parts, status="stopped", reason="signal")
+        return interrupted(run, signals)
+    except BaseException as error:
+        if parts.ranks.rank == 0 and _is_running(run):
+            run.update(status="failed", reason=_reason(error))
+        raise
+
+
+def _is_running(run: RunDir) -> bool:
+    """Whether the record says so; False where it was moved away, or cannot be read."""
+    try:
+        return run.read().get("status") == "running"
+    except DataError:
+        return False
+
+
+def _reason(error: BaseException) -> str:
+    """Return what the record says of an error; of one that is not ours also its type."""
+    return str(error) if isinstance(error, HotloopError) else f"{type(error).__name__}: {error}"
+
+
+def _note_down(run: RunDir, parts: Assembly, **fields: object) -> None:
+    """Replace fields of the record; of several ranks the first one writes it."""
+    if parts.ranks.rank == 0:
+        run.update(**fields)
+
+
+def _who(run: RunDir, parts: Assembly) -> dict[str, object]:
+    """Return what the record says of the ranks of this session; nothing of a process alone."""
+    ranks = parts.ranks
+    if ranks.world == 1:
+        return {"ranks": None} if run.read().get("ranks") else {}
+    hosts = ranks.exchange(platform.node())
+    backend = "nccl" if parts.hardware.device == "cuda" else "gloo"
+    return {"ranks": {"world": ranks.world, "backend": backend, "hosts": hosts}}
+
+
+def interrupted(run: RunDir, signals: Signals) -> RunResult:
+    """Return the result of a run that a signal stopped before this process made a step."""
+    assert signals.received is not None
+    saved = folders.listing(run.checkpoints)
+    return RunResult(
+        path=run.path,
+        reason="signal",
+        exit_code=128 + signals.received,
+        step=saved[-1].step if saved else 0,
+        resume_command=run.resume_command,
+    )
+
+
+def _train(
+    run: RunDir,
+    parts: Assembly,
+    session: Session,
+    effects: list[Effect],
+    at: Position,
+    ledger: Ledger,
+    signals: Signals,
+    tell: Tell,
+    disk: Disk,
+) -> RunResult:
+    gap = gap_of(run, parts, at)
+    journal = run.journal(parts.ranks.rank, disk=disk)
+    source = source_of(parts.feed, session)
+    try:
+        recorder = recorder_of(parts, session, at, ledger, tell, journal)
+        keeper = keeper_of(
+            run, parts, session, recorder, ledger, tell=tell, disk=disk, last_step=at.step,
+            beside=beside(run) if parts.ranks.rank == 0 else {},
+        )  # fmt: skip
+        if gap is not None:
+            recorder.note(at.step, gap, warning=True)
+        loop = Loop(
+            session=session,
+            feed=parts.feed,
+            source=source,
+            rules=rules_of(parts),
+            rate=schedule_of(parts),
+            recorder=recorder,
+            keeper=keeper,
+            ledger=ledger,
+            signals=signals,
+            tell=tell,
+            outlook=Outlook(
+                steps=parts.steps,
+                per_epoch=parts.feed.steps_per_epoch,
+                ledger=ledger,
+                recorder=recorder,
+                keeper=keeper,
+            ),
+            fell_back=_fell_back(run, effects),
+        )
+        try:
+            ended = _drive(run, parts, loop, at, ledger)
+            forecast = of_rank(parts.forecast, parts.plan)
+            if (peak := peak_told(parts.hardware, forecast.peak_bytes)) is not None:
+                tell(Note(text=peak))
+            return ended
+        finally:
+            keeper.close()
+    finally:
+        source.close()
+        journal.close()
+        apply_plan.undo(session)  # switches of the process are the caller's again
+
+
+def set_up(
+    parts: Assembly,
+    place: Callable[[Session], Position],
+    ledger: Ledger,
+    signals: Signals,
+    tell: Tell,
+) -> tuple[Session, list[Effect], Position]:
+    """Return the session where `place` puts it; compilation is charged to its own row."""
+    session, effects = apply_plan.prepare(
+        parts.job, parts.plan, parts.hardware, parts.origins, ranks=parts.ranks
+    )
+    try:
+        at = place(session)
+        if "compile" in session.undo:
+            ledger.mark("start")
+            with signals.droppable(at_once=True):
+                failure = apply_plan.warm_up(session, _first_batch(parts, session))
+            effects = apply_plan.after_warm_up(effects, session, failure)
+            ledger.mark("compile")
+        apply_plan.settle_in(session, _first_batch(parts, session))
+        if session.graphs:
+            ledger.mark("start")
+            failure = apply_plan.record(session, _first_batch(parts, session))
+            effects = apply_plan.after_warm_up(effects, session, failure, of="cuda-graphs")
+            ledger.mark("compile")
+    except BaseException:
+        apply_plan.undo(session)
+        raise
+    for row in effects:
+        if at.step and row.word == "refused":
+            text = f"{row.technique} is refused here: the resumed run may round otherwise"
+            tell(Note(text=text, warning=True))
+    return session, effects, at
+
+
+def _first_batch(parts: Assembly, session: Session) -> Batch:
+    return parts.job.train.batch(0, 0, min(session.micro_batch, len(parts.job.train)))
+
+
+def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
+    """Return what corrects the table of run.json when the compiled model is given up."""
+
+    def correct(text: str) -> None:
+        rows = [
+            replace(row, word="refused", how=text) if row.technique.startswith("compile") else row
+            for row in effects
+        ]
+        run.update(effects=[row.to_json() for row in rows])
+
+    return correct
+
+
+def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
+    """Run the loop; write how it ended, also when it ends in an error."""
+    ledger.mark("start")
+    try:
+        with recompiling(ledger) if "compile" in loop.session.undo else nullcontext():
+            ending = loop.train(at)
+    except DivergedError as error:
+        _end(run, parts, loop, ledger, "diverged", str(error))
+        diverged = DivergedError(f"{error}; {loop.keeper.safe}. {DIVERGED}")
+        diverged.is_told = parts.ranks.rank > 0  # all ranks have the same loss
+        raise diverged from error
+    except BaseException as error:
+        _end(run, parts, loop, ledger, "failed", _reason(error))
+        if parts.ranks.is_gone(error):
+            why = "another process of the group is gone"
+            if loop.signals.received is not None:
+                why = "the ranks did not end together"
+            raise LostRankError(
+                f"{why}; {loop.keeper.safe}. torchrun "
+                f"--max-restarts 3 starts the group again by itself, or go on with as many "
+                f"processes as you like: {run.resume_command}"
+            ) from error
+        if isinstance(error, RuntimeError) and is_out_of_memory(error):
+            raise DeviceError(
+                f"out of memory with a micro batch of {loop.session.micro_batch}; "
+                f"{loop.keeper.safe}. {TOO_LARGE if parts.ranks.world == 1 else TOO_LARGE_FOR_ALL} "
+                "(hotloop explain out-of-memory)"
+            ) from error
+        raise
+    run, done, at = _found(run, loop), ending.reason in ("complete", "early stop"), ending.at
+    final = {"step": at.step, "best_loss": at.best_loss, "best_step": at.best_step}
+    if at.best_score is not None:
+        final["best_score"] = at.best_score
+    status = "complete" if done else "stopped"
+    rows = _end(run, parts, loop, ledger, status, ending.reason, final=final)
+    return RunResult(
+        path=run.path,
+        reason=ending.reason,
+        exit_code=_exit_code(ending),
+        step=at.step,
+        best_loss=at.best_loss,
+        best_score=at.best_score,
+        best_step=at.best_step,
+        wall=rows,
+        resume_command=None if done else run.resume_command,
+    )
+
+
+def _found(run: RunDir, loop: Loop) -> RunDir:
+    """Return where the run lies now; where it was, if that cannot be told."""
+    try:
+        return run.followed(loop.recorder.journal)
+    except WriteError:
+        return run
+
+
+def _end(
+    run: RunDir,
+    parts: Assembly,
+    loop: Loop,
+    ledger: Ledger,
+    status: str,
+    reason: str,
+    **fields: object,
+) -> dict[str, float]:
+    """Write the end to the log and, at once, to the record; return the wall time by row."""
+    ledger.mark("other")
+    rows = {name: round(seconds, 4) for name, seconds in ledger.rows().items()}
+    loop.recorder.event("end", loop.keeper.last_step, reason=reason, wall=rows)
+    if not (there := _found(run, loop)).exists and parts.ranks.rank == 0:
+        return rows  # it is gone: the error that ends the run says so
+    _note_down(there, parts, status=status, reason=reason, **fields)
+    return rows
+
+
+def _exit_code(ending: Ending) -> int:
+    if ending.reason == "signal":
+        assert ending.signal is not None
+        return 128 + ending.signal
+    return TIME_LIMIT if ending.reason == "time limit" else 0

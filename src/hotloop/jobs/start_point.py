@@ -1,0 +1,113 @@
+"""Where a run begins: at its newest sound checkpoint, or at step 0 with the weights it is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.digest import digest
+from hotloop.core.errors import DataError
+from hotloop.core.progress import Note
+from hotloop.core.storage.files import read_json
+from hotloop.engine.checkpoint import folders, state
+from hotloop.engine.checkpoint.sharded_state import whole
+from hotloop.engine.init_from import load_weights, vocabulary_beside
+from hotloop.jobs.request import DATA_PATHS
+from hotloop.recipes.building.declared_code import CODE
+from hotloop.session.accumulation_windows import Position
+
+if TYPE_CHECKING:
+    from hotloop.core.progress import Tell
+    from hotloop.core.storage.rundir import RunDir
+    from hotloop.jobs.job import Assembly
+    from hotloop.session.session import Session
+
+__all__ = ["beside", "refuse_changed", "restore", "start_weights"]
+
+_MOVABLE = frozenset({*DATA_PATHS, CODE})  # settings that a resume may change
+
+
+def beside(run: RunDir) -> dict[str, object]:
+    """Return what decides a run and lies beside its checkpoints: settings, plan, the model's texts.
+
+    Settings as they are, so that a changed one can be named; of the rest digests.
+    """
+    config = run.read()["config"]
+    assert isinstance(config, Mapping)
+    return {
+        "config": {key: value for key, value in config.items() if key not in _MOVABLE},
+        "plan": digest(json.dumps(run.plan_file(), sort_keys=True)),
+        "kept": {name: digest(text) for name, text in run.kept(must=False).items()},
+    }
+
+
+def refuse_changed(run: RunDir, folder: Path) -> None:
+    """Raise DataError where a run folder no longer has what a checkpoint of it was made with."""
+    was: Any = read_json(folder / folders.STATE).get("beside")
+    if not isinstance(was, Mapping):  # of an older version
+        return
+    now: Any = beside(run)
+    keys = sorted({*was["config"], *now["config"]})
+    changed = [
+        f"run.json has {key}={json.dumps(now['config'].get(key))}, it was "
+        f"{json.dumps(was['config'].get(key))}"
+        for key in keys
+        if was["config"].get(key) != now["config"].get(key)
+    ]
+    changed += ["plan.json is another"] if was["plan"] != now["plan"] else []
+    for name, sum_ in was["kept"].items():
+        if now["kept"].get(name) != sum_:
+            changed.append(f"{name} {'is another' if name in now['kept'] else 'is missing'}")
+    if changed:
+        told = "\n  ".join(changed)
+        raise DataError(
+            f"{run.path} is not what {folder.name} was made with:\n  {told}\n"
+            "a file was damaged or changed: put it back, or begin a new run with other settings "
+            f"from these weights (init_from={folder})"
+        )
+
+
+def restore(run: RunDir, parts: Assembly, session: Session, tell: Tell) -> Position:
+    """Put the session where the newest sound checkpoint left it, or at the initial weights."""
+    step, ranks = 0, parts.ranks
+    with ranks.together():
+        if ranks.rank == 0:
+            step = _newest(run, tell)
+    if step := ranks.exchange(step)[0]:
+        path = folders.path_of(run.checkpoints, step)
+        refuse_changed(run, path)
+        return state.restore(path, session, parts.identity)
+    return start_weights(parts, session, tell)
+
+
+def _newest(run: RunDir, tell: Tell) -> int:
+    """Return the step of the newest sound checkpoint, or 0; tell of broken ones."""
+    newest, broken = folders.newest_sound(run.checkpoints)
+    for bad in broken:
+        faults = "; ".join(bad.broken or ())
+        instead = f"step {newest.step}" if newest else "step 0"
+        tell(Note(text=f"{bad.path.name} is broken ({faults}); {instead} is used", warning=True))
+    return newest.step if newest else 0
+
+
+def start_weights(parts: Assembly, session: Session, tell: Tell) -> Position:
+    """Put the session at step 0, with the weights of `init_from` where there is one."""
+    if parts.job.begins:
+        with whole(session):
+            notes = load_weights(session.model, *parts.job.begins)
+        for note in notes:
+            tell(Note(text=note, warning=True))
+    if parts.request.config.init_from:
+        source = Path(parts.request.config.init_from)
+        with whole(session):
+            notes = load_weights(session.model, source)
+        here = parts.job.kept.get("vocabulary.json")
+        if here is not None and vocabulary_beside(source) not in (None, json.loads(here)):
+            notes.insert(
+                0, "its vocabulary is another: rows of the embedding stand for other characters"
+            )
+        for note in notes:
+            tell(Note(text=f"init_from: {note}", warning=True))
+    return Position()

@@ -1,0 +1,394 @@
+"""The engine's front door: `hotloop train` as functions, from a request to a finished run."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hotloop.core.env import ENV
+from hotloop.core.errors import DataError, HotloopError, UsageError
+from hotloop.core.progress import Note, Working
+from hotloop.core.storage.files import DISK, Disk, sweep
+from hotloop.core.storage.rundir import RunDir
+from hotloop.engine.checkpoint.folders import newest_sound
+from hotloop.engine.last_resort_exit import leaving_in_time
+from hotloop.engine.signals import Dropped, Signals
+from hotloop.engine.wall_time import Ledger
+from hotloop.jobs.forecast.limits import check_disk
+from hotloop.jobs.job import assemble, default_folder, prepare_data, run_record
+from hotloop.jobs.planning import refuse_unlike, refuse_unlike_data
+from hotloop.jobs.request import (
+    Request,
+    refuse_changes,
+    refuse_other_code,
+    refuse_other_data,
+    saved_request,
+)
+from hotloop.jobs.run import RunResult, execute, interrupted
+from hotloop.machine.clock import clock
+from hotloop.recipes.building.declared_code import CODE, named_code, running
+from hotloop.session.session import ALONE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hotloop.core.plan import Plan
+    from hotloop.core.progress import Message, Tell
+    from hotloop.jobs.job import Assembly
+    from hotloop.session.session import Ranks
+
+__all__ = ["resume", "silent", "train", "train_experts", "train_series"]
+
+
+def silent(message: Message) -> None:
+    """Listen to nothing."""
+    del message
+
+
+def train(
+    request: Request,
+    *,
+    out: Path | None = None,
+    tell: Tell = silent,
+    began: float | None = None,
+    disk: Disk = DISK,
+) -> RunResult:
+    """Train a request in a new run folder until it ends; every exit has saved.
+
+    `began` is when the process began, on probe.clock's scale. Of several processes that torchrun
+    started each calls this: they train one run together. Where torchrun has started them again,
+    they go on with it. Raises a HotloopError.
+    """
+    request.refuse_series()
+    _say_code(request, tell)
+    with _ranks() as ranks:
+        return _train(request, ranks, out=out, tell=tell, began=began, disk=disk)
+
+
+def _train(
+    request: Request,
+    ranks: Ranks,
+    *,
+    out: Path | None,
+    tell: Tell,
+    began: float | None = None,
+    disk: Disk = DISK,
+) -> RunResult:
+    """Train one run, with the ranks that there are."""
+    tell = tell if ranks.rank == 0 else silent
+    path = out or request.folder or default_folder(request.recipe.name)
+    run = RunDir(Path(ranks.exchange(str(path))[0]))
+    if ranks.has_restarted and ranks.exchange(run.exists)[0]:
+        refuse_changes(run.read(), request)
+        return _resume(run, ranks, moved=request.code, tell=tell, began=began, disk=disk)
+    ledger, signals = Ledger(clock, began=began), Signals()
+    with ranks.together():
+        if ranks.rank == 0:
+            run.refuse_if_used()
+    refuse_unlike(request, ranks)
+    with signals.installed(), leaving_in_time(ranks, signals):
+        try:
+            with signals.droppable(at_once=True):
+                parts = _assembled(request, ranks, tell, signals)
+                refuse_unlike_data(parts.data.fingerprint, ranks)
+        except Dropped:
+            assert signals.received is not None
+            return RunResult(path=None, reason="signal", exit_code=128 + signals.received, step=0)
+        with ranks.together():
+            if ranks.rank == 0:
+                _check_disk(run, parts, disk)
+                run.keep(parts.job.kept)
+                run.create(run_record(parts), parts.plan)
+        with ranks.together():
+            _refuse_unseen(run, ranks)
+        with _locked(run, ranks, tell):
+            try:
+                return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+            except HotloopError:
+                if ranks.rank == 0:
+                    run.forget_if_unborn()  # the corrected command may use the folder
+                raise
+
+
+def _say_code(request: Request, tell: Tell) -> None:
+    """Tell which files of the user's are about to be run."""
+    for said in running(request.code.get(CODE)):
+        tell(Note(text=said))
+
+
+@contextlib.contextmanager
+def _ranks(verb: str = "train") -> Iterator[Ranks]:
+    """Join the processes that torchrun started; a process alone is all there are.
+
+    Raises UsageError on every rank where they were told to do different things.
+    """
+    if ENV.world == 1 and not ENV.torchrun:
+        yield ALONE
+        return
+    import torch
+
+    from hotloop.distributed.process_group import joined
+    from hotloop.distributed.rendezvous import alone
+
+    if ENV.world == 1:
+        ranks = copy(ALONE)
+        ranks.has_restarted, ranks.job = alone(ENV)
+        yield ranks
+        return
+    with joined(ENV, on_cards=torch.cuda.is_available()) as ranks:
+        verbs = ranks.exchange(verb)
+        with ranks.together():
+            if other := next((rank for rank, each in enumerate(verbs) if each != verbs[0]), None):
+                raise UsageError(
+                    f"rank 0 was told to {verbs[0]} a run, and rank {other} to {verbs[other]} "
+                    "one: start the same command on every machine"
+                )
+        yield ranks
+
+
+def _assembled(
+    request: Request, ranks: Ranks, tell: Tell, signals: Signals, plan: Plan | None = None
+) -> Assembly:
+    parts = assemble(request, tell, signals.poll, plan=plan, ranks=ranks)
+    for doubt in parts.doubts():
+        tell(Note(text=doubt, warning=True))
+    return parts
+
+
+def _refuse_unseen(run: RunDir, ranks: Ranks, *, seconds: int = 30) -> None:
+    """Raise UsageError on a rank that does not see the folder that rank 0 made.
+
+    NFS may take 30 s to show it (acdirmin, https://man7.org/linux/man-pages/man5/nfs.5.html).
+    """
+    for _ in range(seconds):
+        if run.exists:
+            return
+        time.sleep(1)
+    if not run.exists:
+        raise UsageError(
+            f"rank {ranks.rank} on {platform.node()} does not see {run.path.absolute()}, which "
+            "rank 0 has made: name with --out a folder on a disk that all machines share, by an "
+            "absolute path"
+        )
+
+
+def _check_disk(run: RunDir, parts: Assembly, disk: Disk) -> None:
+    check_disk(run.checkpoints, parts.checkpoint_bytes, parts.request.config.training.keep, disk)
+
+
+def resume(
+    path: Path,
+    *,
+    moved: Mapping[str, object] = MappingProxyType({}),
+    tell: Tell = silent,
+    began: float | None = None,
+    disk: Disk = DISK,
+) -> RunResult:
+    """Go on with a run from its newest sound checkpoint, bit for bit as if it never stopped.
+
+    `moved` says where its data lie now; they must be the same data. A task of the user's own is run
+    as code only if `moved` names its file (data.declared). A finished run is left as it
+    is, unless its last checkpoint is damaged: then the steps since are made again. Another number
+    of processes than before takes the same samples in the same order. Raises a HotloopError:
+    CheckpointError when every checkpoint is broken, ConfigError with a diff when the data have
+    changed.
+    """
+    with _ranks("resume") as ranks:
+        return _resume(RunDir(path), ranks, moved=moved, tell=tell, began=began, disk=disk)
+
+
+def _resume(
+    run: RunDir,
+    ranks: Ranks,
+    *,
+    moved: Mapping[str, object],
+    tell: Tell,
+    began: float | None = None,
+    disk: Disk = DISK,
+) -> RunResult:
+    """Go on with one run, with the ranks that there are."""
+    tell = tell if ranks.rank == 0 else silent
+    ledger, signals = Ledger(clock, began=began), Signals()
+    with ranks.together():
+        run = RunDir.open(run.path)
+        record = run.read()
+    if ranks.exchange(record.get("status") == "complete")[0]:
+        is_whole = False
+        with ranks.together():
+            if ranks.rank == 0:
+                if run.has_lock:  # its process was killed after the end, or is just leaving
+                    with _held(run, tell, ranks.job):
+                        pass
+                is_whole = not _lost_steps(run, record, tell)
+        if ranks.exchange(is_whole)[0]:
+            final = record["final"]
+            assert isinstance(final, dict)
+            return RunResult(path=run.path, reason="complete", exit_code=0, **final)
+    typed = named_code(record, moved.get(CODE), how=f"{CODE}=")  # type: ignore[arg-type]
+    for said in running(typed):
+        tell(Note(text=said))
+    request = saved_request({**record, "config": {**_config(record), **moved}})
+    with signals.installed(), leaving_in_time(ranks, signals):
+        try:
+            with signals.droppable(at_once=True):
+                parts = _assembled(request, ranks, tell, signals, plan=run.plan())
+                refuse_other_data(record, parts.data.fingerprint)
+        except Dropped:
+            return interrupted(run, signals)
+        with ranks.together():
+            if ranks.rank == 0:
+                _check_disk(run, parts, disk)
+        with _locked(run, ranks, tell):
+            if moved and ranks.rank == 0:
+                run.update(config={**_config(record), **moved})
+            return execute(run, parts, ledger=ledger, signals=signals, tell=tell, disk=disk)
+
+
+def _config(record: Mapping[str, object]) -> Mapping[str, object]:
+    config = record["config"]
+    assert isinstance(config, Mapping)
+    return config
+
+
+def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
+    """Whether a finished run's last checkpoint is damaged; says what is there.
+
+    CheckpointError when all of them are.
+    """
+    final = record["final"]
+    assert isinstance(final, Mapping)
+    newest, _ = newest_sound(run.checkpoints)
+    if newest is None:
+        text = f"{run.path} is complete, but its checkpoints are gone"
+        tell(Note(text=text, warning=True))
+        return False
+    if newest.step < final["step"]:
+        text = f"{run.path} is complete, but its last checkpoint is not sound; making it again"
+        tell(Note(text=text, warning=True))
+        return True
+    tell(Note(text=f"{run.path} is complete; nothing to do"))
+    return False
+
+
+def train_series(
+    request: Request, *, out: Path, tell: Tell = silent
+) -> Iterator[tuple[str, RunResult]]:
+    """Train each run of a series (data sets, folds), in OUT/<name>; yield each as it ends.
+
+    One that is finished is skipped when its run had the same settings and data, and refused
+    with a diff otherwise; an interrupted one is resumed. A run that stops ends the series.
+    All data are read before the first run begins, so that missing ones are told at once.
+    """
+    config, recipe = request.config, request.recipe
+    each = {
+        name: replace(request, config=recipe.after(recipe.member(config, name), out), series={})
+        for name in request.series
+    }
+    data: dict[str, str] = {}
+    _say_code(request, tell)
+    with _ranks() as ranks:
+        for name, one in each.items():
+            try:
+                data[name] = prepare_data(one, _working(tell), None, ranks).fingerprint
+            except DataError as error:
+                told = DataError(f"{request.series[name]}: {error}")
+                told.is_told = error.is_told
+                raise told from error
+        for name, one in each.items():
+            tell(Note(text=request.series[name]))
+            if recipe.is_chain and (run := RunDir(out / name)).exists:
+                refuse_other_code(run.read())
+            result = _train_member(one, out / name, data[name], ranks, tell)
+            yield name, result
+            if result.resume_command is not None or result.exit_code:
+                return
+
+
+def _working(tell: Tell) -> Tell:
+    """Return what passes on nothing but progress before a run begins."""
+
+    def working(message: Message) -> None:
+        if isinstance(message, Working):
+            tell(message)
+
+    return working
+
+
+def train_experts(
+    requests: Sequence[tuple[str, Request]], *, out: Path | None, tell: Tell = silent
+) -> Iterator[tuple[str, RunResult | HotloopError]]:
+    """Train each expert in its folder, or in OUT/<expert>; yield what came of it as it ends.
+
+    A failure does not stop the next one, but of several ranks it does. One that is finished is
+    skipped when its run had the same settings and data; an interrupted one is resumed. A signal
+    ends the series. Raises UsageError where several would go into one folder.
+    """
+    folders: dict[Path, str] = {}
+    for name, request in requests:
+        folder = request.folder or (None if out is None else out / name)
+        if folder is None:
+            raise UsageError("where to? Give output=FOLDER/{model}, or --out FOLDER")
+        if (other := folders.setdefault(folder, name)) != name:
+            raise UsageError(
+                f"{other} and {name} would share {folder}: write {{model}} into output="
+            )
+    with _ranks() as ranks:
+        for folder, (name, request) in zip(folders, requests, strict=True):
+            tell(Note(text=f"expert {name}: {folder}"))
+            try:
+                is_there = ranks.exchange(RunDir(folder).exists)[0]
+                data = prepare_data(request, silent, None, ranks).fingerprint if is_there else ""
+                result = _train_member(request, folder, data, ranks, tell)
+            except HotloopError as error:
+                if ranks.world > 1:  # which rank is where is not known after an error
+                    raise
+                yield name, error
+                continue
+            yield name, result
+            if result.reason == "signal":
+                return
+
+
+def _train_member(
+    request: Request, folder: Path, fingerprint: str, ranks: Ranks, tell: Tell
+) -> RunResult:
+    run = RunDir(folder)
+    if not ranks.exchange(run.exists)[0]:
+        return _train(request, ranks, out=folder, tell=tell)
+    with ranks.together():
+        record = run.read()
+        refuse_changes(record, request)
+        refuse_other_data(record, fingerprint)
+    return _resume(run, ranks, moved=request.code, tell=tell)
+
+
+@contextlib.contextmanager
+def _locked(run: RunDir, ranks: Ranks, tell: Tell) -> Iterator[None]:
+    """Hold the run folder; of several ranks the first one does, and none goes on before it."""
+    with contextlib.ExitStack() as held:
+        with ranks.together():
+            if ranks.rank == 0:
+                held.enter_context(_held(run, tell, ranks.job))
+        yield
+
+
+@contextlib.contextmanager
+def _held(run: RunDir, tell: Tell, job: str | None) -> Iterator[None]:
+    """Hold the run folder, and clear away what a process that was killed left in it."""
+    lock = run.lock()
+    lock.acquire(job)
+    try:
+        if lock.took_over:
+            tell(Note(text=f"took over the lock of {run.path}: {lock.took_over}"))
+        sweep(run.path)
+        sweep(run.checkpoints)
+        yield
+    finally:
+        lock.release()

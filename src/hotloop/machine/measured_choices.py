@@ -1,0 +1,53 @@
+"""What was chosen by measuring on this machine, kept: the next run chooses, and rounds, the same.
+
+One JSON file for a machine and its versions. History: schema 1 (2026-11).
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hotloop.core.digest import digest
+from hotloop.core.errors import DataError, WriteError
+from hotloop.core.storage.files import make_folder, read_json, write_json
+from hotloop.machine.identity import identity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Ways"]
+
+SCHEMA = 1
+
+
+class Ways(dict[str, str]):
+    """Shape, in words -> the way that was chosen for it. What is added is written to its file.
+
+    A folder that cannot be written is no error, and a file that is not whole counts as absent.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read what earlier runs on this machine chose."""
+        name = digest(json.dumps(identity(), sort_keys=True))
+        self._path = folder / f"ways-{name}.json"
+        super().__init__(_read(self._path))
+
+    def __setitem__(self, shape: str, way: str) -> None:
+        """Keep a choice; those that other runs made meanwhile stay."""
+        super().__setitem__(shape, way)
+        with suppress(WriteError):
+            make_folder(self._path.parent)
+            write_json(self._path, {"schema": SCHEMA, "ways": {**_read(self._path), **self}})
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        found = read_json(path)
+    except DataError:
+        return {}
+    ways = found.get("ways")
+    if found.get("schema") != SCHEMA or not isinstance(ways, dict):
+        return {}
+    return {shape: way for shape, way in ways.items() if isinstance(way, str)}

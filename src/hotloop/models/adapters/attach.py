@@ -1,0 +1,175 @@
+"""Puts adapters on a model's linear layers, in place, and merges them into its weights."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from hotloop.core.errors import ConfigError, did_you_mean
+from hotloop.models.adapters.config import ALL_LINEAR, matches
+from hotloop.models.adapters.dora import DoraLinear
+from hotloop.models.adapters.lora import Adapted, Ia3Linear, LoraLinear
+from hotloop.models.adapters.nf4_linear import dtype_of, is_quantised, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import Tensor
+
+    from hotloop.models.adapters.config import AdapterConfig
+
+__all__ = ["adapted", "attach", "heads", "linears", "merged_state", "saved_modules", "targeted"]
+
+_LAYERS: dict[str, type[Adapted]] = {"lora": LoraLinear, "dora": DoraLinear, "ia3": Ia3Linear}
+_HEADS = ("lm_head", "score", "classifier")  # what transformers calls them
+_MOST = 12  # names listed in a message
+
+
+def attach(model: nn.Module, config: AdapterConfig) -> list[str]:
+    """Put adapters on the targets, freeze the rest but `modules_to_save`; return their names.
+
+    At first the model computes what it did before. Raises ConfigError when a target or a module
+    to save is not there, or the model has adapters already.
+    """
+    present = adapted(model)
+    if present:
+        raise ConfigError(f"the model has adapters already, the first on {next(iter(present))}")
+    found = targeted(model, config)
+    saved = saved_modules(model, config.modules_to_save)
+    model.requires_grad_(False)
+    for name, linear in found.items():
+        linear.__class__ = _LAYERS[config.kind]
+        assert isinstance(linear, Adapted)
+        linear.adopt(config, name)
+    for module in saved.values():
+        module.requires_grad_(True)
+    return list(found)
+
+
+def adapted(model: nn.Module) -> dict[str, Adapted]:
+    """Return the layers that have adapters, by name."""
+    return {name: m for name, m in model.named_modules() if isinstance(m, Adapted)}
+
+
+def saved_modules(model: nn.Module, ends: Iterable[str]) -> dict[str, nn.Module]:
+    """Return the modules that `modules_to_save` names; raises ConfigError for one not there."""
+    modules = dict(model.named_modules())
+    found: dict[str, nn.Module] = {}
+    for end in ends:
+        matching = {name: m for name, m in modules.items() if name and matches(name, end)}
+        if not matching:
+            tails = _tails(name for name, m in modules.items() if any(True for _ in m.parameters()))
+            raise ConfigError(
+                f"modules_to_save names {end!r}, and no module ends in it{did_you_mean(end, tails)}"
+            )
+        found.update(matching)
+    return found
+
+
+def heads(model: nn.Module) -> list[str]:
+    """Return the names of the linear layers that make the model's answer: never `all-linear`.
+
+    They are its output embeddings, what transformers names so at the top, and every layer that
+    shares its weight with an embedding.
+    """
+    of_model = getattr(model, "get_output_embeddings", None)
+    output = of_model() if callable(of_model) else None
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    return [
+        name
+        for name, linear in linears(model).items()
+        if linear is output or id(linear.weight) in tables or name.partition(".")[0] in _HEADS
+    ]
+
+
+def linears(model: nn.Module) -> dict[str, nn.Linear]:
+    """Return the layers an adapter can go on: subclasses may be used otherwise than by a call."""
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if type(module) is nn.Linear
+        or (
+            isinstance(module, nn.Linear)
+            and is_quantised(module.weight)
+            and not isinstance(module, Adapted)
+        )
+    }
+
+
+def merged_state(model: nn.Module) -> dict[str, Tensor]:
+    """Return the state of the same model without adapters: their updates are in its weights.
+
+    Weights keep their dtype; packed ones are unpacked to what they were. What no adapter is on is
+    not copied. Raises ConfigError for an adapter on a weight that something else shares.
+    """
+    modules = dict(model.named_modules(remove_duplicate=False))  # one may stand in two places
+    users: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        users.setdefault(id(parameter), []).append(name)
+    state: dict[str, Tensor] = {}
+    for key, value in model.state_dict(keep_vars=True).items():
+        name, _, leaf = key.rpartition(".")
+        layer = modules[name]
+        if not isinstance(layer, Adapted):
+            state[key] = unpacked(value).detach()
+        elif leaf == "weight":
+            others = [n for n in users[id(value)] if modules[n.rpartition(".")[0]] is not layer]
+            if others:
+                raise ConfigError(
+                    f"{others[0]} and {key} are one tensor, and the adapter is on {name} alone: it "
+                    "cannot be merged; keep the adapter as it is"
+                )
+            weight, bias = layer.merged()
+            state[key] = weight.to(dtype_of(value))
+            if bias is not None:
+                state[f"{name}.bias"] = bias.to(layer.bias.dtype)
+    return state
+
+
+def targeted(model: nn.Module, config: AdapterConfig) -> dict[str, nn.Linear]:
+    """Return the linear layers that the configuration names, those to be saved left out.
+
+    Raises ConfigError for a target that no linear layer answers to.
+    """
+    saved = saved_modules(model, config.modules_to_save)
+    inside = {id(part) for module in saved.values() for part in module.modules()}
+    present = {n: m for n, m in linears(model).items() if id(m) not in inside}
+    if config.targets == ALL_LINEAR:
+        last = set(heads(model))
+        found = {name: m for name, m in present.items() if name not in last}
+        if not found:
+            raise ConfigError("the model has no linear layer but its head: nothing to adapt")
+        return found
+    if isinstance(config.targets, str):
+        found = {name: m for name, m in present.items() if re.fullmatch(config.targets, name)}
+        if not found:
+            raise _nothing(model, config.targets, present)
+        return found
+    for end in config.targets:
+        if not any(matches(name, end) for name in present):
+            raise _nothing(model, end, present)
+    return {n: m for n, m in present.items() if any(matches(n, e) for e in config.targets)}
+
+
+def _tails(names: Iterable[str]) -> list[str]:
+    return sorted({name.rpartition(".")[2] for name in names if name} - set("0123456789"))
+
+
+def _nothing(model: nn.Module, target: str, linears: dict[str, nn.Linear]) -> ConfigError:
+    """Say that a target is not there, what it is instead, and what is there."""
+    tails = _tails(linears)
+    text = f"adapter target {target!r} is no linear layer of this model"
+    others = [
+        f"{name} is {type(module).__name__}"
+        for name, module in model.named_modules()
+        if name and matches(name, target)
+    ]
+    if others:
+        text += f" ({others[0]})"
+    shown = ", ".join(tails[:_MOST]) + (", ..." if len(tails) > _MOST else "")
+    return ConfigError(
+        f'{text}; its linear layers end in {shown}, or take "{ALL_LINEAR}"'
+        f"{did_you_mean(target, [*tails, *linears, ALL_LINEAR])}"
+    )

@@ -1,0 +1,163 @@
+"""Linear layers with an adapter: a frozen weight, and beside it the few numbers that are trained.
+
+Dims: N positions, I inputs, O outputs, R rank.
+A layer becomes one of these in place, by its class (as torch's fully_shard does it): references,
+hooks and the names of its frozen parameters stay. A, B and what else is trained are fp32.
+Written for few passes over [N, O]: B's product is added into the frozen one by the product itself.
+Sources: Hu et al. 2021, arXiv:2106.09685; Liu et al. 2022, arXiv:2205.05638 ((IA)^3); parameters,
+initialisation and scaling as in PEFT 0.21 (peft/tuners/lora/layer.py, ia3/layer.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from hotloop.models.adapters.nf4_linear import frozen_product, is_quantised, rows
+
+if TYPE_CHECKING:
+    from hotloop.models.adapters.config import AdapterConfig
+
+__all__ = ["Adapted", "Ia3Linear", "LoraLinear", "drawn"]
+
+
+def drawn(config: AdapterConfig, name: str, inputs: int) -> Tensor:
+    """Return A [R, I] in fp32 as it begins, from a stream of this name alone."""
+    digest = hashlib.blake2b(f"{config.seed}/{name}".encode(), digest_size=7).digest()
+    stream = torch.Generator().manual_seed(int.from_bytes(digest, "little"))
+    a_RI = torch.empty(config.rank, inputs)
+    return nn.init.kaiming_uniform_(a_RI, a=math.sqrt(5), generator=stream)
+
+
+class Adapted(nn.Linear):
+    """A linear layer with an adapter."""
+
+    adapter: AdapterConfig
+    compute: torch.dtype | None  # of the product with a packed weight
+
+    def adopt(self, config: AdapterConfig, name: str) -> None:
+        """Freeze what the layer has and add what is trained; `name` is its place in the model."""
+        self.requires_grad_(False)
+        self.adapter = config
+        packed = is_quantised(self.weight)
+        compute = getattr(self, "compute_dtype", None) or torch.bfloat16
+        self.compute = compute if packed else None
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """Return the parameters of the adapter by their names in PEFT's files."""
+        raise NotImplementedError
+
+    def merged(self) -> tuple[Tensor, Tensor | None]:
+        """Return the weight [O, I] and bias of a plain layer that does the same, in fp32."""
+        raise NotImplementedError
+
+    def plain(self) -> Tensor:
+        """Return a copy of the frozen weight, [O, I] in fp32."""
+        return torch.cat([block.detach() for block in rows(self.weight)])
+
+    def placed(self, values: Tensor) -> nn.Parameter:
+        """Return fp32 values as a parameter where the weight is."""
+        return nn.Parameter(values.to(self.weight.device, torch.float32))
+
+
+class LoraLinear(Adapted):
+    """x W^T + bias + s (dropout(x) A^T) B^T with A [R, I], B [O, R] and s = scaling."""
+
+    lora_A: nn.Parameter
+    lora_B: nn.Parameter
+    scaling: float
+
+    def adopt(self, config: AdapterConfig, name: str) -> None:
+        """Add A, drawn from a stream of this name alone, and B, which is zero."""
+        super().adopt(config, name)
+        self.lora_A = self.placed(drawn(config, name, self.in_features))
+        self.lora_B = self.placed(torch.zeros(self.out_features, config.rank))
+        self.scaling = config.scaling
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """Return A and B."""
+        return {"lora_A.weight": self.lora_A, "lora_B.weight": self.lora_B}
+
+    def merged(self) -> tuple[Tensor, Tensor | None]:
+        """Return W + s B A and the bias, in fp32."""
+        a_RI, b_OR = self.lora_A.detach().float(), self.lora_B.detach().float()
+        weight_OI = torch.addmm(self.plain(), b_OR, a_RI, alpha=self.scaling)
+        return weight_OI, None if self.bias is None else self.bias.detach().float()
+
+    def summed(self, x_NI: Tensor, bias: Tensor | None) -> Tensor:
+        """Return x W^T + bias + s (dropout(x) A^T) B^T, [N, O].
+
+        The update comes first and the frozen product is added to it in fp32, by the product itself:
+        in bf16, what is added to a rounded product is lost where it is below 0.2 % of it.
+        """
+        x_NI = x_NI.to(self.computed_in(x_NI))
+        h_NR = self.lowered(x_NI).mul_(self.scaling)
+        b_OR = self.lora_B.to(h_NR.dtype)
+        if self.compute is not None:
+            return frozen_product(x_NI, self.weight, bias).addmm_(h_NR, b_OR.t())
+        y_NO = functional.linear(h_NR, b_OR, None if bias is None else bias.to(h_NR.dtype))
+        return y_NO.addmm_(x_NI, self.weight.to(x_NI.dtype).t())
+
+    def computed_in(self, x: Tensor) -> torch.dtype:
+        """Return the dtype that products are made in."""
+        if self.compute is not None:
+            return self.compute
+        kind = x.device.type
+        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+
+    def lowered(self, x_NI: Tensor) -> Tensor:
+        """Return dropout(x) A^T, [N, R]."""
+        if self.adapter.dropout:
+            x_NI = functional.dropout(x_NI, self.adapter.dropout, self.training)
+        return functional.linear(x_NI, self.lora_A.to(x_NI.dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., I] -> [..., O]."""
+        y_NO = self.summed(x.reshape(-1, self.in_features), self.bias)
+        return self.shaped(y_NO, x)
+
+    def shaped(self, y_NO: Tensor, x: Tensor) -> Tensor:
+        """Return y in the leading dims of x; in its dtype, too, where the weight is packed."""
+        if self.compute is not None:
+            y_NO = y_NO.to(x.dtype)
+        return y_NO.view(*x.shape[:-1], self.out_features)
+
+
+class Ia3Linear(Adapted):
+    """A learned factor for each output, or for each input where the layer is `feedforward`."""
+
+    ia3_l: nn.Parameter
+    is_feedforward: bool
+
+    def adopt(self, config: AdapterConfig, name: str) -> None:
+        """Add factors of 1: [1, I] at the inputs or [O, 1] at the outputs, as PEFT keeps them."""
+        super().adopt(config, name)
+        self.is_feedforward = config.is_feedforward(name)
+        shape = (1, self.in_features) if self.is_feedforward else (self.out_features, 1)
+        self.ia3_l = self.placed(torch.ones(shape))
+
+    def trained(self) -> dict[str, nn.Parameter]:
+        """Return the factors."""
+        return {"ia3_l": self.ia3_l}
+
+    def merged(self) -> tuple[Tensor, Tensor | None]:
+        """Return W and the bias times the factors, in fp32."""
+        factors = self.ia3_l.detach().float()
+        bias = None if self.bias is None else self.bias.detach().float()
+        if bias is not None and not self.is_feedforward:
+            bias = bias * factors[:, 0]
+        return self.plain() * factors, bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., I] -> [..., O]."""
+        factors = self.ia3_l.flatten()
+        scaled = (x * factors).to(x.dtype) if self.is_feedforward else x
+        scaled = scaled if self.compute is None else scaled.to(self.compute)
+        y = frozen_product(scaled, self.weight, self.bias)
+        y = y if self.is_feedforward else (y * factors).to(y.dtype)
+        return y if self.compute is None else y.to(x.dtype)

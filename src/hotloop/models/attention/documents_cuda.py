@@ -1,0 +1,183 @@
+"""Attention over packed rows on a CUDA card: varlen_attn, or FlexAttention where that is missing.
+
+Dims: B rows, T positions, H heads, K head width, N = B * T positions of the batch as one row.
+Whether one can be used is asked of torch itself, never of its version. The functions that are
+called are seams: this machine may have no card.
+Source: https://docs.pytorch.org/docs/stable/nn.attention.html (torch 2.13, 2026-11)
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from hotloop.models.attention.documents import flat, near, rows_again, segments_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from hotloop.core.document_boundaries import Boundaries
+
+__all__ = [
+    "flex",
+    "flex_blocks",
+    "flex_kernels",
+    "varlen",
+    "varlen_kernel",
+    "why_no_flex",
+    "why_no_varlen",
+]
+
+_HALF = (torch.float16, torch.bfloat16)
+# Heads that wide need more than the 99 KB of shared memory that a block of other cards has:
+# https://github.com/pytorch/pytorch/issues/133254 (2026-11); capabilities with 163 KB or more:
+# https://docs.nvidia.com/cuda/cuda-c-programming-guide/ "Technical Specifications" (2026-11)
+_WIDE, _LARGE_SHARED = 128, ((8, 0), (8, 7), (9, 0), (10, 0), (10, 3))
+
+
+Capability = Callable[[torch.device], tuple[int, int]]
+
+
+def why_no_varlen(
+    device: torch.device,
+    dtype: torch.dtype,
+    *,
+    window: int | None = None,
+    dropout: float = 0.0,
+    capability: Capability = torch.cuda.get_device_capability,
+) -> str | None:
+    """Return why varlen_attn cannot be used, or None."""
+    if device.type != "cuda":
+        return f"varlen_attn is for CUDA, and this is a {device.type} device"
+    if (why := _too_old("varlen_attn", device, capability)) is not None:
+        return why
+    if dtype not in _HALF:
+        return f"varlen_attn takes float16 and bfloat16, not {dtype}"
+    if dropout:
+        return "varlen_attn has no dropout"
+    kernel = varlen_kernel()
+    if kernel is None:
+        return "this torch has no torch.nn.attention.varlen"
+    if window is not None and "window_size" not in inspect.signature(kernel).parameters:
+        return "varlen_attn of this torch has no window"
+    return None
+
+
+def why_no_flex(
+    device: torch.device,
+    *,
+    dropout: float = 0.0,
+    width: int = 0,
+    capability: Capability = torch.cuda.get_device_capability,
+) -> str | None:
+    """Return why FlexAttention cannot be used to train heads of a width, or None."""
+    if device.type != "cuda":
+        return f"FlexAttention has no backward pass on a {device.type} device"
+    if (why := _too_old("FlexAttention", device, capability)) is not None:
+        return why
+    if width > _WIDE and capability(device) not in _LARGE_SHARED:
+        return f"FlexAttention's backward pass of heads of {width} does not fit into this card"
+    if dropout:
+        return "FlexAttention has no dropout"
+    found = importlib.util.find_spec("torch.nn.attention.flex_attention")
+    return None if found else "this torch has no torch.nn.attention.flex_attention"
+
+
+def _too_old(what: str, device: torch.device, capability: Capability) -> str | None:
+    """Return why a card has none of the two; both need what came with Ampere."""
+    major, minor = capability(device)
+    return (
+        None if major >= 8 else f"{what} is for cards from sm80 on, this one has sm{major}{minor}"
+    )
+
+
+def varlen_kernel() -> Callable[..., Any] | None:
+    """Return torch's varlen_attn where it has one."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    return varlen_attn  # type: ignore[no-any-return, unused-ignore]
+
+
+@functools.cache
+def flex_kernels() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """Return create_block_mask and the compiled flex_attention where torch has them.
+
+    Making the second imports the compiler, which takes seconds.
+    """
+    try:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    except ImportError:
+        return None
+    return create_block_mask, torch.compile(flex_attention)
+
+
+def varlen(
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    v_BHTK: Tensor,
+    boundaries: Boundaries,
+    *,
+    causal: bool = True,
+    scale: float | None = None,
+    window: int | None = None,
+    kernel: Callable[..., Any],
+) -> Tensor:
+    """Attend in each segment with `varlen_kernel()`, [B, H, T, K]; boundaries on the device."""
+    known = inspect.signature(kernel).parameters
+    options: dict[str, Any] = {} if scale is None else {"scale": scale}
+    if window is not None:
+        options["window_size"] = (window - 1, 0 if causal else window - 1)
+    elif causal:  # torch 2.10 says is_causal, later ones a window
+        options |= {"is_causal": True} if "is_causal" in known else {"window_size": (-1, 0)}
+    if q_BHTK.shape[1] != k_BHTK.shape[1] and "enable_gqa" in known:
+        options["enable_gqa"] = True  # torch 2.9 to 2.11 take fewer heads of keys unasked
+    if "num_splits" in known:
+        options["num_splits"] = 1  # else how sums are split depends on the longest document
+    starts, longest = boundaries.cu_seqlens, boundaries.max_seqlen
+    q_NHK, k_NHK, v_NHK = (flat(x).transpose(0, 1) for x in (q_BHTK, k_BHTK, v_BHTK))
+    out_NHK = kernel(q_NHK, k_NHK, v_NHK, starts, starts, longest, longest, **options)
+    return rows_again(out_NHK.transpose(0, 1), boundaries)
+
+
+def flex(
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    v_BHTK: Tensor,
+    blocks: Any,
+    *,
+    scale: float | None = None,
+    kernel: Callable[..., Any],
+) -> Tensor:
+    """Attend where a block mask of `flex_blocks` allows it, [B, H, T, K]."""
+    shares = q_BHTK.shape[1] != k_BHTK.shape[1]
+    out: Tensor = kernel(q_BHTK, k_BHTK, v_BHTK, block_mask=blocks, scale=scale, enable_gqa=shares)
+    return out
+
+
+def flex_blocks(
+    boundaries: Boundaries,
+    *,
+    causal: bool = True,
+    window: int | None = None,
+    make: Callable[..., Any],
+) -> Any:
+    """Return the block mask of a batch from create_block_mask: once a batch, for every layer."""
+    device = boundaries.cu_seqlens.device
+    of_BT = segments_of(boundaries, device=device)
+
+    def may_look(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        del h
+        same = of_BT[b, q] == of_BT[b, k]
+        if window is not None:
+            return same & near(q - k, window, causal=causal)
+        return same & (q >= k) if causal else same
+
+    rows, width = boundaries.rows, boundaries.width
+    return make(may_look, rows, None, width, width, device=device)

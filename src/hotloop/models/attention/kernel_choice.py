@@ -1,0 +1,290 @@
+"""Chooses how packed rows are kept apart, by measuring once for each shape, and attends so.
+
+Dims: B rows, T positions, H heads, K head width.
+What is measured is forward and backward (forward alone where nothing needs a gradient) on the
+first batch of a shape. The ways differ by rounding: a run that must go on bit for bit as it was is
+given what the first part chose (`known`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
+from torch.utils._python_dispatch import _disable_current_modes
+
+from hotloop.core.document_boundaries import bucket
+from hotloop.core.errors import DeviceError
+from hotloop.models.attention import documents, documents_cuda
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, MutableMapping, Sequence
+
+    from torch import Tensor
+
+    from hotloop.core.document_boundaries import Boundaries
+
+__all__ = ["Isolation", "Way"]
+
+Way = Literal["documents", "wide", "products", "mask", "varlen", "flex"]  # of segments
+_BY: Mapping[str, Callable[..., Tensor]] = {
+    "documents": functional.scaled_dot_product_attention,
+    "kernel": functional.scaled_dot_product_attention,
+    "products": documents.written_out,
+    "wide": documents.wide,
+}
+_ROUNDS = 3  # timings of each way, of which the fastest counts
+_GONE = "{} was chosen before, but this torch does not have it: start without what was chosen"
+_MOST = 1 << 28  # positions of a mask: SDPA on CPU makes 4 bytes of each, 1 GiB
+_WRITTEN = 1 << 22  # scores of a call that may be written out: 16 MiB, of each layer
+
+
+class Isolation:
+    """Attention in segments. One for a model: what a batch needs is made once for all layers."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        known: MutableMapping[str, str] | None = None,
+        card: Any = documents_cuda,
+    ) -> None:
+        """Take the clock, in seconds, and what was chosen before; `card` is a seam.
+
+        What is chosen now is added to `known`, which is `chosen`.
+        """
+        self._clock, self._card = clock, card
+        self.chosen = {} if known is None else known
+        self._made: tuple[Boundaries, dict[object, Any]] | None = None
+
+    def attend(
+        self,
+        q_BHTK: Tensor,
+        k_BHTK: Tensor,
+        v_BHTK: Tensor,
+        boundaries: Boundaries,
+        *,
+        causal: bool = True,
+        scale: float | None = None,
+        window: int | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        """Return dropout(softmax(QK^T * scale)) V in each segment, [B, H, T, K].
+
+        With a `window` of W a position sees itself and W - 1 before it (and after it, where not
+        causal). No kernel of a card has dropout: with it, `documents` is what runs there.
+        """
+        given = q_BHTK, k_BHTK, v_BHTK
+        if window is not None and window >= max(boundaries.lengths):
+            window = None
+        run = partial(self._run, boundaries=boundaries, causal=causal, window=window, scale=scale)
+        if isinstance(q_BHTK, FakeTensor):  # a forecast, of a card maybe: nothing can be measured
+            return run("documents", given, dropout=dropout)
+        is_small = q_BHTK.device.type == "cpu" and (
+            q_BHTK.shape[1] * sum(length * length for length in boundaries.lengths) <= _WRITTEN
+        )
+        segments = f"{bucket(len(boundaries.lengths))} segments of up to {boundaries.max_seqlen}"
+        key = _key(q_BHTK, k_BHTK, segments, causal=causal, window=window, dropout=dropout)
+        if key not in self.chosen:
+            self.chosen[key] = self._choose(
+                given, boundaries, run, window, dropout, is_small=is_small
+            )
+        way = self.chosen[key]  # of smaller ones too: a bucket holds several shapes
+        return run(
+            "documents" if way == "products" and not is_small else way, given, dropout=dropout
+        )
+
+    def attend_rows(
+        self,
+        q_BHTK: Tensor,
+        k_BHTK: Tensor,
+        v_BHTK: Tensor,
+        mask: Tensor | None,
+        *,
+        causal: bool = True,
+        scale: float | None = None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        """Return dropout(softmax(QK^T * scale)) V of rows of one document each, [B, H, T, K].
+
+        Where the `mask`, [B or 1, 1, T or 1, T] bool, is true; `causal` is for none.
+        """
+        given, (B, H, T, _) = (q_BHTK, k_BHTK, v_BHTK), q_BHTK.shape
+        run = partial(_of_rows, mask=mask, causal=causal, scale=scale)
+        is_traced = isinstance(q_BHTK, FakeTensor) or torch.compiler.is_compiling()
+        if is_traced or q_BHTK.device.type != "cpu":
+            return run("kernel", given, dropout=dropout)
+        is_small = B * H * T * T <= _WRITTEN
+        told = "rows" if mask is None else "masked rows"
+        key = _key(q_BHTK, k_BHTK, told, causal=causal, window=None, dropout=dropout)
+        if not is_small:
+            key += ", too many scores to write out"
+        if key not in self.chosen:
+            ways = ("kernel", *_wide(q_BHTK), *(("products",) if is_small else ()))
+            self.chosen[key] = self._fastest(ways, run, given) if len(ways) > 1 else ways[0]
+        return run(self.chosen[key], given, dropout=dropout)
+
+    def _choose(
+        self,
+        given: tuple[Tensor, Tensor, Tensor],
+        boundaries: Boundaries,
+        run: Callable[..., Tensor],
+        window: int | None,
+        dropout: float,
+        *,
+        is_small: bool,
+    ) -> str:
+        device, dtype = given[0].device, given[0].dtype
+        if self._card.why_no_varlen(device, dtype, window=window, dropout=dropout) is None:
+            return "varlen"
+        if self._card.why_no_flex(device, dropout=dropout, width=given[0].shape[-1]) is None:
+            return "flex"
+        if device.type == "cuda" or boundaries.rows * boundaries.width**2 > _MOST:
+            return "documents"  # a card's time would not be seen without waiting for it
+        more: tuple[Way, ...] = ("products",) if is_small else ()
+        return self._fastest(("documents", *_wide(given[0]), *more, "mask"), run, given)
+
+    def _fastest(
+        self,
+        ways: Sequence[str],
+        run: Callable[..., Tensor],
+        given: tuple[Tensor, Tensor, Tensor],
+    ) -> str:
+        best = dict.fromkeys(ways, float("inf"))
+        for number in range(_ROUNDS + 1):
+            for way in ways:
+                seconds = self._timed(partial(run, way), given)
+                if number:  # the first one warms up, and makes the mask
+                    best[way] = min(best[way], seconds)
+        return min(ways, key=best.__getitem__)
+
+    def _timed(
+        self,
+        attend: Callable[[tuple[Tensor, Tensor, Tensor]], Tensor],
+        given: tuple[Tensor, Tensor, Tensor],
+    ) -> float:
+        """Return the seconds of a way. What counts or keeps operators, as recomputing does, is off.
+
+        In the second run of a recomputed block nothing is timed any more.
+        """
+        learns = torch.is_grad_enabled() and any(x.requires_grad for x in given)
+        with _disable_current_modes(), saved_tensors_hooks(_as_it_is, _as_it_is):
+            q, k, v = (x.detach().clone().requires_grad_(learns) for x in given)
+            began = self._clock()
+            out = attend((q, k, v))
+            if learns:
+                torch.autograd.grad(out, (q, k, v), out.detach())
+            return self._clock() - began
+
+    def _run(
+        self,
+        way: str,
+        given: tuple[Tensor, Tensor, Tensor],
+        boundaries: Boundaries,
+        *,
+        causal: bool,
+        window: int | None,
+        scale: float | None,
+        dropout: float = 0.0,
+    ) -> Tensor:
+        device = given[0].device
+        looks: dict[str, Any] = {"causal": causal, "window": window}
+        if way in ("documents", "wide", "products"):
+            return documents.per_document(
+                *given,
+                boundaries,
+                causal=causal,
+                window=window,
+                scale=scale,
+                dropout=dropout,
+                by=_BY[way],
+            )
+        if way == "mask":
+            make = partial(documents.block_mask, boundaries, **looks, device=device)
+            mask_B1TT = self._once(boundaries, (way, causal, window, device), make)
+            return documents.masked(*given, mask_B1TT, scale=scale, dropout=dropout)
+        if way == "varlen":
+            kernel = self._card.varlen_kernel()
+            if kernel is None:
+                raise DeviceError(_GONE.format(way))
+            out: Tensor = self._card.varlen(*given, boundaries, **looks, scale=scale, kernel=kernel)
+            return out
+        kernels = self._card.flex_kernels()
+        if kernels is None:
+            raise DeviceError(_GONE.format(way))
+        blocks = self._once(
+            boundaries,
+            (way, causal, window, device),
+            partial(self._card.flex_blocks, boundaries, **looks, make=kernels[0]),
+        )
+        found: Tensor = self._card.flex(*given, blocks, scale=scale, kernel=kernels[1])
+        return found
+
+    def _once(self, boundaries: Boundaries, key: object, make: Callable[[], Any]) -> Any:
+        """Return what the newest batch needs in all its layers."""
+        if self._made is None or self._made[0] is not boundaries:
+            self._made = boundaries, {}
+        if key not in self._made[1]:
+            self._made[1][key] = make()
+        return self._made[1][key]
+
+
+def _wide(q: Tensor) -> tuple[str, ...]:
+    """Return the way of float32 where the kernel would compute in less."""
+    is_wide = q.dtype.itemsize >= torch.float32.itemsize and not torch.is_autocast_enabled("cpu")
+    return () if is_wide else ("wide",)
+
+
+def _of_rows(
+    way: str,
+    given: tuple[Tensor, Tensor, Tensor],
+    *,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float | None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """Attend in rows of one document each."""
+    q_BHTK, k_BHTK, v_BHTK = given
+    shares = q_BHTK.shape[1] // k_BHTK.shape[1]
+    if shares > 1 and mask is not None and q_BHTK.is_cuda:  # else the slow kernel, which has both
+        k_BHTK, v_BHTK = (x.repeat_interleave(shares, dim=1) for x in (k_BHTK, v_BHTK))
+        shares = 1
+    return _BY[way](
+        q_BHTK,
+        k_BHTK,
+        v_BHTK,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=causal and mask is None,
+        scale=scale,
+        enable_gqa=shares > 1,
+    )
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
+
+
+def _key(
+    q_BHTK: Tensor,
+    k_BHTK: Tensor,
+    rows: str,
+    *,
+    causal: bool,
+    window: int | None,
+    dropout: float,
+) -> str:
+    """Return the shape's bucket in words, as it is kept in a file; `rows` says what is in them."""
+    B, H, T, K = q_BHTK.shape
+    learns = torch.is_grad_enabled() and (q_BHTK.requires_grad or k_BHTK.requires_grad)
+    return (
+        f"{q_BHTK.device.type} {str(q_BHTK.dtype).removeprefix('torch.')}, "
+        f"{bucket(B)} x {bucket(T)} positions, {rows}, {H} heads of {K} over {k_BHTK.shape[1]}, "
+        f"{'causal' if causal else 'both directions'}, {'trained' if learns else 'evaluated'}"
+        f"{'' if window is None else f', window of {window}'}{', dropout' if dropout else ''}"
+    )

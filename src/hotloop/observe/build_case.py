@@ -1,0 +1,343 @@
+"""Makes the case of an observed script: folds the tape, reads the objects, collects the sources."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.case import IN_STEP, Case
+from hotloop.core.case.objects import Model
+from hotloop.core.case.steps_and_loaders import Evaluation, Save, Steps
+from hotloop.core.errors import HotloopError
+from hotloop.core.finding import Place
+from hotloop.core.hardware import Hardware
+from hotloop.core.secrets import redacted
+from hotloop.core.storage.rank_logs import EXCHANGE
+from hotloop.machine.matmul_rate import measure_gemm
+from hotloop.observe.hooks.event_buffer import NUMBERS
+from hotloop.observe.hooks.stack_frames import is_own
+from hotloop.observe.probes.uncaught_exception import raised
+from hotloop.observe.wall import attribution
+from hotloop.observe.wall.wall_time import OWN, Folded, fold
+from hotloop.rules.support.costs import compute_dtype, flop_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from hotloop.core.case.environment import Raised
+    from hotloop.core.case.objects import Optimizer, Scheduler
+    from hotloop.core.case.steps_and_loaders import Loader, Stack
+    from hotloop.observe.hooks.live_objects import Built
+    from hotloop.observe.host import Host
+    from hotloop.process.run_script import Target
+
+__all__ = ["case_of", "with_products"]
+
+MOST_STEPS, MOST_WAITS = 2000, 2000
+MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
+
+
+def case_of(host: Host, target: Target, error: BaseException | None = None) -> Case:
+    """Return what `host` saw; it has finished. `error` ended the script."""
+    ended = raised(error)
+    if host.stopped is None:
+        host.stopped = _why_early(error, ended, host.doors.updates)
+    started = time.perf_counter()
+    host.refresh()
+    marks = host.tape.read()
+    found = fold(marks, [at - host.tape.started for at in host.tape.unset])
+    rows, steps, stacks = attribution.split(found, host.sampler.stands, since=host.tape.started)
+    own = rows.pop(OWN, 0.0)
+    first, last = (found.ends[0], found.ends[-1]) if found.ends else (0, -1)
+    host.surroundings.within(host.tape.started + first, host.tape.started + last)
+    hardware = _hardware()
+    case = Case(
+        hardware=hardware,
+        script=_script(target),
+        arguments=redacted(target.args),
+        wall=rows,
+        steps=_steps(host, found, steps),
+        framework=host.framework or "plain",  # type: ignore[arg-type]
+        stopped=host.stopped,
+        raised=ended,
+        epochs=max((found.epochs[number] for number in found.trains), default=0),
+        stacks=stacks,
+        loaders=tuple(_loaders(host, found)),
+        models=tuple(_models(host, found)),
+        optimizers=tuple(_optimizers(host, found)),
+        schedulers=tuple(_schedulers(host, found)),
+        scalers=tuple(built.facts for built in host.scalers if built.facts is not None),
+        evaluations=tuple(_evaluations(found, stacks)),
+        saves=tuple(_saves(host, found)),
+        sources=sources(_seen(host, stacks)),
+    )
+    for watcher in tuple(host.watchers):
+        add: Callable[[Case], Case] | None = getattr(watcher, "add_to", None)
+        try:
+            case = add(case) if add else case
+        except Exception as error:  # noqa: BLE001 - told in the report, which has the rest
+            host.watchers.failed(watcher, error)
+    not_checked = (*case.not_checked, *_faults(host))
+    own += time.perf_counter() - started
+    return replace(case, own_time=own, not_checked=not_checked)
+
+
+def _why_early(error: BaseException | None, ended: Raised | None, updates: int) -> str | None:
+    """Return why a script that hotloop did not stop ended early, or None.
+
+    One that leaves with an exit code after its training has come to its end.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        return "Ctrl-C"
+    if ended is None or (ended.kind == "SystemExit" and updates):
+        return None
+    return ended.text if ended.kind == "SystemExit" else f"it raised {ended.kind}"
+
+
+def with_products(case: Case) -> Case:
+    """Return the case with the speed of matrix products, measured with the script's threads.
+
+    Only where the operations of a step are known; what cannot be measured is said.
+    """
+    if flop_rate(case) is None:
+        return case
+    dtype, hardware = compute_dtype(case), case.hardware
+    try:
+        speed = measure_gemm("cuda" if case.on_card else "cpu", dtype)
+    except HotloopError as error:
+        return replace(case, not_checked=(*case.not_checked, f"speed of products: {error}"))
+    return replace(case, hardware=replace(hardware, measured={**hardware.measured, dtype: speed}))
+
+
+def _script(target: Target) -> str:
+    return target.name if target.is_module else os.path.abspath(target.name)
+
+
+def _hardware() -> Hardware:
+    if sys.modules.get("torch") is None:  # None: an import of it is to fail
+        return Hardware(device="cpu", name="unknown")
+    from hotloop.machine.detect import detect
+
+    return detect()
+
+
+def _thin(values: Sequence[Any], most: int) -> list[Any]:
+    return list(values[:: max(1, -(-len(values) // most))])
+
+
+def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
+    numbers = _thin(range(len(steps)), MOST_STEPS)
+    kept = [steps[number] for number in numbers]
+    losses = [(found.steps_after(done) + 1, _number(loss)) for done, loss in host.losses]
+    broken = next(
+        (step for step, loss in losses if loss != loss or abs(loss) == float("inf")), None
+    )
+    return Steps(
+        count=len(found.ends),
+        wall=tuple(sum(step.values()) for step in kept),
+        rows={
+            row: tuple(step.get(row, 0.0) for step in kept) for row in IN_STEP if row != EXCHANGE
+        },
+        numbers=tuple(number + 2 for number in numbers),
+        backwards=statistics.median(found.backwards) if found.backwards else None,
+        left=_left(host, found),
+        optimizers=max(1, found.optimizers),
+        how=found.how if found.ends or not host.doors.elsewhere else "another thread",  # type: ignore[arg-type]
+        losses=tuple(_thin(losses, MOST_STEPS)),
+        nonfinite=broken,
+    )
+
+
+def _left(host: Host, found: Folded) -> int:
+    """Return the micro batches that filled no step: after the last one, or added to a later one."""
+    size = round(statistics.median(found.backwards)) if found.backwards else 0
+    if size < 2:
+        return 0
+    last = found.trailing % size if host.stopped is None else 0
+    return last or (max(found.backwards) - size) % size
+
+
+def _number(loss: Any) -> float:
+    return float(loss)  # a tensor of a card: the run is over, and waiting costs nothing any more
+
+
+def _loaders(host: Host, found: Folded) -> list[Loader]:
+    out = []
+    for built in host.loaders:
+        number = built.number
+        if built.facts is not None and number is None:
+            out.append(replace(built.facts, role="unused"))
+        elif built.facts is not None and number is not None:
+            role = "train" if number in found.trains else "evaluate"
+            out.append(
+                replace(
+                    built.facts,
+                    role=role,
+                    iterations=found.epochs[number],
+                    waits=tuple(_thin(found.waits[number], MOST_WAITS)),
+                    first_waits=tuple(found.first_waits[number][:MOST_WAITS]),
+                    last_waits=tuple(found.last_waits[number][:MOST_WAITS]),
+                )
+            )
+    return out
+
+
+def _models(host: Host, found: Folded) -> list[Model]:
+    out = []
+    for built in host.roots:
+        if isinstance(built.facts, Model):
+            trains = any(how == "train" for n, how in found.roots if n == built.number)
+            out.append(replace(built.facts, role="train" if trains else "evaluate only"))
+    return sorted(out, key=lambda model: -model.parameters)
+
+
+def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
+    stepped = [
+        replace(
+            built.facts,
+            steps=found.updates[built.number] if built.number is not None else 0,
+            rates=tuple(_thin(_rates(built, found), 500)),
+        )
+        for built in host.optimizers
+        if built.facts is not None
+    ]
+    return sorted(stepped, key=lambda optimizer: not optimizer.steps)
+
+
+def _rates(built: Built, found: Folded) -> list[tuple[int, float]]:
+    """Return an optimizer's learning rates until its last update: it may outlive its use."""
+    last = max(
+        (at for at, number in enumerate(found.order, 1) if number == built.number), default=0
+    )
+    return [(update, rate) for update, rate in built.rates if update <= last]
+
+
+def _schedulers(host: Host, found: Folded) -> list[Scheduler]:
+    return [
+        replace(
+            built.facts,
+            optimizer_steps=_updates_until(built, found),
+            gone=built.thing() is None,
+        )
+        for built in host.schedulers
+        if built.facts is not None
+    ]
+
+
+def _updates_until(built: Built, found: Folded) -> int:
+    """Return the updates of a scheduler's optimizer until its facts were taken."""
+    number = built.facts.optimizer
+    if number is None or number >= NUMBERS - 1:  # the last number is all the rest
+        return found.steps_after(built.at)
+    return found.order[: built.at].count(number)
+
+
+def _loop_of(stacks: Iterable[Stack]) -> Place | None:
+    """Return the line that calls the model in most of the seconds: the evaluation's own loop."""
+    seconds: dict[Place, float] = defaultdict(float)
+    for stack in stacks:
+        line = None
+        for frame in reversed(stack.frames):
+            if "nn/modules/module.py" in frame.file:
+                break
+            line = frame if frame.own else line
+        if line is not None:
+            seconds[Place(file=line.file, line=line.line)] += stack.seconds
+    return max(seconds, key=lambda place: seconds[place]) if seconds else None
+
+
+def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[Evaluation]:
+    place = _loop_of(stack for stack in stacks if stack.row == "evaluate")
+    return [
+        Evaluation(
+            at=stretch.start * 1e-9,
+            seconds=stretch.seconds,
+            step=stretch.step,
+            batches=stretch.batches,
+            place=place,
+            with_grad=stretch.with_grad,
+            training_mode=stretch.training_mode,
+            loader=stretch.loader,
+        )
+        for stretch in found.stretches
+    ]
+
+
+def _saves(host: Host, found: Folded) -> list[Save]:
+    out, before = [], set()
+    for saved in host.saves:
+        path = saved.path
+        out.append(
+            Save(
+                at=(saved.at - host.tape.started) * 1e-9,
+                seconds=saved.seconds,
+                step=found.steps_after(saved.updates),
+                bytes=os.path.getsize(path) if os.path.isfile(path) else None,
+                path=path,
+                place=saved.place,
+                kinds=saved.content,
+                frozen_bytes=saved.frozen_bytes,
+                same_path=path in before,
+            )
+        )
+        before.add(path)
+    return out
+
+
+def sources(first: Iterable[str] = ()) -> dict[str, str]:
+    """Return the text of the project's own modules: the script, files of `first`, then the rest."""
+    files = dict.fromkeys([*_files([sys.modules.get("__main__")]), *first])
+    found: dict[str, str] = {}
+    for path in dict.fromkeys([*files, *_files(list(sys.modules.values()))]):
+        try:
+            if len(found) < MOST_FILES and os.path.getsize(path) <= LONGEST_FILE:
+                found[path] = Path(path).read_text(encoding="utf-8", errors="replace")
+        except OSError:  # deleted meanwhile: its lines cannot be shown
+            continue
+    return found
+
+
+def _seen(host: Host, stacks: Iterable[Stack]) -> Iterator[str]:
+    """Yield the files in which something was built, and those that stood in a stack."""
+    for built in [*host.loaders, *host.optimizers, *host.schedulers]:
+        if built.place is not None:
+            yield built.place.file
+    yield from (frame.file for stack in stacks for frame in stack.frames if frame.own)
+
+
+def _files(modules: Iterable[Any]) -> Iterator[str]:
+    """Yield the files of the project's own modules."""
+    for module in modules:
+        # Python takes __file__ off the script's module when it ends, before its exit handlers.
+        loader = getattr(module, "__loader__", None)
+        file = getattr(module, "__file__", None) or getattr(loader, "path", None)
+        if isinstance(file, str) and file.endswith(".py") and is_own(file):
+            yield os.path.abspath(file)
+
+
+def _faults(host: Host) -> tuple[str, ...]:
+    said = []
+    if (fault := host.doors.fault) is not None:
+        said.append(f"what came after a fault of hotloop's own: {_fault(fault)}")
+    for name, fault in host.watchers.faults:
+        said.append(f"what {name} looks at, after a fault of its own: {_fault(fault)}")
+    if host.doors.elsewhere:
+        said.append("optimizer steps of other threads: only the main one is watched")
+    if host.full_at is not None:
+        said.append(f"what came after step {host.full_at:,}: no more marks are kept in one run")
+    if host.unstopped is not None:
+        caught = "it could not be stopped: the script catches every exception, and goes on"
+        said.append(f"an early end ({host.unstopped}): {caught}")
+    if (fault := host.sampler.fault) is not None:
+        said.append(f"lines: the sampler failed with {_fault(fault)}")
+    return tuple(said)
+
+
+def _fault(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,271 @@
+"""Turns PyTorch's own objects into facts: loaders, optimizers, schedulers and scalers."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections import Counter
+from types import CodeType
+from typing import Any
+
+from hotloop.core.case.objects import Group, Model, Optimizer, Scaler, Scheduler
+from hotloop.core.case.steps_and_loaders import Loader
+from hotloop.core.finding import Place
+from hotloop.observe.hooks.stack_frames import is_own
+from hotloop.process.internal_frames import hide
+
+__all__ = [
+    "loader",
+    "model",
+    "nbytes",
+    "optimizer",
+    "own_code",
+    "sampler_of",
+    "scaler",
+    "scheduler",
+    "whole",
+]
+
+
+def own_code(thing: Any) -> Place | None:
+    """Return where a function or class is written, if that is the project's own code."""
+    code = getattr(getattr(inspect.unwrap(thing), "__func__", thing), "__code__", None)
+    if isinstance(code, CodeType):
+        own, file = is_own(code.co_filename), os.path.abspath(code.co_filename)
+        return Place(file=file, line=code.co_firstlineno) if own else None
+    return _own_class(thing) if isinstance(thing, type) else None
+
+
+@functools.lru_cache(maxsize=256)  # inspect parses the whole file: 25 ms for torch's containers
+def _own_class(cls: Any) -> Place | None:
+    try:
+        file = inspect.getsourcefile(cls)
+        if file is None or not is_own(file):
+            return None
+        return Place(file=os.path.abspath(file), line=inspect.findsource(cls)[1] + 1)
+    except (OSError, TypeError):  # built in, or its source is gone
+        return None
+
+
+def nbytes(batch: Any) -> int:
+    """Return the bytes of the tensors and arrays in a batch, however nested."""
+    if hasattr(batch, "nbytes"):
+        return int(batch.nbytes)
+    if isinstance(batch, dict) or hasattr(batch, "values"):
+        return sum(map(nbytes, batch.values()))
+    if isinstance(batch, list | tuple):
+        return sum(map(nbytes, batch))
+    return 0
+
+
+def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
+    """Return a DataLoader's settings; what only use can tell is left open."""
+    from torch.utils.data import IterableDataset, TensorDataset
+
+    data, sampler = whole(loader.dataset), sampler_of(loader)
+    iterable = isinstance(data, IterableDataset)
+    getitem = getattr(type(data), "__iter__" if iterable else "__getitem__", None)
+    collate = loader.collate_fn
+    return Loader(
+        key=key,
+        place=place,
+        dataset=type(data).__name__,
+        getitem=own_code(getitem) if getitem else None,
+        collate=getattr(collate, "__name__", type(collate).__name__),
+        collate_place=own_code(collate) or own_code(type(collate)),
+        length=_length(loader.dataset),
+        batches=_length(loader),
+        batch_size=loader.batch_size or getattr(loader.batch_sampler, "batch_size", None),
+        workers=loader.num_workers,
+        pin_memory=bool(loader.pin_memory),
+        persistent=bool(loader.persistent_workers),
+        prefetch_factor=loader.prefetch_factor,
+        drop_last=bool(loader.drop_last),
+        shuffle=_shuffles(sampler),
+        sampler=type(sampler).__name__,
+        once=_once(loader, sampler),
+        in_order=getattr(loader, "in_order", True),
+        iterable=iterable,
+        worker_info=_divides(loader, data) if iterable else None,
+        vectorised=hasattr(data, "__getitems__"),
+        in_memory=True if isinstance(data, TensorDataset) else None,
+        dataset_bytes=nbytes(data.tensors) if isinstance(data, TensorDataset) else None,
+    )
+
+
+def whole(data: Any) -> Any:
+    """Return the data set that a Subset (of a Subset) passes samples on from."""
+    from torch.utils.data import Subset
+
+    while isinstance(data, Subset) and type(data).__getitem__ is Subset.__getitem__:
+        data = data.dataset
+    return data
+
+
+def sampler_of(loader: Any) -> Any:
+    """Return what decides the order; the sampler of a batch sampler that was handed in."""
+    batches = loader.batch_sampler
+    while hasattr(batches, "batch_sampler"):  # Accelerate's shard of one
+        batches = batches.batch_sampler
+    if batches is None:
+        return loader.sampler
+    return getattr(batches, "sampler", batches)
+
+
+def _shuffles(sampler: Any) -> bool | None:
+    from torch.utils.data import RandomSampler, SequentialSampler
+
+    if isinstance(sampler, RandomSampler):
+        return True
+    if type(sampler) is SequentialSampler:
+        return False
+    told = getattr(sampler, "shuffle", None)  # DistributedSampler
+    return told if isinstance(told, bool) else None
+
+
+def _once(loader: Any, sampler: Any) -> bool | None:
+    """Whether the order names each sample once an epoch; None: it is the script's own, or none."""
+    from torch.utils.data import (
+        BatchSampler,
+        DistributedSampler,
+        RandomSampler,
+        SequentialSampler,
+        SubsetRandomSampler,
+        WeightedRandomSampler,
+    )
+
+    batches = loader.batch_sampler
+    if sampler is batches and type(batches) is not BatchSampler:
+        return None  # it makes batches itself
+    # A list's own has no module.
+    home = getattr(type(sampler).__iter__, "__module__", "")
+    if not home.startswith(("torch.utils.data", "accelerate.")):
+        return None
+    if isinstance(sampler, WeightedRandomSampler):
+        return not sampler.replacement
+    if isinstance(sampler, RandomSampler):
+        data = _length(sampler.data_source)
+        return not sampler.replacement and data is not None and sampler.num_samples <= data
+    if isinstance(sampler, SubsetRandomSampler):
+        return len(set(sampler.indices)) == len(sampler.indices)
+    return True if isinstance(sampler, SequentialSampler | DistributedSampler) else None
+
+
+def _length(thing: Any) -> int | None:
+    try:
+        return len(thing)
+    except (TypeError, NotImplementedError, AttributeError):  # iterable data have none
+        return None
+
+
+def _divides(loader: Any, data: Any, depth: int = 3) -> bool | None:
+    """Whether a stream, or one that it reads, asks for its worker's number.
+
+    None where that cannot be read, or a worker_init_fn may divide it.
+    """
+    from torch.utils.data import IterableDataset
+
+    if loader.worker_init_fn is not None:
+        return None
+    kind: Any = type(data)
+    asks = _asks(kind)
+    inner = getattr(data, "__dict__", {}).values() if depth and asks is False else ()
+    read = [part for part in inner if isinstance(part, IterableDataset)]
+    answers = [_divides(loader, part, depth - 1) for part in read]
+    return next((answer for answer in answers if answer is not False), asks)
+
+
+@functools.lru_cache(maxsize=256)
+def _asks(cls: Any) -> bool | None:
+    """Whether a file the class is written in does, be it in a function beside the class."""
+    base = ("torch", "collections", "typing", "builtins")  # torch's own text speaks of it too
+    mine = [kind for kind in cls.__mro__ if kind.__module__.partition(".")[0] not in base]
+    try:
+        return any("get_worker_info" in "".join(inspect.findsource(kind)[0]) for kind in mine)
+    except (OSError, TypeError):
+        return None
+
+
+def optimizer(optimizer: Any, *, key: int, place: Place | None) -> Optimizer:
+    """Return an optimizer's groups as they are now."""
+    return Optimizer(
+        key=key,
+        name=type(optimizer).__name__,
+        place=place,
+        groups=tuple(map(_group, optimizer.param_groups)),
+    )
+
+
+def model(module: Any) -> Model:
+    """Return what an outermost module's parameters say."""
+    parameters = list(module.parameters())
+    dtypes: Counter[str] = Counter()
+    for tensor in parameters:
+        dtypes[str(tensor.dtype).removeprefix("torch.")] += tensor.numel()
+    compiled = getattr(module, "_compiled_call_impl", None) is not None
+    return Model(
+        name=type(module).__name__,
+        place=own_code(type(module)),
+        parameters=sum(tensor.numel() for tensor in parameters),
+        trainable=sum(tensor.numel() for tensor in parameters if tensor.requires_grad),
+        bytes=sum(tensor.numel() * tensor.element_size() for tensor in parameters),
+        dtypes=dict(dtypes),
+        device=str(parameters[0].device) if parameters else "cpu",
+        compiled=compiled or type(module).__name__ == "OptimizedModule",
+    )
+
+
+def _group(group: Any) -> Group:
+    tensors = group["params"]
+    wanting = [t for t in tensors if t.requires_grad]
+    state = [t.numel() for t in wanting if t.grad is None]
+    return Group(
+        parameters=sum(t.numel() for t in tensors),
+        tensors=len(tensors),
+        frozen=sum(t.numel() for t in tensors if not t.requires_grad),
+        without_gradient=sum(state) if len(state) < len(wanting) else 0,
+        dtypes=tuple(sorted({str(t.dtype).removeprefix("torch.") for t in tensors})),
+        fused=group.get("fused"),
+        foreach=group.get("foreach"),
+        weight_decay=group.get("weight_decay"),
+    )
+
+
+_TOTALS = ("T_max", "total_steps", "total_iters", "T_0", "max_steps")
+
+
+def scheduler(scheduler: Any, *, place: Place | None) -> Scheduler:
+    """Return a scheduler's length and how often it was stepped."""
+    totals = (getattr(scheduler, name, None) for name in _TOTALS)
+    total = next((value for value in totals if isinstance(value, int)), None)
+    made = getattr(scheduler, "_step_count", 1) - 1  # building it is the first
+    at = getattr(scheduler, "last_epoch", 0)  # one with a step() of its own may count this alone
+    return Scheduler(
+        name=type(scheduler).__name__,
+        place=place,
+        steps=max(0, made, at if isinstance(at, int) else 0),
+        total=_closed_over(scheduler) if total is None else total,
+    )
+
+
+def _closed_over(scheduler: Any) -> int | None:
+    """Return the steps a LambdaLR's function was made for: the largest count it closes over."""
+    for function in getattr(scheduler, "lr_lambdas", ()):
+        keywords = dict(getattr(function, "keywords", None) or {})
+        code = getattr(function, "__code__", None)
+        if code is not None and function.__closure__:
+            cells = zip(code.co_freevars, function.__closure__, strict=True)
+            keywords.update({name: cell.cell_contents for name, cell in cells})
+        counts = [v for v in keywords.values() if isinstance(v, int) and not isinstance(v, bool)]
+        if counts and max(counts) > 1:  # the warm-up is shorter than the whole
+            return max(counts)
+    return None
+
+
+def scaler(scaler: Any, *, place: Place | None) -> Scaler:
+    """Return a gradient scaler's settings; its scale is not read, that would wait for the card."""
+    return Scaler(place=place, enabled=scaler.is_enabled())
+
+
+hide(globals())

@@ -1,0 +1,266 @@
+"""PyTorch's doors: where every training script must pass, whatever its loop looks like.
+
+A door marks the tape and, when it is asked to look, tells the listener. Nothing here waits for a
+device, and every function that Dynamo could trace returns at once while it compiles (PROBE 2: a
+hook without that recompiles the model at every step). A hook of ours that fails ends observing: all
+doors are taken down, but where techniques stand in them, and the script goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from types import FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hotloop.observe.hooks.event_buffer import NUMBERS, Code, Tape
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ABSENT", "LAST", "Doors", "Listener", "StandIn", "unseen"]
+
+LAST = NUMBERS - 1
+ABSENT: Any = object()  # what a class does not define itself
+
+
+class Listener(Protocol):
+    """Who is told. Calls cost time, so most of them come only while `Doors.look` is set."""
+
+    def built_loader(self, loader: Any) -> None:
+        """A DataLoader was built; its options may still be changed in place."""
+
+    def asked(self, loader: Any) -> None:
+        """An iterator of the loader is asked for; none is built yet."""
+
+    def iterating(self, loader: Any, iterator: Any) -> int:
+        """Return the loader's number; an iterator for it was built, and begins an epoch."""
+
+    def epoch(self, loader: Any) -> None:
+        """The loader's iterator, which is persistent, begins its next epoch."""
+
+    def took(self, number: int, batch: Any) -> None:
+        """A loader gave a batch (while looking)."""
+
+    def root(self, module: Any) -> int:
+        """Return the module's number; it is the outermost one, called for the first time."""
+
+    def arriving(self, module: Any) -> None:
+        """An outermost module is about to run with gradients for the first time."""
+
+    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """An outermost module was called (while looking)."""
+
+    def inside(self, module: Any, args: Any, kwargs: Any) -> None:
+        """A module inside the outermost one is called (while looking)."""
+
+    def left(self, module: Any, output: Any) -> None:
+        """Its call is over (while looking)."""
+
+    def loss(self, tensors: Any) -> None:
+        """Backward begins from these (while looking)."""
+
+    def built_optimizer(self, optimizer: Any) -> None:
+        """An optimizer was built."""
+
+    def updates(self, optimizer: Any) -> int:
+        """Return the optimizer's number; it is stepped for the first time."""
+
+    def stepped(self) -> None:
+        """An optimizer was stepped, and `Doors.wake` steps have been made."""
+
+    def built_scheduler(self, scheduler: Any) -> None:
+        """A learning-rate scheduler was built."""
+
+    def built_scaler(self, scaler: Any) -> None:
+        """A gradient scaler was built."""
+
+    def saved(self, thing: Any, path: Any, seconds: float) -> None:
+        """A file was saved."""
+
+
+class Doors:
+    """Puts the doors up and takes them down. Everything it replaced is remembered."""
+
+    def __init__(self, tape: Tape, listener: Listener) -> None:
+        self.tape, self.listener = tape, listener
+        self.thread = tape.thread  # the one that is watched; others pass through
+        self.look = False  # call the listener at batches, forward passes and losses
+        self.wake = 1  # call `listener.stepped` when so many updates have been made
+        self.updates = 0
+        self.elsewhere = False  # another thread steps an optimizer, and is left alone
+        self.by_hand = True  # no optimizer was built: backward passes count as updates
+        self.fault: BaseException | None = None
+        self.inside = False  # an outermost module is running
+        self.learning = True  # while looking, tell of the calls inside an outermost module too
+        # What techniques put in; empty or None costs a truth test.
+        self.around: dict[int, Callable[..., Any]] = {}  # id of an outermost module -> its caller
+        self.through: Callable[..., Any] | None = None  # runs the backward passes
+        self.timed: Callable[[int], None] | None = (
+            None  # told the codes of calls: observe/probes/cuda.py
+        )
+        self.arrivals = False  # tell of each outermost module's first call with gradients
+        self.needed = False  # techniques work through the doors: they stay when observing ends
+        self._arrived: set[int] = set()
+        self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, before, ours
+        self._hooks: list[Any] = []
+        self._numbers: dict[int, int] = {}  # id of optimizers and outermost modules -> number
+
+    def failed(self, error: BaseException) -> None:
+        """End observing: hotloop's own code failed, and the script must not notice."""
+        if self.fault is None:
+            self.fault = error
+            self.tape.close()
+            if not self.needed:
+                self.take_down()
+
+    def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call the listener; its failure is ours alone, and so is its time. Returns None then."""
+        try:
+            self.tape.note(Code.OWN)
+            try:
+                return call(*args)
+            finally:
+                self.tape.note(Code.OWN_END)
+        except Exception as error:  # noqa: BLE001 - kept, and told in the report
+            self.failed(error)
+            return None
+
+    def quietly(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Call our own bookkeeping without marks around it."""
+        try:
+            call(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - kept, and told in the report
+            self.failed(error)
+
+    def when_down(self, thing: Any) -> None:
+        """Call `thing.remove` when the doors are taken down."""
+        self._hooks.append(thing)
+
+    def replace(self, owner: Any, name: str, new: Any) -> Any:
+        """Set owner.name and return what was there; `take_down` puts it back.
+
+        A function is replaced in the module that it says it is from as well: there pickle looks.
+        """
+        old = getattr(owner, name)
+        if isinstance(owner, ModuleType):
+            if not isinstance(old, FunctionType) and type(new) is not StandIn:
+                new = StandIn(old, new)
+            home = sys.modules.get(str(getattr(old, "__module__", None)))
+            of_home = getattr(old, "__qualname__", name)
+            if vars(home or owner).get(of_home) is old:
+                self._set(home or owner, of_home, new)
+            elif isinstance(old, FunctionType):
+                new.__module__, new.__qualname__ = owner.__name__, name
+        self._set(owner, name, new)
+        return old
+
+    def _set(self, owner: Any, name: str, new: Any) -> None:
+        own = owner.__dict__.get(name, ABSENT)
+        if own is not new:
+            self._replaced.append((owner, name, own, new))
+            setattr(owner, name, new)
+
+    def take_down(self) -> None:
+        """Put everything back, but where somebody has put something else since.
+
+        That one calls ours, which does nothing any more but call what it stands before.
+        """
+        self.thread = 0  # nobody's
+        for owner, name, old, ours in reversed(self._replaced):
+            if owner.__dict__.get(name) is not ours:
+                continue
+            if old is ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, old)
+        self._replaced.clear()
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self.around.clear()
+        self.through, self.arrivals, self.timed = None, False, None
+
+    def put_up(self) -> None:
+        """Put up all doors; torch has been imported."""
+        from hotloop.observe.hooks import module_hooks, training_hooks
+
+        unseen(self.guarded, below=True)
+        unseen(self.quietly, below=True)
+        training_hooks.loaders(self)
+        module_hooks.modules(self)
+        training_hooks.backward(self)
+        training_hooks.optimizers(self)
+        training_hooks.others(self)
+
+    def number_of(self, thing: Any, ask: Callable[[Any], int]) -> int:
+        """Return the number of an optimizer or module, from the listener at the first time."""
+        number = self._numbers.get(id(thing))
+        if number is None:
+            answer = self.guarded(ask, thing)
+            number = self._numbers[id(thing)] = LAST if answer is None else min(answer, LAST)
+            _when_gone(thing, self._numbers.pop, id(thing), None)
+        return number
+
+    def arrive(self, module: Any) -> None:
+        """Tell once that an outermost module runs with gradients."""
+        if id(module) not in self._arrived:
+            self._arrived.add(id(module))
+            _when_gone(module, self._arrived.discard, id(module))
+            self.guarded(self.listener.arriving, module)
+
+
+class StandIn:
+    """Stands for a function written in C, and shows itself as that one in all but its type.
+
+    A function of ours would not do: as an attribute of a class it would become a method, which most
+    functions written in C do not.
+    """
+
+    def __init__(self, old: Any, new: Callable[..., Any]) -> None:
+        self._old, self._new = old, new
+        self.__dict__.update(__module__=getattr(old, "__module__", None), __doc__=old.__doc__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call ours."""
+        return self._new(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._old, name)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        binds = not isinstance(self._old, MethodType) and hasattr(type(self._old), "__get__")
+        return MethodType(self, instance) if binds and instance is not None else self
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # what isinstance() asks
+        return type(self._old)
+
+    def __repr__(self) -> str:
+        return repr(self._old)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._old.__reduce_ex__(protocol)
+
+
+def _when_gone(thing: Any, call: Callable[..., Any], *args: Any) -> None:
+    """Call it when `thing` is no more: its id may be another's then."""
+    weakref.finalize(thing, call, *args).atexit = False
+
+
+def unseen(function: Any, *, below: bool = False) -> Any:
+    """Return `function`, which Dynamo is to run as it is, and with `below` all that it calls.
+
+    Dynamo compiles what is called between the compiled parts of a script, our doors as well: one
+    more graph break for each (tests/observe/hooks/test_module_hooks.py).
+    """
+    from torch._C._dynamo import eval_frame
+
+    skip, default = eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT
+    strategy = eval_frame._FrameExecStrategy(skip, skip if below else default)
+    eval_frame.set_code_exec_strategy(function.__code__, strategy)
+    return function
+
+
+hide(globals())

@@ -1,0 +1,113 @@
+"""The objects of PyTorch's that a script built: held weakly, numbered when they are first used."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hotloop.core.finding import Place
+
+__all__ = ["Built", "again", "alive", "known", "schedules", "unoptimised"]
+
+
+@dataclass(slots=True)
+class Built:
+    """An object of PyTorch's that the script built, and where."""
+
+    thing: weakref.ref[Any]
+    place: Place | None
+    number: int | None = None  # in marks, once it is used
+    facts: Any = None  # as they were when last taken
+    at: int = 0  # updates made until then
+    rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
+    idle: int = 0  # of a module: trainable numbers that nobody updates, when it was called last
+    called: Place | None = None  # of a module: where
+    in_loop: bool = False  # of a scheduler: a loop of the project's own stood around its building
+    begun: int = 0  # of a scheduler: its calls before the first batch
+
+
+def alive(entries: list[Built]) -> list[tuple[Built, Any]]:
+    """Return the entries whose object is still there, with it."""
+    things = ((entry, entry.thing()) for entry in entries)
+    return [(entry, thing) for entry, thing in things if thing is not None]
+
+
+def unoptimised(module: Any, optimizers: list[Built]) -> int:
+    """Return how many numbers get a gradient from this call of `module` that nobody uses.
+
+    0 without gradients, where no optimizer is in use yet, and where one holds some of them.
+    """
+    import torch
+
+    used = [thing for entry, thing in alive(optimizers) if entry.number is not None]
+    if not used or not torch.is_grad_enabled():
+        return 0
+    held = {
+        id(p) for optimizer in used for group in optimizer.param_groups for p in group["params"]
+    }
+    trainable = [p for p in module.parameters() if p.requires_grad]
+    return 0 if any(id(p) in held for p in trainable) else sum(p.numel() for p in trainable)
+
+
+def schedules(entries: list[Built], optimizers: list[Built], done: int, *, begins: bool) -> None:
+    """Take the facts of the schedulers that are alive after `done` updates.
+
+    `begins`: training is about to begin, and what they count already is from an earlier run.
+    """
+    from hotloop.observe.hooks import describe
+
+    for built, thing in alive(entries):
+        facts = describe.scheduler(thing, place=built.place)
+        built.begun = facts.steps if begins else built.begun
+        number = _number_of(getattr(thing, "optimizer", None), optimizers)
+        built.facts = replace(facts, begun=built.begun, optimizer=number, in_loop=built.in_loop)
+        built.at = done
+
+
+def _number_of(optimizer: Any, optimizers: list[Built]) -> int | None:
+    """Return the number of an optimizer, or of the one that it stands for, as Accelerate's do.
+
+    -1 of one that was never stepped; None: nobody saw it being built.
+    """
+    while optimizer is not None:
+        for entry in optimizers:
+            if entry.thing() is optimizer:
+                return -1 if entry.number is None else entry.number
+        optimizer = getattr(optimizer, "__dict__", {}).get("optimizer")
+    return None
+
+
+def known(entries: list[Built], thing: Any) -> tuple[int, Built]:
+    """Return the number and the entry of an object that is used; it gets them if it has none."""
+    entry = next((entry for entry in entries if entry.thing() is thing), None)
+    if entry is None:
+        entry = Built(weakref.ref(thing), None)
+        entries.append(entry)
+    if entry.number is None:
+        entry.number = sum(other.number is not None for other in entries)
+    return entry.number, entry
+
+
+def again(entries: list[Built], built: Built) -> int:
+    """Return the number of a loader, which may be one that was there before.
+
+    Trainers build one anew for each evaluation, scripts for each epoch: at the same line, with the
+    same facts, and from the same data set where the one before is still there (Accelerate keeps
+    them). It is one loader then, and `built` leaves the list.
+    """
+    assert built.number is not None
+    for old in entries:
+        if old is built or old.number is None or old.facts is None or not _may_be(old, built):
+            continue
+        if replace(built.facts, key=old.number) == old.facts:
+            old.thing = built.thing
+            entries[:] = [entry for entry in entries if entry is not built]
+            return int(old.facts.key)
+    return built.number
+
+
+def _may_be(old: Built, built: Built) -> bool:
+    before, now = old.thing(), built.thing()
+    return before is None or (now is not None and before.dataset is now.dataset)

@@ -1,0 +1,159 @@
+"""The door of the modules: sees each call of an outermost module, and at first of every module.
+
+It stands at nn.Module.__call__ and stays there. Dynamo takes what it finds there when it is first
+imported for PyTorch's own and leaves it out of its guards; a door that changes later, or one on a
+class, had models compiled twice (tests/observe/hooks/test_module_hooks.py).
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.event_buffer import BITS
+from hotloop.observe.hooks.hooks import unseen
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.observe.hooks.hooks import Doors
+
+__all__ = ["modules"]
+
+_clock, _me = time.perf_counter_ns, threading.get_ident
+
+
+def modules(doors: Doors) -> None:
+    """Put up the door."""
+    import torch
+    from torch.compiler import is_dynamo_compiling as is_compiling
+
+    listener, module_class = doors.listener, torch.nn.Module
+    plain = module_class.__call__
+    outermost = _outermost(doors)
+
+    def seen(run: Callable[..., Any], module: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if not doors.inside:
+            return outermost(run, module, args, kwargs)
+        if not doors.learning:
+            return run(*args, **kwargs)
+        doors.guarded(listener.inside, module, args, kwargs)
+        output = run(*args, **kwargs)
+        doors.guarded(listener.left, module, output)
+        return output
+
+    # Every module of a model passes here: what they pass most is short, and does itself what the
+    # function does that it stands before, where that is the one known.
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        run = self._compiled_call_impl or self._call_impl
+        if not (is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread):
+            run = functools.partial(seen, run, self)
+        return run(*args, **kwargs) if kwargs else run(*args)
+
+    @functools.wraps(plain)
+    def call_other(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread:
+            return plain(self, *args, **kwargs)
+        return seen(functools.partial(plain, self), self, *args, **kwargs)
+
+    known = plain.__code__.co_code == _known_call.__code__.co_code
+    if known:
+        call = functools.wraps(plain)(_in_place_of(plain, call))
+    for function in (outermost, seen, call, call_other):
+        unseen(function)
+    for name in [name for name, method in vars(module_class).items() if method is plain]:
+        doors.replace(module_class, name, call if known else call_other)
+
+
+def _in_place_of(plain: Any, ours: Any) -> Any:
+    """Return `ours`, whose frame passes for that of `plain`, which is not called.
+
+    Warnings and tracebacks then name the call in which `plain` ends.
+    """
+    code, told = ours.__code__, plain.__code__
+    last = [each for each in dis.get_instructions(told) if each.opname.startswith("CALL")][-1]
+    where = last.positions
+    assert where is not None
+    ours.__code__ = code.replace(
+        co_filename=told.co_filename,
+        co_name=told.co_name,
+        co_qualname=told.co_qualname,
+        co_firstlineno=where.lineno,
+        co_linetable=_all_at(where, len(code.co_code) // 2),
+    )
+    return ours
+
+
+def _all_at(where: dis.Positions, units: int) -> bytes:
+    """Return the table of a code object all of whose units stand at one place, in its first line.
+
+    An entry is for 8 units at most: CPython's Objects/locations.md, 3.11 to 3.14.
+    """
+    line, end, column, end_column = where
+    kind, place = 13, b"\0"  # without columns
+    if line is not None and end is not None and column is not None and end_column is not None:
+        kind, place = 14, b"\0" + bytes((end - line, column + 1, end_column + 1))
+        assert max(place) < 64, "numbers of one byte"
+    entries = (bytes((0x80 | kind << 3 | min(8, units - at) - 1,)) for at in range(0, units, 8))
+    return b"".join(entry + place for entry in entries)
+
+
+def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Do what nn.Module.__call__ does in torch 2.13; it is only compared with."""
+    if self._compiled_call_impl is not None:
+        return self._compiled_call_impl(*args, **kwargs)
+    else:  # noqa: RET505 - as it is written there, so that it compiles to the same
+        return self._call_impl(*args, **kwargs)
+
+
+def _outermost(doors: Doors) -> Callable[..., Any]:
+    """Return what calls an outermost module."""
+    import torch
+
+    mark, listener, with_grad = doors.tape.mark, doors.listener, torch.is_grad_enabled
+    is_tracing = torch._C._get_tracing_state
+    numbers = doors._numbers
+
+    def outermost(run: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
+        number = numbers.get(id(module))
+        if (number is None or doors.look) and is_tracing() is not None:
+            return run(*args, **kwargs)  # torch.jit.trace sees each operation of ours
+        try:
+            if number is None:
+                number = doors.number_of(module, listener.root)
+            grad = with_grad()
+            kind = (2 if module.training else 6) if grad else 4
+            if doors.arrivals and grad:
+                doors.arrive(module)
+            call = doors.around.get(id(module)) if doors.around else None
+            opening = number << 5 | kind
+            now = _clock()
+            if kind == 4 and module.training:
+                doors.tape.unset.append(now)
+            mark(now << BITS | opening)
+            if doors.timed is not None:
+                doors.timed(kind)
+        except Exception as error:  # noqa: BLE001 - kept, and told in the report
+            doors.failed(error)
+            call = doors.around.get(id(module))  # techniques stay in all the same
+            return run(*args, **kwargs) if call is None else call(run, args, kwargs)
+        doors.inside = True
+        try:
+            output = run(*args, **kwargs) if call is None else call(run, args, kwargs)
+        finally:
+            doors.inside = False
+            mark(_clock() << BITS | opening | 1)
+            if doors.timed is not None:
+                doors.quietly(doors.timed, kind | 1)
+        if doors.look:
+            doors.guarded(listener.passed, number, module, args, kwargs, output)
+        return output
+
+    return outermost
+
+
+hide(globals())

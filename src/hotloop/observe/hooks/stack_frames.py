@@ -1,0 +1,171 @@
+"""Whose code a stack frame is from: the project's own, or a library's."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import os
+import sys
+import sysconfig
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.steps_and_loaders import Frame
+from hotloop.core.finding import Place
+from hotloop.core.package import INSIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from types import CodeType, FrameType
+
+__all__ = [
+    "directly",
+    "framework",
+    "here",
+    "is_hotloop",
+    "is_own",
+    "names",
+    "shown",
+    "spot",
+    "walk",
+]
+
+DEEPEST = 120  # frames of a stack that are walked
+INNERMOST = 12  # of them that are shown; further out, what is the project's own or called by it
+_LIBRARIES = tuple(
+    os.path.join(path, "")
+    for path in {
+        sysconfig.get_path("scripts"),  # what started us: bin/hotloop is on every stack
+        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *(os.path.realpath(sysconfig.get_path(name)) for name in ("stdlib", "purelib")),
+    }
+)
+_FRAMEWORKS = {  # Trainer works through Accelerate, Lightning's through Fabric: in this order
+    "/transformers/trainer": "transformers",
+    "/lightning/pytorch/": "lightning",
+    "/pytorch_lightning/": "lightning",
+    "/lightning/fabric/": "fabric",
+    "/lightning_fabric/": "fabric",
+    "/accelerate/": "accelerate",
+}
+_ASKS = {"locals", "vars", "dir", "eval", "exec"}  # what gives a function its names as a dict
+_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+@functools.lru_cache(maxsize=4096)
+def is_own(file: str) -> bool:
+    """Whether a file is neither a library's, nor hotloop's, nor generated."""
+    if file.startswith("<") and not file.startswith("<ipython"):
+        return False
+    if any(part in file for part in _PACKAGES):
+        return False
+    return not file.startswith((INSIDE, *_LIBRARIES))
+
+
+def is_hotloop(file: str) -> bool:
+    """Whether a file is one of hotloop's own."""
+    return file.startswith(INSIDE)
+
+
+def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
+    """Return code and line of a stack, innermost first, hotloop's own frames left out."""
+    found: list[tuple[CodeType, int]] = []
+    while frame is not None and len(found) < DEEPEST:
+        code = frame.f_code
+        if not code.co_filename.startswith(INSIDE):
+            found.append((code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def names(frame: FrameType) -> dict[str, Any]:
+    """Return what a frame's names stand for, its own first, then the global ones.
+
+    Up to Python 3.12 a function's `f_locals` is a copy that stays with the frame and keeps alive
+    what the function has let go: it is emptied again, and not asked for where the function may have
+    such a copy of its own in hand.
+    """
+    own: dict[str, Any] = {}
+    copied = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if not (copied and _asks(frame.f_code)):
+        own = dict(frame.f_locals)
+    if own and copied:
+        frame.f_locals.clear()
+    return {**own, **{name: v for name, v in frame.f_globals.items() if name not in own}}
+
+
+@functools.lru_cache(maxsize=256)
+def _asks(code: CodeType) -> bool:
+    """Whether a function may have asked for its names as a dict."""
+    return not _ASKS.isdisjoint(code.co_names) and any(
+        step.opname == "LOAD_GLOBAL" and step.argval in _ASKS for step in dis.get_instructions(code)
+    )
+
+
+def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
+    """Return a stack as facts: the innermost frames, and the project's own with what they call."""
+    own = [is_own(code.co_filename) for code, _ in stack]
+    kept = [
+        frame
+        for at, frame in enumerate(stack)
+        if at < INNERMOST or own[at] or (at + 1 < len(stack) and own[at + 1])
+    ]
+    return tuple(
+        Frame(
+            file=os.path.abspath(code.co_filename)
+            if is_own(code.co_filename)
+            else code.co_filename,
+            line=line or code.co_firstlineno,
+            function=code.co_qualname,
+            own=is_own(code.co_filename),
+        )
+        for code, line in kept
+    )
+
+
+def here(*, imports: bool = True) -> Place | None:
+    """Return the innermost line of the project's own code that is running in this thread.
+
+    Without `imports` none where an import stands between.
+    """
+    found = spot(imports=imports)
+    return found and Place(file=os.path.abspath(found[0]), line=found[1])
+
+
+def spot(*, imports: bool = True) -> tuple[str, int] | None:
+    """Return file and line of the same, for what is passed often."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_own(file := frame.f_code.co_filename):
+            return file, frame.f_lineno
+        if not imports and file.startswith("<frozen importlib"):
+            return None
+        frame = frame.f_back
+    return None
+
+
+def directly(through: Collection[str]) -> Place | None:
+    """Return the line of the project's own code that calls this, itself or `through` modules.
+
+    They are named as they are imported, without what stands below them; None where another module's
+    code stands between.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_own(file):
+            return Place(file=os.path.abspath(file), line=frame.f_lineno)
+        name = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if name not in through and not file.startswith(INSIDE):
+            return None
+        frame = frame.f_back
+    return None
+
+
+def framework() -> str:
+    """Return whose loop calls, by the files on the stack of this thread: "plain" for nobody's."""
+    files = [code.co_filename.replace(os.sep, "/") for code, _ in walk(sys._getframe(1))]
+    return next(
+        (name for part, name in _FRAMEWORKS.items() if any(part in file for file in files)),
+        "plain",
+    )

@@ -1,0 +1,317 @@
+"""Reads the expressions that decide how often a loop goes round: numbers, tests and lengths."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.loops.stack import SCOPES
+from hotloop.observe.loops.values import SIMPLE, Unknown, is_from, length, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from hotloop.observe.loops.stack import Called, Level
+
+__all__ = ["Terms", "below", "calls_in", "last_name", "mangled", "stored"]
+
+_PLAIN = {"int", "min", "max", "abs", "bool", "round"}
+_BARS = ("tqdm", "rich", "builtins")
+_THROUGH = {"enumerate", "reversed", "sorted", "list", "tuple", "iter", "tqdm", "track"}
+_ENDLESS = {"cycle", "count", "repeat"}
+_FOREVER = 10**12  # turns of what does not end
+
+
+class Terms:
+    """The expressions in one of the functions around an update.
+
+    A name that changes becomes `v2_step` (of the third function), any other one a constant.
+    """
+
+    def __init__(
+        self, depth: int, level: Level, calls: Sequence[Called], outer: Terms | None
+    ) -> None:
+        self.depth, self.level, self.calls, self.outer = depth, level, calls, outer
+        self.is_repeated: bool = outer is not None and (outer.repeats or len(outer.calls) > 1)
+        loops = [called.statement for called in calls if called.is_in_a_loop]
+        self.repeats: bool = self.is_repeated or bool(loops)
+        self._bound = set(stored(level.function.body))
+        self.changing = self._bound if self.is_repeated else set(stored(loops))
+        self.untold: set[str] = set()  # targets of loops over what is no number
+        self.wanted: set[str] = set()  # names whose changes decide
+        self.around: list[ast.stmt] = []  # loops around what is being read
+        self._uses: dict[str, list[list[ast.stmt]]] = {}  # of a name: the loops around each
+        self._counts: dict[str, ast.stmt] = {}  # targets of loops, and their loops
+        self.constants: dict[str, tuple[int, ast.expr, Any]] = {}
+
+    def expression(self, node: ast.expr) -> ast.expr:
+        """Return an expression of plain values; raises Unknown for any other."""
+        made = self._made(node)
+        if any(isinstance(each, ast.Name) for each in ast.walk(made)):
+            return made
+        return ast.Constant(_computed(made))
+
+    def _made(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Name) and node.id in self.changing - self.untold:
+            self.wanted.add(node.id)
+            self._uses.setdefault(node.id, []).append(list(self.around))
+            return ast.Name(mangled(self.depth, node.id), ast.Load())
+        if isinstance(node, ast.BinOp):
+            return ast.BinOp(self._made(node.left), node.op, self._made(node.right))
+        if isinstance(node, ast.UnaryOp):
+            return ast.UnaryOp(node.op, self._made(node.operand))
+        if isinstance(node, ast.BoolOp):
+            return ast.BoolOp(node.op, [self._made(each) for each in node.values])
+        if isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.Is | ast.IsNot):
+            parts = [self._made(each) for each in node.comparators]
+            return ast.Compare(self._made(node.left), node.ops, parts)
+        if isinstance(node, ast.Call) and not node.keywords and self._is_from(node.func):
+            if last_name(node) == "len" and len(node.args) == 1:
+                return self.count(node.args[0])
+            if last_name(node) in _PLAIN:
+                function = ast.Name(last_name(node), ast.Load())
+                return ast.Call(function, [self._made(each) for each in node.args], [])
+        return self._constant(node)
+
+    def _constant(self, node: ast.expr) -> ast.expr:
+        if isinstance(node, ast.Compare):  # with `is`
+            (left, right), (operator,) = (node.left, *node.comparators), node.ops
+            if not isinstance(right, ast.Constant) or right.value is not None:
+                raise Unknown("is")
+            return ast.Constant((self._fixed(left) is None) == isinstance(operator, ast.Is))
+        value = self._fixed(node)
+        if type(value) not in SIMPLE:
+            raise Unknown(ast.dump(node)[:60])
+        if not isinstance(node, ast.Constant):
+            self.constants.setdefault(ast.dump(node), (self.depth, node, value))
+        return ast.Constant(value)
+
+    # What changes.
+
+    def counts(self, name: str, loop: ast.stmt) -> None:
+        """Note that a loop gives numbers to a name."""
+        if self._counts.setdefault(name, loop) is not loop:
+            raise Unknown("two loops have one variable")
+        self.wanted.add(name)
+
+    def decides(self, *nodes: ast.AST) -> bool:
+        """Whether something that is wanted is bound there.
+
+        What a loop sets anew in each turn may have any value outside of it.
+        """
+        for name in self.wanted.intersection(stored(nodes)):
+            loop, uses = self._counts.get(name), self._uses.get(name, [])
+            if loop is None or loop in self.around or not all(loop in use for use in uses):
+                return True
+        return False
+
+    def _fixed(self, node: ast.expr) -> Any:
+        """Return what an expression stands for, where that does not change."""
+        read = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+        statements = [called.statement for called in self.calls]
+        written = {
+            each.attr
+            for each in (part for statement in statements for part in below(statement))
+            if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+        }
+        if not self._is_fixed(node) or read & written:
+            raise Unknown("it changes")
+        return value_of(node, self.level.names)
+
+    def _is_fixed(self, node: ast.AST) -> bool:
+        """Whether none of the names in an expression changes."""
+        names = (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+        return not any(map(self._may_change, names))
+
+    def _may_change(self, name: str) -> bool:
+        if name in self.changing or self.outer is None:
+            return name in self.changing
+        if name in self._parameters:
+            given = [self._argument(called, name) for called in self.outer.calls]
+            fixed = all(value is None or self.outer._is_fixed(value) for value in given)
+            kinds = {None if value is None else ast.dump(value) for value in given}
+            return self.is_repeated and not (fixed and len(kinds) == 1)
+        return name not in self._bound and self.outer._may_change(name)  # a global one, say
+
+    @property
+    def _parameters(self) -> list[str]:
+        function = self.level.function
+        if isinstance(function, ast.Module):
+            return []
+        given = function.args
+        return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+    def _argument(self, called: Called, name: str) -> ast.expr | None:
+        """Return what a call gives to one of the parameters; None for its default."""
+        call = called.call
+        spread = any(isinstance(each, ast.Starred) for each in call.args)
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        if name in given:
+            return given[name]
+        bound = self.level.at.is_method and isinstance(call.func, ast.Attribute)
+        place = self._parameters.index(name) - bound
+        if place < 0 or spread or None in given:
+            return call.func if place < 0 else call
+        return call.args[place] if place < len(call.args) else None
+
+    def _is_from(self, node: ast.expr, *packages: str) -> bool:
+        try:
+            return is_from(value_of(node, self.level.names), *(packages or ("builtins",)))
+        except Unknown:
+            return False
+
+    # How often a loop goes round.
+
+    def turns(self, node: ast.expr, target: ast.expr) -> tuple[ast.expr, str | None]:
+        """Return what to go through in its place, and the name that gets numbers from it."""
+        name = target.id if isinstance(target, ast.Name) else None
+        if isinstance(node, ast.List | ast.Tuple):
+            if all(isinstance(each, ast.Constant) for each in node.elts):
+                return ast.Tuple(list(node.elts), ast.Load()), name
+        elif isinstance(node, ast.Call) and node.args:
+            called = last_name(node)
+            if called in ("range", "trange") and self._is_from(node.func, *_BARS):
+                return _range(*map(self.expression, node.args)), name
+            if called == "enumerate" and self._is_from(node.func):
+                first = target.elts[0] if isinstance(target, ast.Tuple) else None
+                given = [*node.args[1:2], *(keyword.value for keyword in node.keywords)]
+                begin = self.expression(given[0]) if given else ast.Constant(0)
+                end = ast.BinOp(begin, ast.Add(), self.count(node.args[0]))
+                return _range(begin, end), first.id if isinstance(first, ast.Name) else None
+            if called in ("tqdm", "track") and self._is_from(node.func, *_BARS):
+                return self.turns(node.args[0], target)
+        return _range(self.count(node)), None
+
+    def count(self, node: ast.expr) -> ast.expr:
+        """Return how many turns a loop over something has."""
+        if isinstance(node, ast.Name) and (made := self._made_from(node.id)) is not None:
+            return self.count(made)
+        if not isinstance(node, ast.Call):
+            measured = ast.Call(ast.Name("len", ast.Load()), [node], [])
+            thing = self._fixed(node)
+            if isinstance(thing, list | dict | set) and not self._is_kept(node):
+                raise Unknown("it may grow")
+            count = length(thing)
+            self.constants.setdefault(ast.dump(measured), (self.depth, measured, count))
+            return ast.Constant(count)
+        called, given = last_name(node), node.args
+        if called in _ENDLESS and len(given) < 2 and self._is_from(node.func, "itertools"):
+            return ast.Constant(_FOREVER)
+        if not given:
+            raise Unknown(called)
+        if called == "range" and self._is_from(node.func):
+            numbers = _range(*map(self.expression, given))
+            return ast.Call(ast.Name("len", ast.Load()), [numbers], [])
+        if called == "zip" and self._is_from(node.func):
+            return _least(*map(self.count, given))
+        if called in _THROUGH and self._is_from(node.func, *_BARS):
+            return self.count(given[0])
+        if called == "islice" and len(given) == 2 and self._is_from(node.func, "itertools"):
+            return _least(self.expression(given[1]), self.count(given[0]))
+        if called == "randperm" and self._is_from(node.func, "torch"):
+            return self.expression(given[0])
+        if called == "split" and isinstance(node.func, ast.Attribute):
+            return self._pieces(node.func.value, given[0])
+        raise Unknown(called)
+
+    def _made_from(self, name: str) -> ast.expr | None:
+        """Return what a name in the loops is set to, where that is what a bar goes through."""
+        if name not in self.changing:
+            return None
+        statements = [part for each in self.level.function.body for part in below(each)]
+        made = [
+            each for each in statements if isinstance(each, ast.stmt) and name in stored([each])
+        ]
+        only = made[-1] if made else None  # the innermost of those around it
+        if not isinstance(only, ast.Assign) or sum(isinstance(e, ast.Assign) for e in made) > 1:
+            return None
+        through = isinstance(only.value, ast.Call) and last_name(only.value) in ("tqdm", "track")
+        return only.value if through else None
+
+    def _is_kept(self, node: ast.expr) -> bool:
+        """Whether the loops, and other functions, only look at what a name stands for."""
+        if not isinstance(node, ast.Name) or node.id in self._parameters:
+            return False
+        functions = [each for each in ast.walk(self.level.tree) if isinstance(each, SCOPES)]
+        bodies = [
+            part
+            for each in functions
+            if each is not self.level.function and not isinstance(each, ast.Lambda)
+            for part in each.body
+        ]
+        loops = [called.statement for called in self.calls]
+        for each in (part for statement in (*loops, *bodies) for part in below(statement)):
+            handed: list[ast.expr] = []
+            if isinstance(each, ast.Attribute):
+                handed = [each.value]
+            elif isinstance(each, ast.Call) and last_name(each) not in _THROUGH | {"len", "zip"}:
+                handed = each.args
+            if any(isinstance(one, ast.Name) and one.id == node.id for one in handed):
+                return False
+        return True
+
+    def _pieces(self, whole: ast.expr, size: ast.expr) -> ast.expr:
+        """Return how many pieces a tensor is split into."""
+        if not isinstance(whole, ast.Call) and not is_from(type(self._fixed(whole)), "torch"):
+            raise Unknown("split")
+        below_zero = ast.UnaryOp(ast.USub(), self.count(whole))
+        down = ast.BinOp(below_zero, ast.FloorDiv(), self.expression(size))
+        return ast.UnaryOp(ast.USub(), down)
+
+
+def mangled(depth: int, name: str) -> str:
+    """Return what a name of one of the functions is called in the code."""
+    return f"v{depth}_{name}"
+
+
+def last_name(call: ast.Call) -> str:
+    """Return "step" of "optimizer.step(...)"."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def below(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and what is below it, but for functions that stand inside."""
+    yield node
+    for part in ast.iter_child_nodes(node):
+        if not isinstance(part, SCOPES):
+            yield from below(part)
+
+
+def calls_in(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls below a node."""
+    return (each for each in below(node) if isinstance(each, ast.Call))
+
+
+def stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the names that are bound or deleted below some nodes."""
+    for each in (part for node in nodes if not isinstance(node, SCOPES) for part in below(node)):
+        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
+            yield each.id
+        elif isinstance(each, ast.ExceptHandler) and each.name:
+            yield each.name
+        elif isinstance(each, ast.Global | ast.Nonlocal):
+            yield from each.names
+        elif isinstance(each, ast.alias):
+            yield (each.asname or each.name).partition(".")[0]
+
+
+def _range(*numbers: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name("range", ast.Load()), list(numbers), [])
+
+
+def _least(*numbers: ast.expr) -> ast.expr:
+    if len(numbers) == 1:
+        return numbers[0]
+    return ast.Call(ast.Name("min", ast.Load()), list(numbers), [])
+
+
+def _computed(node: ast.expr) -> Any:
+    """Return the value of an expression without names."""
+    tree = ast.fix_missing_locations(ast.Expression(node))
+    try:
+        return eval(compile(tree, "<loops>", "eval"), {"__builtins__": {}})
+    except (TypeError, ValueError, ArithmeticError):
+        raise Unknown("it cannot be computed") from None

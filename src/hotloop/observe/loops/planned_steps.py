@@ -1,0 +1,232 @@
+"""How many optimizer steps the script means to make, where its code or a library proves it.
+
+At some updates the loops on the stack are read (observe/loops/code.py); when the run is over they
+are run again without their work, and what they count is held against what was seen. Nothing of the
+script's is called. This is for scripts that are stopped early: the steps of one that came to its
+end are counted, and there is no plan beside that.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import sys
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.stack_frames import names
+from hotloop.observe.loops.code import skeleton
+from hotloop.observe.loops.expressions import mangled
+from hotloop.observe.loops.other_updates import may_train_elsewhere, updating
+from hotloop.observe.loops.stack import levels
+from hotloop.observe.loops.values import SIMPLE, Unknown, length, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
+
+    from hotloop.core.case.case import Case
+    from hotloop.observe.loops.code import Skeleton
+    from hotloop.observe.loops.stack import Called, Level
+
+__all__ = ["Planned", "in_loop"]
+
+_TRAINER = "/transformers/trainer.py"
+_MOST = 10_000_000  # numbers above this are no count of steps
+_TURNS = 5_000_000  # of the loops: half a second
+_LOOKS = 200  # that are held against the plan
+_CODE = {"range": range, "len": len, "min": min, "max": max, "abs": abs, "int": int, "bool": bool}
+
+
+@dataclass(slots=True)
+class Nest:
+    """The loops around the updates, as they were seen."""
+
+    functions: tuple[tuple[str, int], ...]  # file and id() of the functions on the stack
+    calls: list[list[Called]]  # of each function
+    skeleton: Skeleton
+    looks: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # updates, what changes
+    is_plain: bool = True  # no library stands between the script and PyTorch's update
+    told: int | None = None  # steps, by a library's own loop in them
+    updating: set[int] = field(default_factory=set)  # id() of calls that may make others
+
+
+class Planned:
+    """A watcher of the host: looks at the loops around the update some times a second."""
+
+    def __init__(self) -> None:
+        linecache.checkcache()  # a script may have been edited between two runs of one process
+        self._begin()
+
+    def _begin(self) -> None:
+        self._nest: Nest | None = None
+        self.why: str | None = None  # it cannot be told
+        self._left: set[tuple[tuple[str, int], ...]] = set()  # functions of nests that are over
+        self._last = 0
+
+    def stepped(self, done: int) -> None:
+        """Read the loops that enclose the line now running, the outermost first."""
+        if done <= self._last:  # counted anew
+            self._begin()
+        self._last = done
+        if self.why is not None:
+            return
+        try:
+            told = _told(sys._getframe(1))
+            stack, is_plain = levels(sys._getframe(1), told=told is not None)
+            self._see(done, stack, is_plain, told)
+        except Unknown as why:
+            self.why = str(why)
+
+    def _see(self, done: int, stack: Sequence[Level], is_plain: bool, told: int | None) -> None:
+        functions = tuple((level.file, id(level.function)) for level in stack)
+        nest = self._nest
+        if nest is None or nest.functions != functions:
+            if nest is not None:
+                self._left.add(nest.functions)
+            if functions in self._left:
+                raise Unknown("updates take turns")
+            calls = [[level.at] for level in stack]
+            nest = self._nest = Nest(functions, calls, skeleton(stack, calls), told=told)
+            repeated = False
+            for level in stack:
+                nest.updating |= {id(call) for call in updating(level, is_repeated=repeated)}
+                repeated = repeated or level.at.is_in_a_loop
+        new = [(known, level.at) for known, level in zip(nest.calls, stack, strict=True)]
+        if any(at not in known for known, at in new):
+            for known, at in new:
+                known += [at] if at not in known else []
+            nest.skeleton = skeleton(stack, nest.calls)
+        for depth, node, value in nest.skeleton.constants:
+            if _value(node, stack[depth]) != value:
+                raise Unknown("what was taken for a constant changes")
+        nest.is_plain = nest.is_plain and is_plain
+        seen = {mangled(*name): stack[name[0]].names.get(name[1]) for name in nest.skeleton.names}
+        if len(nest.looks) < _LOOKS:
+            plain = {name: value for name, value in seen.items() if type(value) in SIMPLE}
+            nest.looks.append((done, plain))
+
+    def add_to(self, case: Case) -> Case:
+        """Add the planned steps of a run that was stopped, where they are known."""
+        if case.stopped is None or case.planned_steps is not None or not case.steps.count:
+            return case
+        try:
+            planned = self._counted(case)
+        except Unknown as why:
+            self.why = str(why)
+            return case
+        return case if planned < case.steps.count else replace(case, planned_steps=planned)
+
+    def _counted(self, case: Case) -> int:
+        """Return the steps that the loops make; raises Unknown."""
+        nest = self._nest
+        if nest is None or self.why is not None:
+            raise Unknown(self.why or "no loop was seen")
+        files = [file for file, _ in nest.functions]
+        unseen = nest.updating - {id(called.call) for of in nest.calls for called in of}
+        if unseen or may_train_elsewhere(case.sources, files, nest.calls):
+            raise Unknown("other updates may come")
+        if nest.told is not None:
+            if _run(nest.skeleton, lambda _, __: None) != 1:
+                raise Unknown("it trains again and again")
+            return nest.told
+        if not nest.is_plain and (case.steps.backwards or 1.0) != 1.0:
+            raise Unknown("a library decides whether it updates")
+        updates = _all_updates(nest, is_first=not self._left)
+        made = sum(optimizer.steps for optimizer in case.optimizers) or case.steps.count
+        each = made // case.steps.count  # updates of a step; the last one may be cut short
+        if made - each * case.steps.count >= each or updates % each:
+            raise Unknown("updates a step differ")
+        return updates // each
+
+
+def _value(node: ast.expr, level: Level) -> Any:
+    if isinstance(node, ast.Call):  # len(...)
+        return length(value_of(node.args[0], level.names))
+    return value_of(node, level.names)
+
+
+def in_loop() -> bool:
+    """Whether a loop of the project's own code goes round the line that is running.
+
+    Where that cannot be told, it is taken for one.
+    """
+    try:
+        stack, _ = levels(sys._getframe(1), told=True)
+    except Unknown:
+        return True
+    return any(level.at.is_in_a_loop for level in stack)
+
+
+def _told(frame: FrameType | None) -> int | None:
+    """Return the steps that transformers' Trainer means to make, where it is running."""
+    while frame is not None:
+        if frame.f_code.co_filename.replace(os.sep, "/").endswith(_TRAINER):
+            state = getattr(names(frame).get("self"), "__dict__", {}).get("state")
+            steps = getattr(state, "__dict__", {}).get("max_steps")
+            if isinstance(steps, int) and 0 < steps <= _MOST:
+                return steps
+        frame = frame.f_back
+    return None
+
+
+def _all_updates(nest: Nest, *, is_first: bool) -> int:
+    """Return the updates that are made when the loops end.
+
+    What changes must be at each look what it was there.
+    """
+    (done, seen), *_ = nest.looks
+    before = 0 if is_first and done == 1 else done - _place(nest, seen)
+    waiting = deque((done - before, seen) for done, seen in nest.looks)
+
+    def check(last: int, values: Mapping[str, Any]) -> None:
+        while waiting and waiting[0][0] <= last:
+            if not _agree(waiting.popleft()[1], values):
+                raise Unknown("it goes otherwise")
+
+    return before + _run(nest.skeleton, check)
+
+
+def _place(nest: Nest, seen: Mapping[str, Any]) -> int:
+    """Return the update of the loops at which the first look was."""
+    found: list[int] = []
+
+    def compare(last: int, values: Mapping[str, Any]) -> None:
+        if _agree(seen, values):
+            found.append(last)
+        if len(found) > 1:
+            raise Unknown("the first look may be at several updates")
+
+    _run(nest.skeleton, compare)
+    if not seen or not found:
+        raise Unknown("the first look is at none of the updates")
+    return found[0]
+
+
+def _agree(seen: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    return all(values.get(name) == value for name, value in seen.items())
+
+
+def _run(loops: Skeleton, see: Callable[[int, Mapping[str, Any]], None]) -> int:
+    """Return how many updates the loops make; `see` is told how many there are, and the values."""
+    turns = updates = 0
+
+    def tick() -> None:
+        nonlocal turns
+        turns += 1
+        if turns > _TURNS:
+            raise Unknown("the loops go on for too long")
+
+    def update(number: int) -> None:
+        nonlocal updates
+        updates += number
+        see(updates, values)
+
+    values: dict[str, Any] = {"__builtins__": _CODE, "tick": tick, "update": update}
+    try:
+        exec(loops.code, values)
+    except (TypeError, ValueError, ArithmeticError, NameError) as why:
+        raise Unknown(str(why)) from None
+    return updates

@@ -1,0 +1,188 @@
+"""Which of the script's functions are on the stack at an update, and what each of them calls."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.stack_frames import is_hotloop, is_own, names
+from hotloop.observe.loops.values import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType
+
+__all__ = ["LOOPS", "SCOPES", "Called", "Level", "levels"]
+
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+SCOPES = (*_FUNCTIONS, ast.ClassDef, ast.Lambda)
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_TORCH = f"{os.sep}torch{os.sep}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """A call in one of the script's functions."""
+
+    function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+    is_method: bool
+    call: ast.Call
+    around: tuple[ast.AST, ...]  # outermost first, from the function's own statement on
+
+    @property
+    def name(self) -> str:
+        """Return the function's name; "" for a module."""
+        return getattr(self.function, "name", "")
+
+    @property
+    def statement(self) -> ast.stmt:
+        """Return the outermost loop around the call, or the innermost statement."""
+        statements = [node for node in self.around if isinstance(node, ast.stmt)]
+        return next((node for node in statements if isinstance(node, LOOPS)), statements[-1])
+
+    @property
+    def is_in_a_loop(self) -> bool:
+        """Whether a loop of the function goes round it."""
+        return isinstance(self.statement, LOOPS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One of the script's functions on the stack."""
+
+    file: str
+    at: Called
+    names: Mapping[str, Any]
+
+    @property
+    def tree(self) -> ast.Module:
+        """Return its file."""
+        return _tree(self.file)
+
+    @property
+    def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
+        """Return the function."""
+        return self.at.function
+
+
+def levels(frame: FrameType | None, *, told: bool = False) -> tuple[list[Level], bool]:
+    """Return the script's functions on the stack, outermost first.
+
+    And whether all that stands between the last of them and the update is PyTorch's. Raises Unknown
+    where a library's own loop is on the stack, if it has not `told` how long that is.
+    """
+    found: list[Level] = []
+    between: list[FrameType] = []
+    plain = True
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_own(file):
+            if not told and any(map(_goes_round, between)):
+                raise Unknown("the loop is a library's")
+            plain = plain and (bool(found) or all(map(_is_torch, between)))
+            code, at = frame.f_code, frame.f_lasti // 2
+            if code.co_flags & _GENERATORS:
+                raise Unknown("a generator")
+            _, line, _, column = next(_after(code.co_positions(), at), (None,) * 4)
+            called = _called(_tree(file), code.co_name, code.co_firstlineno, line, column)
+            found.insert(0, Level(file=file, at=called, names=names(frame)))
+            between = []
+            if code.co_name == "<module>":  # a script, or what it imports: that runs once
+                break
+        elif not is_hotloop(file):
+            between.append(frame)
+        frame = frame.f_back
+    if not found:
+        raise Unknown("nothing of the script's is on the stack")
+    return found, plain
+
+
+def _after(positions: Any, count: int) -> Any:
+    for _ in range(count):
+        next(positions, None)
+    return positions
+
+
+def _is_torch(frame: FrameType) -> bool:
+    return _TORCH in frame.f_code.co_filename
+
+
+def _goes_round(frame: FrameType) -> bool:
+    """Whether a library's frame stands in a loop; PyTorch's own go round its hooks only."""
+    if _is_torch(frame):
+        return False
+    first, line = frame.f_code.co_firstlineno, frame.f_lineno
+    return any(
+        first <= node.lineno <= line <= (node.end_lineno or 0)
+        for node in _loops(_tree(frame.f_code.co_filename))
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _loops(tree: ast.Module) -> tuple[ast.stmt, ...]:
+    return tuple(node for node in ast.walk(tree) if isinstance(node, LOOPS))
+
+
+def _tree(file: str) -> ast.Module:
+    return _parsed("".join(linecache.getlines(file)))
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        raise Unknown("the source is not readable") from None
+
+
+@functools.lru_cache(maxsize=256)
+def _called(
+    tree: ast.Module, name: str, first: int, line: int | None, column: int | None
+) -> Called:
+    """Return the call that ends there, in the function that begins at a line."""
+    function: Any = tree
+    is_method = False
+    if name != "<module>":
+        found = [
+            (node, isinstance(parent, ast.ClassDef))
+            for parent in ast.walk(tree)
+            for node in ast.iter_child_nodes(parent)
+            if isinstance(node, _FUNCTIONS) and node.name == name and _first_line(node) == first
+        ]
+        if len(found) != 1:
+            raise Unknown("a comprehension, a lambda or code made by code")
+        ((function, is_method),) = found
+    ways = list(_ways(function, line, column))
+    if len(ways) != 1 or any(isinstance(node, SCOPES) for node in ways[0]):
+        raise Unknown("no plain call")
+    *around, call = ways[0]
+    if not any(isinstance(node, ast.stmt) for node in around):
+        raise Unknown("no statement")
+    return Called(function=function, is_method=is_method, call=call, around=tuple(around))
+
+
+def _first_line(function: Any) -> int:
+    lines: list[int] = [function.lineno, *(each.lineno for each in function.decorator_list)]
+    return min(lines)
+
+
+def _ways(root: ast.AST, line: int | None, column: int | None) -> Any:
+    """Yield the nodes from below `root` down to each call that ends there."""
+    waiting: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(root, ())]
+    while waiting:
+        node, above = waiting.pop()
+        for below in ast.iter_child_nodes(node):
+            way = (*above, below)
+            if (
+                isinstance(below, ast.Call)
+                and below.end_lineno == line
+                and below.end_col_offset == column
+            ):
+                yield way
+            waiting.append((below, way))

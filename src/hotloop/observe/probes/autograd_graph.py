@@ -1,0 +1,148 @@
+"""Reads autograd's graph of a forward pass: which attention ran, and what can be trained in it.
+
+The graph names the operators that ran with gradients, the kernel of scaled_dot_product_attention
+among them, so nothing of PyTorch's needs to be replaced to see it. Compiled parts are one node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.objects import Attention
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["Graph", "reaches"]
+
+_MOST = 30_000  # nodes: 30 ms; a forward pass of so many takes seconds
+_HOPS = 10
+_BETWEEN = (  # what stands between a product and its softmax
+    "Add",
+    "AsStrided",
+    "Clamp",
+    "Clone",
+    "Div",
+    "Expand",
+    "MaskedFill",
+    "Mul",
+    "NativeDropout",
+    "Permute",
+    "ReshapeAlias",
+    "Slice",
+    "Squeeze",
+    "Sub",
+    "Tanh",
+    "ToCopy",
+    "Transpose",
+    "UnsafeView",
+    "Unsqueeze",
+    "View",
+    "Where",
+)
+_PRODUCTS = ("Baddbmm", "Bmm", "Mm")
+_KERNELS = {
+    "ScaledDotProductFlashAttention": "flash",
+    "ScaledDotProductEfficientAttention": "efficient",
+    "ScaledDotProductCudnnAttention": "cudnn",
+    "ScaledDotProductFusedAttention": "fused",
+}
+
+
+class Graph:
+    """The nodes behind some outputs."""
+
+    def __init__(self, outputs: Iterable[Any]) -> None:
+        self.names: Counter[str] = Counter()
+        self._users: dict[Any, list[Any]] = {}
+        self._softmax: list[Any] = []
+        waiting = deque(output.grad_fn for output in outputs if output.grad_fn is not None)
+        seen = set(waiting)
+        while waiting and len(seen) < _MOST:
+            node = waiting.popleft()
+            name = node.name()
+            self.names[name] += 1
+            if name.startswith("SoftmaxBackward"):
+                self._softmax.append(node)
+            for below, _ in node.next_functions:
+                if below is None:
+                    continue
+                self._users.setdefault(below, []).append(node)
+                if below not in seen:
+                    seen.add(below)
+                    waiting.append(below)
+
+    @property
+    def checkpointed(self) -> bool:
+        """Whether a part of it is thrown away and computed again (the reentrant kind)."""
+        return any("CheckpointFunction" in name for name in self.names)
+
+    def attention(self, dropout: float | None = None) -> list[Attention]:
+        """Return how attention was computed, by kind and kernel; `dropout` is the model's."""
+        found: Counter[tuple[str, str | None]] = Counter()
+        for name, count in self.names.items():
+            for start, kernel in _KERNELS.items():
+                if name.startswith(start):
+                    found["sdpa", kernel] += count
+            if name.startswith("SafeSoftmax"):  # written for SDPA's own fallback
+                found["sdpa", "math"] += count
+            elif "FlashAttn" in name:
+                found["flash", None] += count
+            elif "FlexAttention" in name:
+                found["flex", None] += count
+        eager = sum(map(self._attends, self._softmax))
+        if eager:
+            found["eager", None] += eager
+        return [
+            Attention(
+                kind=kind,  # type: ignore[arg-type]
+                kernel=kernel,
+                calls=float(calls),
+                why_math=_why_math(dropout) if kernel == "math" else None,
+            )
+            for (kind, kernel), calls in found.most_common()
+        ]
+
+    def _attends(self, softmax: Any) -> bool:
+        """Whether a softmax stands between two products of batches of matrices."""
+        below = _near(softmax, lambda node: [n for n, _ in node.next_functions if n is not None])
+        return below and _near(softmax, lambda node: self._users.get(node, []))
+
+
+def _near(start: Any, step: Any) -> bool:
+    waiting, hops = [start], 0
+    while waiting and hops < _HOPS:
+        following = [node for here in waiting for node in step(here)]
+        if any(node.name().startswith(_PRODUCTS) for node in following):
+            return True
+        waiting, hops = [node for node in following if node.name().startswith(_BETWEEN)], hops + 1
+    return False
+
+
+def _why_math(dropout: float | None) -> str | None:
+    import torch
+
+    cuda: Any = torch.backends.cuda
+    if not cuda.flash_sdp_enabled() and not cuda.mem_efficient_sdp_enabled():
+        return "the flash and the efficient kernel are switched off"
+    if dropout and not torch.cuda.is_available():
+        return "the CPU has no fused kernel with dropout"
+    return None
+
+
+def reaches(node: Any, wanted: set[int]) -> bool:
+    """Whether a node's graph ends in one of the tensors with these id()s; True if it is too big."""
+    waiting, seen = [node], {node}
+    while waiting:
+        here = waiting.pop()
+        variable = getattr(here, "variable", None)
+        if variable is not None and id(variable) in wanted:
+            return True
+        for below, _ in here.next_functions:
+            if below is not None and below not in seen:
+                seen.add(below)
+                waiting.append(below)
+        if len(seen) > _MOST:
+            return True
+    return False

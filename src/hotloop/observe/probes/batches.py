@@ -1,0 +1,336 @@
+"""The batch probe: what an unmodified script gives its model, from sampled batches.
+
+Only what lies in the host's memory is read, and of each batch a million numbers at most.
+"""
+
+from __future__ import annotations
+
+import linecache
+import statistics
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.steps_and_loaders import Batches as Facts
+from hotloop.observe.hooks.describe import nbytes
+from hotloop.observe.hooks.stack_frames import here
+from hotloop.observe.probes import leaked_rows, rows
+from hotloop.observe.probes.dataset_fetches import Fetches
+from hotloop.observe.probes.decoded import decode
+from hotloop.observe.probes.module_calls import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Loader
+    from hotloop.core.finding import Place
+    from hotloop.observe.probes.rows import Row
+
+__all__ = ["Batches", "fields"]
+
+_MOST = 48  # batches that are kept; of later ones only hashes
+_HASHED = 1 << 15  # rows
+_LARGEST = 1 << 20  # numbers of a batch that are looked at
+_KEPT = 1 << 21  # numbers that are kept of one loader
+_FLOATS = 4096  # of a label of a batch: a target that is a picture has no values to count
+_LINES = 30  # of a __getitem__ that are searched for random numbers
+_LABELS = ("labels", "label", "targets", "target", "y")
+_INPUTS = ("input_ids", "inputs", "input", "x", "tokens", "ids")
+
+
+@dataclass(slots=True)
+class Kept:
+    """What was kept of one loader's batches, or of those made by hand."""
+
+    place: Place | None = None
+    epoch: int = 0
+    count: int = 0
+    in_epoch: int = 0
+    numbers: int = 0
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    bytes: list[int] = field(default_factory=list)
+    dtypes: set[str] = field(default_factory=set)
+    pinned: bool | None = None
+    main: str | None = None  # name of the main input
+    label: str | None = None
+    varieties: set[tuple[int, ...]] = field(default_factory=set)
+    tokens: list[Any] = field(default_factory=list)  # [B, T] integers of each batch
+    masks: list[Any] = field(default_factory=list)  # real tokens of each row, by a mask
+    labels: list[Any] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  # rows of each batch
+    names: tuple[str, ...] = ()  # of the fields that are hashed, the main input's first
+    rows: dict[int, list[Row | None]] = field(default_factory=lambda: defaultdict(list))  # by epoch
+    hashed: int = 0
+    started: dict[int, list[int]] = field(default_factory=dict)  # of each epoch's first batch
+    data: int = 0  # id() of the data set
+    decoded: str | None = None
+
+
+class Batches:
+    """Watches loaders, and the arguments of outermost modules where there is no loader."""
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+        self._kept: dict[int, Kept] = {}
+        self._order: list[tuple[int, int]] = []  # (loader's number, its epoch) as they were read
+        self._made = Kept()  # by hand
+        self._fetches = Fetches(host.doors)
+
+    def torch_came(self) -> None:
+        """See what a loader without workers spends its time on."""
+        self._fetches.put_up()
+
+    def epoch(self, loader: Any) -> None:
+        """Begin an epoch. Its first batches are looked at: they tell whether the order is kept."""
+        self._host.look()
+        number = next(b.number for b in self._host.loaders if b.thing() is loader)
+        kept = self._kept.setdefault(number, Kept())
+        kept.epoch, kept.in_epoch = kept.epoch + 1, 0
+        kept.data = id(loader.dataset)
+        self._fetches.began(loader, number)
+
+    def took(self, number: int, batch: Any) -> None:
+        """Keep what the probe needs of a batch."""
+        kept = self._kept.setdefault(number, Kept())
+        if self._order[-1:] != [(number, kept.epoch)] and len(self._order) < _HASHED:
+            self._order.append((number, kept.epoch))
+        self._keep(kept, dict(fields(batch)), batch)
+
+    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """Take the arguments of a forward pass for a batch where no loader gave one."""
+        import torch
+
+        if self._kept or not torch.is_grad_enabled():
+            return
+        if not any(True for _ in module.parameters()):
+            self._add_label(list(fields(args)))  # a loss: its second argument is the label
+            return
+        given = {**dict(fields(args)), **dict(fields(kwargs))}
+        self._made.place = self._made.place or here()
+        self._keep(self._made, given, given)
+
+    def _add_label(self, given: list[tuple[str, Any]]) -> None:
+        made = self._made
+        if made.count and made.label in (None, "target") and len(given) == 2:
+            made.label = "target"
+            target = given[1][1]
+            if plain(target) and target.device.type == "cpu" and len(made.labels) < made.count:
+                made.shapes.setdefault("target", tuple(target.shape))
+                _keep_label(made, target)
+
+    def _keep(self, kept: Kept, found: dict[str, Any], batch: Any) -> None:
+        tensors = {n: t for n, t in found.items() if plain(t) and t.device.type == "cpu"}
+        kept.in_epoch += 1
+        if not tensors:
+            return
+        if not kept.shapes:
+            kept.shapes = {name: tuple(t.shape) for name, t in tensors.items()}
+            kept.main, kept.label = _main(tensors), _label(tensors)
+            kept.names = _beside(tensors, kept.main)
+            kept.pinned = any(t.is_pinned() for t in tensors.values()) if _on_card() else None
+        main = tensors.get(kept.main or "")
+        if main is not None and main.dim() and kept.hashed < _HASHED:
+            hashes = rows.hashes(tensors, kept.names)
+            kept.hashed += len(hashes)
+            kept.rows[kept.epoch] += hashes
+            if kept.in_epoch == 1:
+                kept.started[kept.epoch] = rows.inputs(hashes)
+        if kept.count >= _MOST or kept.numbers > _KEPT:
+            return
+        kept.count += 1
+        kept.bytes.append(nbytes(batch))
+        kept.dtypes |= {str(t.dtype).removeprefix("torch.") for t in tensors.values()}
+        if main is not None and main.dim():
+            self._keep_rows(kept, main, tensors)
+        if (label := tensors.get(kept.label or "")) is not None:
+            _keep_label(kept, label)
+
+    def _keep_rows(self, kept: Kept, main: Any, tensors: dict[str, Any]) -> None:
+        kept.varieties.add(tuple(main.shape))
+        kept.sizes.append(main.shape[0])
+        if not rows.is_tokens(main):
+            return
+        some = main.detach()[: max(1, _LARGEST // max(1, main.shape[1]))]
+        kept.tokens.append(some.clone())
+        kept.numbers += some.numel()
+        if (real := rows.unpadded(tensors, some)) is not None:
+            kept.masks.append(real)
+        if kept.decoded is None:
+            kept.decoded = decode(some[0].tolist())
+
+    # When the run is over.
+
+    def again(self) -> float | None:
+        """Return the share of the training batches whose rows had come in an earlier epoch."""
+        return max(
+            (a for k in self._kept.values() if (a := self._again(k)) is not None), default=None
+        )
+
+    def _again(self, kept: Kept) -> float | None:
+        if kept.epoch < 2:
+            return None
+        length = self._length_of(kept)
+        total = sum(map(len, kept.rows.values()))
+        known = {epoch: rows.inputs(found) for epoch, found in kept.rows.items()}
+        if length and total:  # rows that say nothing are left out on both sides
+            length = round(length * sum(map(len, known.values())) / total)
+        same = rows.came_again(known, kept.started, length)
+        return None if same is None else same * (kept.epoch - 1) / kept.epoch
+
+    def _length_of(self, kept: Kept) -> int | None:
+        number = next((n for n, other in self._kept.items() if other is kept), None)
+        built = [b for b in self._host.loaders if b.number == number]
+        return built[0].facts.length if built and built[0].facts is not None else None
+
+    def add_to(self, case: Case) -> Case:
+        """Fill in batches and what only use tells of loaders."""
+        loaders = {loader.key: loader for loader in case.loaders}
+        for number, kept in self._kept.items():
+            if (loader := loaders.get(number)) is not None:
+                loaders[number] = self._loader(loader, kept)
+        found = [
+            self._compared(number, loaders, _facts(kept, loaders[number]))
+            for number, kept in self._kept.items()
+            if kept.count and number in loaders
+        ]
+        if self._made.count:
+            found.append(_facts(self._made, None))
+        steps = case.steps
+        if steps.samples is None:
+            steps = replace(steps, samples=self._samples(loaders), tokens=self._tokens(loaders))
+        in_order = tuple(loaders.get(loader.key, loader) for loader in case.loaders)
+        return replace(case, batches=(*case.batches, *found), loaders=in_order, steps=steps)
+
+    def _training(self, loaders: dict[int, Loader]) -> list[Kept]:
+        named = [k for n, k in self._kept.items() if n in loaders and loaders[n].role == "train"]
+        return named or ([self._made] if self._made.count else [])
+
+    def _samples(self, loaders: dict[int, Loader]) -> float | None:
+        sizes = [size for kept in self._training(loaders) for size in kept.sizes]
+        return statistics.median(sizes) if sizes else None
+
+    def _tokens(self, loaders: dict[int, Loader]) -> float | None:
+        counts = [t.numel() for kept in self._training(loaders) for t in kept.tokens]
+        return statistics.median(counts) if counts else None
+
+    def _compared(self, number: int, loaders: dict[int, Loader], facts: Facts) -> Facts:
+        """Compare the rows of an evaluation with those that were trained on."""
+        if facts.role != "evaluate":
+            return facts
+        trains = {n: loaders[n].length for n in self._kept if n in loaders and _trains(loaders[n])}
+        return replace(
+            facts,
+            in_evaluation=leaked_rows.shared(self._order, self._kept, trains, number),
+            of_training=leaked_rows.reads_training_data(self._order, self._kept, trains, number),
+        )
+
+    def _loader(self, loader: Loader, kept: Kept) -> Loader:
+        timed = self._fetches.of(loader.key)
+        return replace(
+            loader,
+            batch_bytes=round(statistics.median(kept.bytes)) if kept.bytes else None,
+            dtypes=tuple(sorted(kept.dtypes)),
+            pinned=kept.pinned,
+            uses_random=timed.uses_random if loader.uses_random is None else loader.uses_random,
+            items=tuple(timed.items) or loader.items,
+            collates=tuple(timed.collates) or loader.collates,
+            repeats=timed.repeats if timed.repeats is not None else loader.repeats,
+            in_memory=timed.views or loader.in_memory,
+        )
+
+
+def _keep_label(kept: Kept, label: Any) -> None:
+    some = label.detach().reshape(-1)[: _FLOATS if label.is_floating_point() else _LARGEST]
+    kept.labels.append(some.clone())
+    kept.numbers += some.numel()
+
+
+def _facts(kept: Kept, loader: Loader | None) -> Facts:
+    """Return the facts of one loader's batches."""
+    widths, lengths, pad, found = rows.lengths(kept.tokens, kept.masks)
+    indexed = loader is not None and _is_indexed(loader)
+    shifted = rows.shift(kept.tokens, loader.length if loader else None) if indexed else None
+    values, ignored = rows.label_values(kept.labels)
+    evaluates = loader is not None and not _trains(loader)
+    return Facts(
+        loader=None if loader is None else loader.key,
+        role="evaluate" if evaluates else "train",
+        sampled=kept.count,
+        shapes=kept.shapes,
+        widths=tuple(widths),
+        lengths=tuple(lengths),
+        rows=tuple(map(len, kept.tokens)),
+        pad_id=pad,
+        padding=found,
+        truncated=rows.truncated(widths, lengths) if found else None,
+        ignored=ignored,
+        # Where batches are made by hand or streamed, it is not known where an epoch ends.
+        duplicated=rows.duplicated(kept.rows) if indexed else None,
+        shifted=shifted,
+        overlap=min(widths) / shifted if shifted else None,
+        label=kept.label,
+        labels=values,
+        decoded=kept.decoded,
+        place=kept.place if loader is None else loader.place,
+        variety=len(kept.varieties) or None,
+    )
+
+
+def _trains(loader: Loader) -> bool:
+    return loader.role == "train"
+
+
+def _is_indexed(loader: Loader) -> bool:
+    """Whether an index stands for a row: the data set draws none at random and streams none."""
+    if loader.iterable or loader.uses_random:
+        return False
+    if loader.uses_random is None and loader.getitem is not None:  # workers: only the code tells
+        file, first = loader.getitem.file, loader.getitem.line or 1
+        return not any("rand" in linecache.getline(file, first + n) for n in range(_LINES))
+    return True
+
+
+def fields(batch: Any, name: str = "", depth: int = 3) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors of a batch with their names: keys, or positions from 0."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        yield name or "0", batch
+    elif depth and hasattr(batch, "items") and callable(batch.items):
+        for key, part in batch.items():
+            yield from fields(part, f"{name}.{key}" if name else str(key), depth - 1)
+    elif depth and isinstance(batch, list | tuple):
+        for at, part in enumerate(batch):
+            yield from fields(part, f"{name}.{at}" if name else str(at), depth - 1)
+
+
+def _main(tensors: dict[str, Any]) -> str | None:
+    """Return the name of the main input: a usual name, else token ids, else the first field."""
+    last = {name.rpartition(".")[2]: name for name in tensors}
+    usual = next((last[name] for name in _INPUTS if name in last), None)
+    tokens = (name for name, tensor in tensors.items() if rows.is_tokens(tensor))
+    return usual or next(tokens, None) or next(iter(tensors), None)
+
+
+def _beside(tensors: dict[str, Any], main: str | None) -> tuple[str, ...]:
+    """Return the main input's name and those of the other fields that have as many rows."""
+    if main is None or not tensors[main].dim():
+        return ()
+    rows_ = len(tensors[main])
+    return (main, *(n for n, t in tensors.items() if n != main and t.dim() and len(t) == rows_))
+
+
+def _label(tensors: dict[str, Any]) -> str | None:
+    """Return the name of the label: a usual name, else the last of the fields in order."""
+    last = {name.rpartition(".")[2]: name for name in tensors}
+    usual = next((last[name] for name in _LABELS if name in last), None)
+    if usual is not None or not all(name.isdigit() for name in tensors) or len(tensors) != 2:
+        return usual
+    return list(tensors)[1]
+
+
+def _on_card() -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.cuda.is_initialized())

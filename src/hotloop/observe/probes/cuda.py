@@ -1,0 +1,134 @@
+"""Watches a CUDA card while a script runs: waits, copies, its clock, and torch's allocator.
+
+Nothing is put up before the script itself has started CUDA, and nothing ever waits for the card.
+The methods of tensors stay replaced until the script ends; a library that keeps torch.Tensor.item
+in a table of its own from then on keeps the replacement, which does the same.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.probes.cuda_events import CardClock
+from hotloop.observe.probes.device_waits import Waits
+from hotloop.observe.probes.hidden_syncs import AT, Burst
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.observe.hooks.hooks import Doors
+
+__all__ = ["Card", "thinned"]
+
+MOST = 2000  # values of one reading
+_COUNTS = {  # of torch.cuda.memory_stats
+    "num_alloc_retries": "num_alloc_retries",
+    "num_ooms": "num_ooms",
+    "peak": "allocated_bytes.all.peak",
+    "reserved_peak": "reserved_bytes.all.peak",
+}
+_NOW = {
+    "allocated_bytes": "allocated_bytes.all.current",
+    "reserved_bytes": "reserved_bytes.all.current",
+}
+
+
+class Card:
+    """A watcher of the host. `torch` is a seam: tests hand in a stand-in."""
+
+    def __init__(self, doors: Doors, *, torch: Any = None) -> None:
+        self.waits = Waits(doors)
+        self.clock: CardClock | None = None
+        self._doors, self._torch = doors, torch
+        self._burst: Burst | None = None
+        self._roots: list[weakref.ref[Any]] = []
+        self._readings: dict[str, list[float]] = {name: [] for name in _NOW}
+        self._allocator: dict[str, float] = {}
+
+    def torch_came(self) -> None:
+        """Time what cleans up or waits on purpose; that needs no card."""
+        self._torch = self._torch or sys.modules["torch"]
+        self.waits.explicit(self._torch)
+
+    def root(self, number: int, module: Any) -> None:
+        """Look whether the card is in use by now; an outermost module is called."""
+        self._roots.append(weakref.ref(module))
+        self._look()
+
+    def stepped(self, done: int) -> None:
+        """Read the allocator's counters: the host woke, some times a second."""
+        if self.clock is None:
+            self._look()
+        if self.clock is None:
+            return
+        stats = self._torch.cuda.memory_stats(self.clock.device)
+        for name, key in _COUNTS.items():  # a script may reset its peaks
+            self._allocator[name] = max(self._allocator.get(name, 0.0), stats.get(key, 0))
+        for name, key in _NOW.items():
+            values = self._readings[name]
+            values.append(float(stats.get(key, 0)))
+            if len(values) >= 2 * MOST:
+                del values[::2]
+
+    def remove(self) -> None:
+        """End what is under way: the doors are taken down."""
+        if self._burst is not None:
+            self._burst.end()
+
+    def add_to(self, case: Case) -> Case:
+        """Add what was seen."""
+        steps, found = case.steps, self.waits.syncs(case.steps.count)
+        if self.clock is None or self._burst is None:
+            return replace(case, syncs=(*case.syncs, *found))
+        found += self._burst.syncs(case.stacks, steps.count)
+        unseen = () if self._burst.done else (f"hidden waits: there were fewer than {AT} updates",)
+        return replace(
+            case,
+            syncs=(*case.syncs, *found),
+            steps=replace(
+                steps,
+                starved=self.clock.starved,
+                card={row: thinned(times) for row, times in self.clock.times.items()},
+            ),
+            process=replace(case.process, allocator=dict(self._allocator)),
+            readings={
+                **case.readings,
+                **{name: thinned(values) for name, values in self._readings.items()},
+            },
+            not_checked=(*case.not_checked, *unseen),
+        )
+
+    def _look(self) -> None:
+        """Begin when the script has started CUDA and a module is on the card."""
+        cuda = self._torch.cuda
+        if self.clock is not None or self._doors.fault is not None or not cuda.is_initialized():
+            return
+        modules = (module for root in self._roots if (module := root()) is not None)
+        used = (next(iter(module.parameters()), None) for module in modules)
+        device = next(
+            (tensor.device for tensor in used if tensor is not None and tensor.is_cuda), None
+        )
+        if device is None:
+            return
+        self.clock = CardClock(cuda, device, waited=lambda: self.waits.seconds)
+        self._burst = Burst(self._doors, self.waits, cuda)
+        self.waits.tensors(self._torch)
+        self._doors.timed = self._timed
+        self._doors.when_down(self)
+
+    def _timed(self, code: int) -> None:
+        assert self.clock is not None
+        assert self._burst is not None
+        self.clock.passed(code)
+        if code == Code.UPDATE_END:
+            self._burst.boundary(self._doors.updates)
+
+
+def thinned(values: Sequence[float], most: int = MOST) -> tuple[float, ...]:
+    """Return at most `most` of the values, evenly."""
+    return tuple(values[:: max(1, -(-len(values) // most))])

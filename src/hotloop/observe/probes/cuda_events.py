@@ -1,0 +1,129 @@
+"""Reads the card's own clock on one step in eight, and asks whether the card waited for the host.
+
+Events are recorded where calls begin and end, and read some steps later, when they have passed:
+nothing here waits. Run-ahead: the host is back for the next forward pass; has the event at the
+end of the step passed already? Then the card had nothing left to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.event_buffer import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["CardClock"]
+
+EACH = 8  # steps of which one is sampled
+MOST_EVENTS, MOST_PENDING = 64, 4  # of a sample; samples that wait for the card
+MOST_TIMES = 4000  # of a row; then every second one is dropped
+BEHIND = 0.1  # of a step spent waiting for the card: it was behind, whatever the event says
+_ROWS: Mapping[int, str] = {
+    Code.FORWARD: "forward",
+    Code.BACKWARD: "backward",
+    Code.UPDATE: "optimizer",
+}
+_OTHER = (Code.EVAL, Code.SILENT)  # an evaluation may begin: the next step is not what follows
+
+_Sample = list[tuple[int, Any]]  # code, event
+
+
+class CardClock:
+    """Told each call's codes on the main thread; `waited` returns the seconds waited so far."""
+
+    def __init__(
+        self,
+        cuda: Any,
+        device: Any,
+        *,
+        waited: Callable[[], float] = lambda: 0.0,
+        now: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.times: dict[str, list[float]] = defaultdict(list)  # row -> seconds, of each sample
+        self.ahead: list[bool] = []  # of each sample: the card was done before the host
+        self.device = device
+        self._cuda, self._waited, self._now = cuda, waited, now
+        self._steps = 0
+        self._free: list[Any] = []
+        self._sample: _Sample | None = None  # the one that is being taken
+        self._pending: deque[_Sample] = deque()
+        self._asked: Any = None  # the event at the end of the sample, to be queried
+        self._began = (0.0, 0.0)  # waited and now, at the start of the sample
+
+    def passed(self, code: int) -> None:
+        """Note that a call of this code begins or ends now."""
+        ends = code == Code.UPDATE_END
+        self._steps += ends
+        starts = ends and self._sample is None and self._steps % EACH == 0
+        if not starts and self._sample is None and self._asked is None:
+            return
+        if self._cuda.is_current_stream_capturing():  # neither record nor query is allowed then
+            self._sample, self._asked = None, None
+        elif starts:
+            self._start()
+        elif ends and self._sample is not None:
+            self._finish(self._sample)
+        elif self._asked is not None and code % 2 == 0:
+            self._ask(code)
+        elif self._sample is not None and code & ~1 in _ROWS:
+            self._record(code)
+
+    @property
+    def starved(self) -> float | None:
+        """Return the share of samples in which the card was done first; None: too few."""
+        return sum(self.ahead) / len(self.ahead) if len(self.ahead) >= 3 else None
+
+    def _start(self) -> None:
+        self._read()
+        if len(self._pending) < MOST_PENDING:
+            self._sample, self._began = [], (self._waited(), self._now())
+
+    def _finish(self, sample: _Sample) -> None:
+        self._record(Code.UPDATE_END)
+        self._sample = None
+        if len(sample) < MOST_EVENTS:
+            self._pending.append(sample)
+            self._asked = sample[-1][1]
+
+    def _ask(self, code: int) -> None:
+        event, self._asked = self._asked, None
+        if code in _OTHER:
+            return
+        waited, began = self._began
+        behind = self._waited() - waited > BEHIND * (self._now() - began)
+        self.ahead.append(event.query() and not behind)
+        if len(self.ahead) >= MOST_TIMES:
+            del self.ahead[::2]
+
+    def _record(self, code: int) -> None:
+        assert self._sample is not None
+        if len(self._sample) < MOST_EVENTS:
+            event = self._free.pop() if self._free else self._cuda.Event(enable_timing=True)
+            event.record(self._cuda.current_stream(self.device))
+            self._sample.append((code, event))
+
+    def _read(self) -> None:
+        """Take the times of what has passed; its events can be used again."""
+        while self._pending and self._pending[0][-1][1].query():
+            sample = self._pending.popleft()
+            for row, seconds in _seconds(sample).items():
+                self.times[row].append(seconds)
+                if len(self.times[row]) >= MOST_TIMES:
+                    del self.times[row][::2]
+            self._free += [event for _, event in sample]
+
+
+def _seconds(sample: _Sample) -> dict[str, float]:
+    """Return the seconds between the events that open and close each call, by row."""
+    found: dict[str, float] = defaultdict(float)
+    opened: dict[int, Any] = {}
+    for code, event in sample:
+        if code % 2 == 0:
+            opened[code] = event
+        elif code - 1 in opened:
+            found[_ROWS[code - 1]] += opened.pop(code - 1).elapsed_time(event) / 1e3
+    return found

@@ -1,0 +1,198 @@
+"""What a loader without workers spends its time on: reading rows, and making a batch of them."""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.probes.module_calls import plain, sample
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Fetches", "Timed"]
+
+_ITEMS, _COLLATES = 512, 64  # times that are kept of a loader
+_EACH = 8  # rows of a batch that are compared when they are read again
+_FEWEST = 4  # of them, before their share says something
+_MOST = 4096  # rows that are remembered
+_PARTS = 64  # of a data set or a row, among which tensors are looked for
+_clock = time.perf_counter
+
+
+@dataclass(slots=True)
+class Timed:
+    """What was timed of one loader."""
+
+    items: list[float] = field(default_factory=list)  # seconds per dataset[i]
+    collates: list[float] = field(default_factory=list)  # seconds per collate call
+    uses_random: bool | None = None
+    views: bool | None = None  # rows are parts of tensors or arrays that the data set holds
+    rows: dict[Any, Any] = field(default_factory=dict)  # index -> what it held
+    compared: int = 0
+    equal: int = 0
+
+    @property
+    def repeats(self) -> float | None:
+        """Return the share of rows that were equal when they were read again."""
+        return self.equal / self.compared if self.compared >= _FEWEST else None
+
+
+class _Data:
+    """Stands for a data set while one batch is fetched, and times what it gives."""
+
+    def __init__(self, data: Any, timed: Timed) -> None:
+        self._data, self._timed = data, timed
+        self.read: list[tuple[Any, Any]] = []
+
+    def __getitem__(self, index: Any) -> Any:
+        began = _clock()
+        item = self._data[index]
+        if len(self._timed.items) < _ITEMS:
+            self._timed.items.append(_clock() - began)
+        if len(self.read) < _EACH:
+            self.read.append((index, item))
+        return item
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._data, name)
+
+
+class Fetches:
+    """Looks at some fetches of loaders that read in the main process."""
+
+    def __init__(self, doors: Any) -> None:
+        self._doors = doors
+        self._timed: dict[int, Timed] = {}
+        # id() of data set and collate function -> loader's number; loaders keep both alive
+        self._loaders: dict[tuple[int, int], int] = {}
+
+    def of(self, number: int) -> Timed:
+        """Return what was timed of a loader."""
+        return self._timed.setdefault(number, Timed())
+
+    def began(self, loader: Any, number: int) -> None:
+        """Learn what this loader fetches from, if it does so in this process."""
+        if loader.num_workers == 0:
+            self._loaders[id(loader.dataset), id(loader.collate_fn)] = number
+
+    def put_up(self) -> None:
+        """Put a door before every fetch; it looks only while the others do."""
+        from torch.utils.data._utils import fetch
+
+        doors = self._doors
+
+        def door(old: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(old)
+            def fetched(fetcher: Any, index: Any) -> Any:
+                if not doors.look:
+                    return old(fetcher, index)
+                number = self._loaders.get((id(fetcher.dataset), id(fetcher.collate_fn)))
+                if number is None:
+                    return old(fetcher, index)
+                return self._look(old, fetcher, index, self.of(number))
+
+            return fetched
+
+        cls = fetch._MapDatasetFetcher
+        doors.replace(cls, "fetch", door(cls.fetch))
+
+    def _look(self, old: Callable[..., Any], fetcher: Any, index: Any, timed: Timed) -> Any:
+        data, collate = fetcher.dataset, fetcher.collate_fn
+        before = self._doors.guarded(_states)
+        seen = _Data(data, timed)
+
+        def timed_collate(rows: Any) -> Any:
+            began = _clock()
+            batch = collate(rows)
+            if len(timed.collates) < _COLLATES:
+                timed.collates.append(_clock() - began)
+            return batch
+
+        fetcher.dataset, fetcher.collate_fn = seen, timed_collate
+        try:
+            return old(fetcher, index)
+        finally:
+            fetcher.dataset, fetcher.collate_fn = data, collate
+            self._doors.guarded(self._compare, data, timed, seen.read, before)
+
+    def _compare(self, data: Any, timed: Timed, read: list[tuple[Any, Any]], before: Any) -> None:
+        """See whether reading drew random numbers, and whether rows are what they were."""
+        timed.uses_random = bool(timed.uses_random) or before != _states()
+        if read and timed.views is not False:
+            held = list(_ranges(data))
+            timed.views = all(_lies_in(item, held) for _, item in read)
+        for index, item in read:
+            if not isinstance(index, int):
+                continue
+            now = _digest(item)
+            if index in timed.rows:
+                timed.compared += 1
+                timed.equal += timed.rows[index] == now
+            elif len(timed.rows) < _MOST:
+                timed.rows[index] = now
+
+
+def _lies_in(item: Any, held: list[tuple[int, int]]) -> bool:
+    """Whether all tensors and arrays of a row, and there are some, lie in one of these ranges."""
+    parts = list(_ranges(item))
+    return bool(parts) and all(
+        any(first <= begin and end <= last for first, last in held) for begin, end in parts
+    )
+
+
+def _ranges(thing: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
+    """Yield the addresses, first and after the last, of the tensors and arrays in something.
+
+    What is mapped from a file is none: its pages may have to be read.
+    """
+    import numpy as np
+    import torch
+
+    if isinstance(thing, torch.Tensor):
+        if plain(thing) and not thing.is_cuda:
+            yield thing.data_ptr(), thing.data_ptr() + thing.nbytes
+    elif isinstance(thing, np.ndarray):
+        if not isinstance(thing, np.memmap) and not isinstance(thing.base, np.memmap):
+            yield thing.ctypes.data, thing.ctypes.data + thing.nbytes
+    elif depth and isinstance(thing, dict | list | tuple):
+        for part in list(thing.values() if isinstance(thing, dict) else thing)[:_PARTS]:
+            yield from _ranges(part, depth - 1)
+    elif depth and hasattr(thing, "__dict__"):
+        yield from _ranges(vars(thing), depth - 1)
+
+
+def _states() -> tuple[Any, ...]:
+    """Return the states of the global random generators, to be compared."""
+    import torch
+
+    drawn = [torch.get_rng_state().view(torch.int64).tolist(), random.getstate()]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy.random" in sys.modules:
+        state = numpy.random.get_state()
+        drawn.append((state[1].tobytes(), state[2:]))
+    return tuple(drawn)
+
+
+def _digest(item: Any, depth: int = 3) -> Any:
+    """Return something to compare a row by; of large arrays a sample."""
+    import torch
+
+    if isinstance(item, torch.Tensor):
+        return (tuple(item.shape), sample(item)) if plain(item) and not item.is_cuda else None
+    if depth and isinstance(item, list | tuple):
+        return tuple(_digest(part, depth - 1) for part in item[:_EACH])
+    if depth and isinstance(item, dict):
+        return tuple(_digest(part, depth - 1) for part in list(item.values())[:_EACH])
+    if hasattr(item, "tobytes") and hasattr(item, "ravel"):
+        every = 1 if item.nbytes < 1 << 16 else item.size // 512  # 0 of few large records
+        return item.ravel()[:: max(1, every)].tobytes()
+    return item if isinstance(item, int | float | str | bytes | bool) else None
+
+
+hide(globals())

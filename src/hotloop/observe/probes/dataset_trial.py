@@ -1,0 +1,264 @@
+"""Tries out what reading a DataLoader's samples does, in a forked child: nothing happens here.
+
+The child reads what the loader would read first: it moves its own generators, opens its own files
+and keeps its own caches. What it finds comes back as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import reduction
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.describe import nbytes
+from hotloop.observe.probes.equality import equal, marks
+from hotloop.observe.probes.file_offsets import offsets, put_back, shifted
+from hotloop.observe.probes.rng_streams import moved, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Tried", "alive", "can_fork", "in_child", "try_reading"]
+
+LIMIT = 30.0  # seconds without a sign of life until a child is killed; opening data may take some
+READING = 1.0  # seconds of reading, or one batch of samples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What reading the first samples did."""
+
+    samples: int  # that were read, each twice
+    batch: int  # samples of the first batch
+    moved: tuple[str, ...] = ()  # generators that reading or collating moved
+    ahead: tuple[str, ...] = ()  # generators that the sampler moves after its first batch
+    equal: bool = True  # both reads of every sample gave the same
+    same: bool | None = True  # so did both of a batch, the second as a worker's; None: unknown
+    keeps: bool = False  # reading leaves something in the data set: a cache, an open file
+    changes: bool = False  # and goes on doing so when the same samples are read again
+    shares: bool = False  # two reads of a batch have memory in common: writes show in both
+    views: bool = False  # each read of a sample gives the same memory: it lies there already
+    seeks: bool = False  # reading moves the position of a file that was open before
+    sample_bytes: int = 0
+    unsent: str | None = None  # why a batch cannot be sent from a process to another
+    unpinned: str | None = None  # why a batch cannot be put into pinned memory
+
+
+def can_fork() -> bool:
+    """Whether loader processes can be made as copies of this one."""
+    return hasattr(os, "fork") and sys.platform != "darwin"
+
+
+def try_reading(loader: Any) -> Tried | str:
+    """Read the first batch of a map-style loader in a child; a text says why that failed."""
+    found = in_child(lambda: _read(loader))
+    if isinstance(found, str):
+        return found
+    return Tried(**{**found, "moved": tuple(found["moved"]), "ahead": tuple(found["ahead"])})
+
+
+def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
+    """Return what `work` answers in a copy of this process, or what went wrong, as a text."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    before = offsets()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - a process that coverage does not see
+        _answer(work, writing)
+    os.close(writing)
+    try:
+        text = _receive(reading)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        put_back(before)  # positions of files are shared with a child
+    if text is None:
+        return f"a process that was to read samples gave no sign of life for {LIMIT:.0f} s"
+    if not text:
+        return "a process that was to read samples died"
+    found = json.loads(text)
+    return found if isinstance(found, dict) else str(found)
+
+
+_LINE: list[int] = []  # where a child writes; empty in any other process
+
+
+def alive() -> None:
+    """Tell the parent that this child still works; elsewhere do nothing."""
+    for line in _LINE:
+        os.write(line, b" ")  # JSON takes no notice of it
+
+
+def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: no cover
+    """Do the work, write the answer and go without any clean-up: all of it is the parent's."""
+    try:
+        _LINE.append(to)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        sys.stdout = sys.stderr = io.StringIO()  # where they are not these
+        import torch
+
+        torch.set_num_threads(1)  # as loader workers do: OpenMP's threads did not survive the fork
+        try:
+            text = json.dumps(work())
+        except Exception as error:
+            told = " ".join(str(error).split())[:200]
+            text = json.dumps(f"another process cannot read it: {type(error).__name__}: {told}")
+            with contextlib.suppress(OSError):
+                os.write(to, text.encode())
+            raise
+        os.write(to, text.encode())
+    finally:
+        os._exit(0)
+
+
+def _receive(pipe: int) -> str | None:
+    parts: list[bytes] = []
+    while wait([pipe], LIMIT):  # of however many open files
+        part = os.read(pipe, 1 << 16)
+        if not part:
+            return b"".join(parts).decode()
+        parts.append(part)
+    return None
+
+
+def _read(loader: Any) -> dict[str, Any]:
+    """Read and collate the first batch, twice; ask the sampler for more."""
+    order = iter(loader._index_sampler)
+    first = next(order)
+    ids = list(first) if loader._auto_collation else [first]
+    before, state, files = positions(loader), _marks(loader), offsets()
+    samples = _samples(loader, ids, limit=READING)
+    batch = _collated(loader, samples)
+    after, once = positions(loader), _marks(loader)
+    _be_a_worker(loader)
+    again = _samples(loader, ids[: len(samples)], backwards=True)
+    other = _collated(loader, again)
+    found = {
+        "samples": len(samples),
+        "batch": len(ids),
+        "moved": moved(before, after),
+        "equal": all(map(equal, samples, again)),
+        "same": equal(batch, other) if equal(batch, batch) else None,
+        "keeps": state != once,
+        "changes": once != _marks(loader),
+        "shares": _shares(batch, other),
+        "views": all(map(_is_view, samples, again)),
+        "seeks": bool(shifted(files)),
+        "sample_bytes": nbytes(samples[0]),
+        "unsent": _unsent(batch),
+        "unpinned": _unpinned(batch),
+    }
+    held = positions(loader)
+    for _ in range(4):
+        if next(order, None) is None:
+            break
+    found["ahead"] = moved(held, positions(loader))
+    return found
+
+
+def _marks(loader: Any) -> Any:
+    return marks(loader.dataset), marks(loader.collate_fn)
+
+
+def _samples(
+    loader: Any, ids: list[Any], *, limit: float | None = None, backwards: bool = False
+) -> list[Any]:
+    """Return samples in the order of `ids`; with a limit no more once that many seconds passed."""
+    data, clock = loader.dataset, time.perf_counter
+    if loader._auto_collation and getattr(data, "__getitems__", None):
+        found: list[Any] = data.__getitems__(ids)
+        return found
+    found, began = [], clock()
+    for index in reversed(ids) if backwards else ids:
+        if found and limit is not None and clock() - began > limit:
+            break
+        found.append(data[index])
+        alive()
+    return found[::-1] if backwards else found
+
+
+def _collated(loader: Any, samples: list[Any]) -> Any:
+    return loader.collate_fn(samples if loader._auto_collation else samples[0])
+
+
+def _be_a_worker(loader: Any) -> None:
+    """Have the data set see that it is read by one worker of several; nobody sees this process."""
+    from torch.utils.data._utils import worker
+
+    info: Any = worker.WorkerInfo  # without types
+    worker._worker_info = info(id=1, num_workers=3, seed=1, dataset=loader.dataset)
+
+
+def _shares(one: Any, other: Any) -> bool:
+    """Whether two values have memory in common that can be written."""
+    import numpy as np
+    import torch
+
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        at = one.untyped_storage().data_ptr()
+        return at != 0 and at == other.untyped_storage().data_ptr()
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.flags.writeable and np.may_share_memory(one, other)
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one is other or any(_shares(one[key], other[key]) for key in one if key in other)
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return any(map(_shares, one, other))
+    if isinstance(one, list) and isinstance(other, list):
+        return one is other or any(map(_shares, one, other))
+    return one is other and hasattr(one, "__dict__") and not isinstance(one, type)
+
+
+def _is_view(one: Any, other: Any) -> bool:
+    """Whether all tensors and arrays of two reads of a sample, and there are some, are the same."""
+    parts, others = list(_arrays(one)), list(_arrays(other))
+    return len(parts) == len(others) > 0 and all(map(_shares, parts, others))
+
+
+def _arrays(sample: Any) -> Iterator[Any]:
+    """Yield the tensors and arrays of a sample, however nested."""
+    import numpy as np
+    import torch
+
+    if isinstance(sample, torch.Tensor | np.ndarray):
+        yield sample
+    elif isinstance(sample, Mapping | list | tuple):
+        for part in sample.values() if isinstance(sample, Mapping) else sample:
+            yield from _arrays(part)
+
+
+def _unpinned(batch: Any) -> str | None:
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return None  # dense and on the CPU: another one was not read here
+    if isinstance(batch, Mapping):
+        batch = tuple(batch.values())
+    if isinstance(batch, list | tuple):
+        return next((why for each in batch if (why := _unpinned(each)) is not None), None)
+    return f"a {type(batch).__name__} pins itself" if hasattr(batch, "pin_memory") else None
+
+
+def _unsent(batch: Any) -> str | None:
+    import torch.multiprocessing  # its reductions are what a worker sends tensors by
+
+    del torch
+    try:
+        reduction.ForkingPickler.dumps(batch)
+    except (TypeError, AttributeError, RuntimeError, OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None

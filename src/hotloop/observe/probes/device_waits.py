@@ -1,0 +1,215 @@
+"""Times the calls in which the host waits for a card, copies to it, or cleans up on purpose.
+
+The methods of torch.Tensor are replaced by ones that pass tensors of the host through. They see
+item, tolist, cpu and their like; print, max() and `in` come down to these. What they miss, shapes
+that depend on values, is found by observe/probes/hidden_syncs.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.steps_and_loaders import Sync
+from hotloop.core.finding import Place
+from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.hooks.stack_frames import spot
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hotloop.observe.hooks.hooks import Doors
+
+__all__ = ["Waits"]
+
+_clock, _me = time.perf_counter_ns, threading.get_ident
+READS = (
+    "__array__",
+    "__bool__",
+    "__float__",
+    "__format__",
+    "__index__",
+    "__int__",
+    "cpu",
+    "item",
+    "numpy",
+    "tolist",
+)
+MOVES = ("cuda", "to")  # either way
+EXPLICIT = ("empty_cache", "ipc_collect", "synchronize")  # of torch.cuda
+_BACK = 64  # marks that are looked through for the part of the step a call stands in
+_ROWS: Mapping[int, str] = {
+    Code.NEXT: "data wait",
+    Code.BATCH: "prepare",
+    Code.FORWARD: "forward",
+    Code.FORWARD_END: "forward",
+    Code.EVAL: "evaluate",
+    Code.EVAL_END: "evaluate",
+    Code.SILENT: "evaluate",
+    Code.SILENT_END: "evaluate",
+    Code.BACKWARD: "backward",
+    Code.BACKWARD_END: "optimizer",
+    Code.UPDATE: "optimizer",
+    Code.UPDATE_END: "after step",
+}
+
+_Key = tuple[str, "tuple[str, int] | None", str]  # method, file and line, row
+
+
+class Waits:
+    """Puts such doors up, and adds up what passed through them."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._spent = 0  # nanoseconds of waiting, all in all
+        self.inside = False  # in one of these calls: what it calls itself is part of it
+        self._doors = doors
+        self._seen: dict[_Key, list[int]] = defaultdict(lambda: [0, 0])  # calls, nanoseconds
+        self._row = "start"
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds of waiting, all in all."""
+        return self._spent / 1e9
+
+    def explicit(self, torch: Any) -> None:
+        """Time calls that clean up or wait on purpose, whatever the device."""
+        for owner, name, said in (
+            (gc, "collect", "gc.collect"),
+            *((torch.cuda, name, name) for name in EXPLICIT),
+        ):
+            door = self._explicit(getattr(owner, name), said, torch.compiler.is_compiling)
+            _hide(door, torch)
+            self._doors.replace(owner, name, door)
+
+    def tensors(self, torch: Any) -> None:
+        """Time the methods of tensors; a card is in use."""
+        plain = (torch.Tensor, torch.nn.Parameter)  # no subclass: it may be a tracer's
+        for name in (*READS, *MOVES):
+            make = self._moving if name in MOVES else self._reading
+            door = make(getattr(torch.Tensor, name), name, plain, torch.compiler.is_compiling)
+            _hide(door, torch)
+            self._doors.replace(torch.Tensor, name, door)
+
+    def row(self) -> str:
+        """Return the row that the main thread is in, by the last mark that tells."""
+        for mark, _ in zip(reversed(self._doors.tape.marks), range(_BACK), strict=False):
+            if (row := _ROWS.get(mark & 31)) is not None:
+                self._row = row
+                break
+        return self._row
+
+    def is_ours(self) -> bool:
+        """Whether hotloop itself is at work."""
+        marks = self._doors.tape.marks
+        return bool(marks) and marks[-1] & 31 == Code.OWN
+
+    def syncs(self, steps: int) -> list[Sync]:
+        """Return what was seen, the longest first; `steps` were made."""
+        found = [
+            Sync(
+                method=method,
+                place=at and Place(file=at[0], line=at[1]),
+                calls=calls,
+                per_step=calls / steps if steps else 0.0,
+                seconds=spent / 1e9,
+                row=row,
+            )
+            for (method, at, row), (calls, spent) in self._seen.items()
+        ]
+        return sorted(found, key=lambda sync: -sync.seconds)
+
+    def _passes(self) -> bool:
+        return self.inside or _me() != self._doors.tape.thread or self.is_ours()
+
+    def _explicit(
+        self, old: Callable[..., Any], name: str, is_compiling: Callable[[], bool]
+    ) -> Callable[..., Any]:
+        @functools.wraps(old)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or self._passes():
+                return old(*args, **kwargs)
+            return self._timed(name, old, args, kwargs, waits=name == "synchronize")
+
+        return call
+
+    def _reading(
+        self, old: Any, name: str, plain: tuple[type, ...], is_compiling: Callable[[], bool]
+    ) -> Callable[..., Any]:
+        said = name.strip("_")
+
+        @functools.wraps(old)
+        def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not tensor.is_cuda or type(tensor) not in plain or self._passes():
+                return old(tensor, *args, **kwargs)
+            return self._timed(said, old, (tensor, *args), kwargs, waits=True)
+
+        return read
+
+    def _moving(
+        self, old: Any, name: str, plain: tuple[type, ...], is_compiling: Callable[[], bool]
+    ) -> Callable[..., Any]:
+        @functools.wraps(old)
+        def move(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or type(tensor) not in plain or self._passes():
+                return old(tensor, *args, **kwargs)
+            self.inside, began = True, _clock()
+            try:
+                moved = old(tensor, *args, **kwargs)
+            finally:
+                self.inside, ended = False, _clock()
+            if moved.is_cuda != tensor.is_cuda:
+                self._doors.quietly(self._moved, began, ended, moved.is_cuda)
+            return moved
+
+        return move
+
+    def _moved(self, began: int, ended: int, to_card: bool) -> None:
+        if to_card:
+            self._mark(Code.COPY, began, ended)
+        else:
+            self._keep(("cpu", spot(), self.row()), began, ended, True)
+
+    def _timed(
+        self, name: str, old: Callable[..., Any], args: Any, kwargs: Any, *, waits: bool
+    ) -> Any:
+        # Where it stands is looked up before the wait: the card computes meanwhile.
+        key, self.inside, began = (name, spot(), self.row()), True, _clock()
+        try:
+            return old(*args, **kwargs)
+        finally:
+            self.inside, ended = False, _clock()
+            self._doors.quietly(self._keep, key, began, ended, waits)
+
+    def _keep(self, key: _Key, began: int, ended: int, waits: bool) -> None:
+        seen = self._seen[key]
+        seen[0] += 1
+        seen[1] += ended - began
+        if waits:
+            self._spent += ended - began
+            self._mark(Code.WAIT, began, ended)
+
+    def _mark(self, code: Code, began: int, ended: int) -> None:
+        self._doors.tape.note(code, at=began)
+        self._doors.tape.note(Code(code + 1), at=ended)
+
+
+def _hide(door: Any, torch: Any) -> None:
+    """Have Dynamo run a door as it is where a compiled function has left its graph.
+
+    It would compile the door's own frame: one graph break more per function that reads a value
+    (torch 2.13: tests/observe/probes/test_device_waits.py). torch._dynamo.skip does the same and
+    imports Dynamo.
+    """
+    inner = getattr(getattr(torch, "_C", None), "_dynamo", None)
+    frames: Any = getattr(inner, "eval_frame", None)
+    if hasattr(frames, "set_code_exec_strategy"):
+        skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+        frames.set_code_exec_strategy(door.__code__, skip)
+
+
+hide(globals())

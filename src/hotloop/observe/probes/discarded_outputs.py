@@ -1,0 +1,146 @@
+"""Modules that run in training and whose output nothing reads, or no gradient comes back through.
+
+A parameter without a gradient is no proof: its module may choose (an argmax). So the model runs
+once more, in training mode, and the operators are asked whether one takes the module's output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.objects import Discarded
+from hotloop.models.compiled import is_compiled
+from hotloop.observe.probes.forward_passes import places_of, seconds_of
+from hotloop.observe.probes.module_calls import tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from hotloop.observe.probes.forward_passes import Pass
+    from hotloop.observe.probes.layers import Layer
+
+__all__ = ["discarded", "without_gradient"]
+
+_MOST = 4  # modules that are asked about, the longest first
+
+
+def without_gradient(
+    seen: Sequence[Pass], layers: Mapping[int, Layer], dead: set[int]
+) -> list[int]:
+    """Return the outermost modules that ran with gradients and whose parameters are all `dead`."""
+    ran = {call.module for calls in seen for call in calls if call.requires}
+    found: dict[str, int] = {}
+    for number, layer in layers.items():
+        trained = [tensor for tensor, _, trains in layer.parameters if trains]
+        inside = any(layer.name.startswith(f"{name}.") for name in found)
+        if number in ran and layer.name and trained and not inside and set(trained) <= dead:
+            found[layer.name] = number
+    numbers = list(found.values())
+    return sorted(numbers, key=lambda number: -(seconds_of({number}, seen) or 0.0))[:_MOST]
+
+
+def discarded(
+    model: Any,
+    given: tuple[Any, Any],
+    seen: Sequence[Pass],
+    layers: Mapping[int, Layer],
+    numbers: Sequence[int],
+) -> list[Discarded]:
+    """Return those of these modules whose output no operator of the model reads."""
+    parts = {id(part): part for part in model.modules()}
+    wanted = {number: parts[number] for number in numbers if number in parts}
+    if not wanted or _is_not_to_be_run(model):
+        return []
+    used, returned = _uses(model, given, wanted)
+    whole = seconds_of({c.module for calls in seen for c in calls if c.parent < 0}, seen)
+    found = []
+    for number in wanted.keys() - used:
+        layer, seconds = layers[number], seconds_of({number}, seen)
+        found.append(
+            Discarded(
+                module=layer.name,
+                kind=layer.kind,
+                parameters=sum(count for _, count, trains in layer.parameters if trains),
+                seconds=seconds,
+                share=min(1.0, seconds / whole) if seconds and whole else None,
+                returned=number in returned,
+                call_places=places_of(number, seen),
+            )
+        )
+    return sorted(found, key=lambda part: -(part.seconds or 0.0))
+
+
+def _is_not_to_be_run(model: Any) -> bool:
+    """Whether other processes would wait, or be waited for, or it would be compiled again."""
+    import torch
+
+    shared = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return shared or any(map(is_compiled, model.modules()))
+
+
+def _uses(
+    model: Any, given: tuple[Any, Any], wanted: Mapping[int, Any]
+) -> tuple[set[int], set[int]]:
+    """Return the modules whose output is read or kept, and those whose output is returned."""
+    import torch
+    from torch.utils.weak import TensorWeakRef
+
+    marked: list[tuple[int, Any]] = []
+    used: set[int] = set()
+
+    def read(tensor: Any) -> None:
+        used.update(number for number, made in marked if made() is tensor)
+
+    def mark(number: int, output: Any) -> None:
+        made = list(tensors(output))
+        marked.extend((number, TensorWeakRef(tensor)) for tensor in made)
+        if not made:  # it gives something that is not looked into
+            used.add(number)
+
+    args, kwargs = given
+    with contextlib.ExitStack() as stack:
+        for number, part in wanted.items():
+            handle = part.register_forward_hook(lambda _, __, out, n=number: mark(n, out))
+            stack.callback(handle.remove)
+        stack.enter_context(_as_in_training(model, given))
+        with torch.enable_grad(), _reading(read):
+            output = model(*args, **kwargs)
+        ran = {number for number, _ in marked}
+        out = {id(tensor) for tensor in tensors(output)}
+        returned = {n for n, made in marked if (thing := made()) is not None and id(thing) in out}
+        kept = {number for number, made in marked if made() is not None} - returned
+    return used | kept | (wanted.keys() - ran), returned
+
+
+def _reading(read: Callable[[Any], None]) -> Any:
+    """Return a mode in which `read` is called with each tensor that an operator takes."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            for tensor in tensors((args, kwargs or {})):
+                read(tensor)
+            return func(*args, **(kwargs or {}))
+
+    return Reading()  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def _as_in_training(model: Any, given: Any) -> Iterator[None]:
+    """Set the training mode, and put modes, buffers and random generators back."""
+    import torch
+
+    modes = [(part, part.training) for part in model.modules()]
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    cards = {tensor.device for tensor in tensors(given) if tensor.is_cuda}
+    with torch.random.fork_rng(list(cards)):
+        model.train()
+        try:
+            yield
+        finally:
+            for part, mode in modes:
+                part.training = mode
+            for buffer, before in buffers:
+                with torch.no_grad():
+                    buffer.copy_(before)

@@ -1,0 +1,249 @@
+"""What the calls of some forward passes say: repeats, frozen parts, modules that never run."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.objects import Repeat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hotloop.core.finding import Place
+    from hotloop.observe.probes.layers import Layer
+    from hotloop.observe.probes.module_calls import Call
+
+    Pass = tuple[Call, ...]
+
+__all__ = [
+    "bias_before_norm",
+    "flops",
+    "frozen_seconds",
+    "is_still",
+    "last_product",
+    "never_called",
+    "numbers_of",
+    "places_of",
+    "read",
+    "repeats",
+    "seconds_of",
+]
+
+_REPEATS = 50
+
+
+def repeats(
+    seen: Sequence[Pass], layers: Mapping[int, Layer], moved: Iterable[int] = ()
+) -> list[Repeat]:
+    """Return the modules that ran more than once per pass, and the outermost frozen ones.
+
+    Most passes must agree. Those on equal inputs come first, the longest before the others.
+    """
+    if not seen:
+        return []
+    frozen = _frozen(seen, layers, set(moved))
+    numbers = {call.module for calls in seen for call in calls}
+    found = [
+        _repeat(number, seen, layers[number], number in frozen)
+        for number in numbers
+        if number in layers
+    ]
+    kept = [repeat for repeat in found if repeat.calls > 1 or repeat.frozen]
+    kept.sort(key=lambda r: (not r.same_input, not r.frozen, -(r.seconds or 0.0), r.module))
+    return kept[:_REPEATS]
+
+
+def _repeat(number: int, seen: Sequence[Pass], layer: Layer, frozen: bool) -> Repeat:
+    each = [[call for call in calls if call.module == number] for calls in seen]
+    equal = [_equal(calls) for calls in each]
+    last = next((calls for calls, same in zip(each, equal, strict=True) if same), each[-1])
+    seconds = [total for total in map(_seconds, each) if total is not None]
+    return Repeat(
+        module=layer.name,
+        kind=layer.kind,
+        place=layer.place,
+        calls=statistics.fmean(map(len, each)),
+        same_input=sum(equal) * 2 > len(equal),
+        frozen=frozen,
+        parameters=layer.numbers,
+        seconds=statistics.median(seconds) if seconds else None,
+        call_places=_places(last),
+    )
+
+
+def _equal(calls: Sequence[Call]) -> bool:
+    """Whether a call had the inputs of another one of the same pass."""
+    keys = Counter(tuple(map(read, call.inputs)) for call in calls if call.inputs)
+    return any(count > 1 for count in keys.values())
+
+
+def read(key: Any) -> Any:
+    """Return an input's key with what stayed on the card fetched; the run is over."""
+    if isinstance(key, tuple | list):
+        return tuple(map(read, key))
+    return tuple(key.reshape(-1).tolist()) if hasattr(key, "reshape") else key
+
+
+def _seconds(calls: Sequence[Call]) -> float | None:
+    times = [_time(call) for call in calls]
+    known = [time for time in times if time is not None]
+    return sum(known) if known else None
+
+
+def _time(call: Call) -> float | None:
+    """Return a call's seconds; on a card what the card took, both events being done by now."""
+    if call.events is None or call.events[1] is None:
+        return call.seconds
+    first, last = call.events
+    return float(first.elapsed_time(last)) / 1e3 if last.query() else None
+
+
+def _places(calls: Sequence[Call]) -> tuple[Place, ...]:
+    return tuple(dict.fromkeys(call.place for call in calls if call.place is not None))
+
+
+def places_of(module: int, seen: Sequence[Pass]) -> tuple[Place, ...]:
+    """Return where a module (an id()) is called."""
+    return _places([call for calls in seen for call in calls if call.module == module])
+
+
+def _frozen(seen: Sequence[Pass], layers: Mapping[int, Layer], moved: set[int]) -> set[int]:
+    """Return the outermost modules with nothing trainable in them or before them."""
+    found: Counter[int] = Counter()
+    for calls in seen:
+        still = [call.module not in moved and is_still(call, layers) for call in calls]
+        outermost = {
+            call.module
+            for call, here in zip(calls, still, strict=True)
+            if here and not _within(call, calls, still)
+        }
+        found.update(outermost)
+    return {number for number, count in found.items() if count * 2 > len(seen)}
+
+
+def is_still(call: Call, layers: Mapping[int, Layer]) -> bool:
+    """Whether nothing trainable is in a module or before it, as autograd sees it."""
+    layer = layers.get(call.module)
+    return layer is not None and layer.frozen and not call.moving and not call.requires
+
+
+def _within(call: Call, calls: Sequence[Call], still: Sequence[bool]) -> bool:
+    while call.parent >= 0:
+        if still[call.parent]:
+            return True
+        call = calls[call.parent]
+    return False
+
+
+def frozen_seconds(
+    seen: Sequence[Pass], layers: Mapping[int, Layer], moved: Iterable[int] = ()
+) -> float | None:
+    """Return the seconds per pass of all that `repeats` calls frozen; None where nothing is."""
+    return seconds_of(_frozen(seen, layers, set(moved)), seen)
+
+
+def seconds_of(modules: set[int], seen: Sequence[Pass]) -> float | None:
+    """Return the seconds per pass in these modules (id()s); None where they were not timed."""
+    if not modules:
+        return None
+    each = [_seconds([call for call in calls if call.module in modules]) for calls in seen]
+    known = [seconds for seconds in each if seconds is not None]
+    return statistics.median(known) if known else None
+
+
+def flops(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> float | None:
+    """Return the floating-point operations of a pass, forward and backward: its products.
+
+    Linear layers and convolutions: two for each term, once forward, once for the weight's gradient
+    and once for the input's, where there are such. None where other layers have matrices.
+    Attention's own products and what checkpointing computes again are left out.
+    """
+    if not seen or any(layer.terms is None or layer.opaque for layer in layers.values()):
+        return None
+    return statistics.median(
+        sum(
+            2.0
+            * (layer.terms or 0)
+            * call.made
+            * (1 + call.moving + any(trains for _, _, trains in layer.parameters))
+            for call in calls
+            if (layer := layers.get(call.module)) is not None
+        )
+        for calls in seen
+    )
+
+
+def last_product(calls: Sequence[Call], layers: Mapping[int, Layer]) -> tuple[int, ...]:
+    """Return the shape that the last linear layer or convolution of a pass made; (): there is none.
+
+    What a model that returns its loss alone computes that from.
+    """
+    made = (call.shape for call in reversed(calls) if _is_product(call, layers))
+    return next(made, ())
+
+
+def _is_product(call: Call, layers: Mapping[int, Layer]) -> bool:
+    layer = layers.get(call.module)
+    return layer is not None and layer.product
+
+
+def never_called(layers: Mapping[int, Layer], called: set[int], trained: set[int]) -> list[int]:
+    """Return the outermost modules with parameters that never ran and are not used otherwise.
+
+    `trained` are the parameters that got a gradient: some modules lend their weights only.
+    """
+    if not called:  # nothing inside was seen: compiled, or replicated to other threads
+        return []
+    alive = [layers[number] for number in called if number in layers]
+    running = {above for layer in alive for above in (*_above(layer.name), layer.name)}
+    hidden = {layer.name for layer in alive if layer.opaque}
+    used = trained | _used(alive)
+    found: dict[str, int] = {}
+    for number, layer in layers.items():
+        inside = any(above in found or above in hidden for above in _above(layer.name))
+        if layer.name in running or inside or layer.container or layer.within_attention:
+            continue
+        added = [tensor for tensor, _, trains in layer.parameters if trains or layer.frozen]
+        if added and not any(tensor in used for tensor in added):
+            found[layer.name] = number
+    return list(found.values())
+
+
+def _above(name: str) -> list[str]:
+    """Return the names of the modules that a module is in, without the outermost one."""
+    parts = name.split(".")
+    return [".".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def _used(alive: Iterable[Layer]) -> set[int]:
+    return {tensor for layer in alive for tensor in layer.own}
+
+
+def numbers_of(layers: Mapping[int, Layer], never: Sequence[int], called: set[int]) -> int:
+    """Return how many numbers are in modules that never ran and in no other one."""
+    used = _used(layers[number] for number in called if number in layers)
+    count = {
+        tensor: numbers
+        for number in never
+        if number in layers
+        for tensor, numbers, _ in layers[number].parameters
+        if tensor not in used
+    }
+    return sum(count.values())
+
+
+def bias_before_norm(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> int:
+    """Count the convolutions with a bias that the next module, a batch norm, takes away again."""
+    if not seen:
+        return 0
+    parents = {call.parent for call in seen[-1]}
+    leaves = [call for at, call in enumerate(seen[-1]) if at not in parents]
+    found = set()
+    for call, following in itertools.pairwise(leaves):
+        one, two = layers.get(call.module), layers.get(following.module)
+        if one and two and one.biased and two.norm and one.features == two.features:
+            found.add(call.module)
+    return len(found)

@@ -1,0 +1,375 @@
+"""A script's habits around the step: seeds, zeroed gradients, scaling, autocast, lost updates."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+import random
+import sys
+import weakref
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.objects import Lost
+from hotloop.observe.hooks.stack_frames import here
+from hotloop.observe.probes.module_calls import plain
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.objects import Optimizer, Scaler
+    from hotloop.core.finding import Place
+
+__all__ = ["Habits"]
+
+_PLACES = 8
+_POINTS, _NUMBERS = 6, 128  # of low-precision weights whose updates are compared
+_UPDATES = 64  # that are kept, the latest ones: a rate warms up
+_STILL = 0.5  # of the spacing: less is rounded away
+
+
+@dataclass(slots=True)
+class Scaled:
+    """What was asked of one gradient scaler."""
+
+    scaled: int = 0
+    steps: int = 0
+    skipped: int = 0
+    unscaled: int = 0
+    scale: Any = None  # the tensor itself; reading it would wait for the card
+
+
+@dataclass(slots=True)
+class Zeroed:
+    """How gradients are set to zero."""
+
+    calls: int = 0
+    to_none: bool = True
+
+
+@dataclass(slots=True)
+class Weights:
+    """Some numbers of a low-precision weight before its update."""
+
+    tensor: Any
+    before: Any
+    optimizer: int  # its number
+    points: int  # of those spread evenly over all elements of its dtype: its weight
+    numbers: int  # of its dtype that the optimizer holds
+    key: int = 0  # id() of the tensor
+
+
+@dataclass(slots=True)
+class Update:
+    """The same weight's numbers after it, and their gradients; judged when the run is over."""
+
+    weights: Weights  # without the tensor itself: the script may let it go
+    after: Any
+    gradient: Any
+
+
+class Habits:
+    """Watches what is called around the steps. `host` is the script host."""
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+        self._seeds = 0
+        self._seed_places: dict[Place, None] = {}
+        self._scalers: dict[int | None, Scaled] = {}  # by their place in the host's list
+        self._zeroed: dict[int | None, Zeroed] = {}  # likewise
+        self._autocast: dict[str, None] = {}
+        self._in_autocast = self._in_step = False
+        self._waiting: list[Weights] = []
+        self._updates: deque[Update] = deque(maxlen=_UPDATES)
+        self._first: dict[tuple[int, int], Any] = {}  # numbers of each sampled weight at first
+
+    def torch_came(self) -> None:
+        """Put doors before what is called seldom or costs much more than a door."""
+        import torch
+
+        replace_ = self._host.doors.replace
+        numpy = sys.modules.get("numpy")
+        for owner, name in (
+            (torch, "manual_seed"),
+            (random, "seed"),
+            *([(numpy.random, "seed")] if numpy is not None else []),
+        ):
+            replace_(owner, name, self._seen(getattr(owner, name), self._seeded))
+        for cls in (torch.optim.Optimizer, torch.nn.Module):
+            replace_(cls, "zero_grad", self._zeroing(cls.zero_grad))
+        scaler = torch.amp.GradScaler
+        for name in ("scale", "unscale_", "update"):
+            tell = functools.partial(self._scaling, name)
+            replace_(scaler, name, self._seen(getattr(scaler, name), tell))
+        replace_(scaler, "step", self._stepping(scaler.step))
+
+    def _seen(self, old: Callable[..., Any], tell: Callable[..., None]) -> Callable[..., Any]:
+        from torch.compiler import is_dynamo_compiling as is_compiling
+
+        doors = self._host.doors
+
+        @functools.wraps(old)
+        def seen(*args: Any, **kwargs: Any) -> Any:
+            if not is_compiling():
+                doors.quietly(tell, args, kwargs)
+            return old(*args, **kwargs)
+
+        return seen
+
+    def _zeroing(self, old: Callable[..., Any]) -> Callable[..., Any]:
+        """Return zero_grad with a door: one that is passed at every step."""
+        from torch.compiler import is_dynamo_compiling as is_compiling
+
+        doors, zeroed = self._host.doors, Zeroed()
+        last: Callable[[], Any] = _nothing  # whose gradients were zeroed last: `zeroed` is its own
+
+        @functools.wraps(old)
+        def zero_grad(*args: Any, **kwargs: Any) -> Any:
+            if not is_compiling():
+                if kwargs or len(args) > 1 or last() is not args[0]:
+                    doors.quietly(note, *args, **kwargs)
+                zeroed.calls += 1
+            return old(*args, **kwargs)
+
+        def note(thing: Any, set_to_none: bool = True) -> None:
+            nonlocal last, zeroed
+            key = _index(self._host.optimizers, thing)  # None: a module's zero_grad
+            last, zeroed = weakref.ref(thing), self._zeroed.setdefault(key, Zeroed())
+            zeroed.to_none = zeroed.to_none and set_to_none
+
+        return zero_grad
+
+    def _stepping(self, old: Callable[..., Any]) -> Callable[..., Any]:
+        doors = self._host.doors
+
+        @functools.wraps(old)
+        def step(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+            before, self._in_step = doors.updates, True
+            try:
+                return old(scaler, *args, **kwargs)
+            finally:
+                self._in_step = False
+                doors.quietly(self._scaler_stepped, scaler, doors.updates == before)
+
+        return step
+
+    # What was called.
+
+    def _seeded(self, args: Any, kwargs: Any) -> None:
+        if self._host.doors.updates and self._is_main():
+            self._seeds += 1
+            if len(self._seed_places) < _PLACES and (place := here()) is not None:
+                self._seed_places[place] = None
+
+    def _is_main(self) -> bool:
+        import threading
+
+        return bool(threading.get_ident() == self._host.tape.thread)
+
+    def _scaling(self, what: str, args: Any, kwargs: Any) -> None:
+        scaled = self._scalers.setdefault(_index(self._host.scalers, args[0]), Scaled())
+        scaled.scaled += what == "scale"
+        scaled.unscaled += what == "unscale_" and not self._in_step  # step() calls it too
+        scaled.scale = getattr(args[0], "_scale", None)
+
+    def _scaler_stepped(self, scaler: Any, skipped: bool) -> None:
+        scaled = self._scalers.setdefault(_index(self._host.scalers, scaler), Scaled())
+        scaled.steps += 1
+        scaled.skipped += skipped and scaler.is_enabled()
+
+    # What the host tells, while it looks.
+
+    def inside(self, module: Any, args: Any, kwargs: Any) -> None:
+        """See whether autocast is on in a forward pass."""
+        self._see_autocast()
+
+    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """See whether autocast is on around a forward pass."""
+        self._see_autocast()
+
+    def _see_autocast(self) -> bool:
+        import torch
+
+        on = False
+        for device in ("cuda", "cpu"):
+            if torch.is_autocast_enabled(device):
+                dtype = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+                self._autocast[f"{device} {dtype}"], on = None, True
+        return on
+
+    def loss(self, tensors: Any) -> None:
+        """See whether backward runs under autocast; take low-precision weights as they are."""
+        if self._see_autocast():
+            self._in_autocast = True
+        if not self._waiting:
+            self._waiting = list(self._low_precision())
+
+    def _low_precision(self) -> list[Weights]:
+        import torch
+
+        found = []
+        for built in self._host.optimizers:
+            optimizer = built.thing()
+            groups = optimizer.param_groups if optimizer is not None else []
+            if built.number is None or not any(group.get("lr") for group in groups[:1]):
+                continue  # a rate of 0, as in a warm-up, updates nothing
+            for dtype in (torch.bfloat16, torch.float16):
+                low = [
+                    tensor
+                    for group in groups
+                    for tensor in group["params"]
+                    if tensor.dtype == dtype and plain(tensor)
+                ]
+                numbers = sum(tensor.numel() for tensor in low)
+                for tensor, points in _by_elements(low, numbers):
+                    some, key = _some(tensor), id(tensor)
+                    found.append(Weights(tensor, some, built.number, points, numbers, key))
+        return found
+
+    def stepped(self, done: int) -> None:
+        """Keep what became of the weights."""
+        for weights in self._waiting:
+            gradient = weights.tensor.grad
+            if gradient is not None and plain(gradient):
+                after, given = _some(weights.tensor), _some(gradient)
+                weights.tensor = None
+                self._first.setdefault((weights.optimizer, weights.key), weights.before)
+                self._updates.append(Update(weights, after, given))
+        self._waiting = []
+
+    # When the run is over.
+
+    def add_to(self, case: Case) -> Case:
+        """Fill in what is known of optimizers, scalers and the process."""
+        optimizers = [
+            at
+            for at, built in enumerate(self._host.optimizers)
+            if built.facts is not None and built.number is not None
+        ]
+        scalers = [at for at, built in enumerate(self._host.scalers) if built.facts is not None]
+        if len(optimizers) == len(case.optimizers):
+            pairs = zip(optimizers, case.optimizers, strict=True)
+            case = replace(case, optimizers=tuple(self._optimizer(at, of) for at, of in pairs))
+        if len(scalers) == len(case.scalers):
+            known = zip(scalers, case.scalers, strict=True)
+            case = replace(case, scalers=tuple(self._scaler(at, of) for at, of in known))
+        process = replace(
+            case.process,
+            seeds_in_step=case.process.seeds_in_step + self._seeds,
+            seed_places=tuple(self._seed_places),
+            autocast=tuple(self._autocast),
+            backward_in_autocast=self._in_autocast,
+        )
+        return replace(case, process=process)
+
+    def _optimizer(self, at: int, optimizer: Optimizer) -> Optimizer:
+        own, module = self._zeroed.get(at), self._zeroed.get(None)
+        zeroed = own or module
+        number = self._host.optimizers[at].number
+        updates = [update for update in self._updates if update.weights.optimizer == number]
+        moved = [(update, spacings) for update in updates if len(spacings := _spacings(update))]
+        return replace(
+            optimizer,
+            zero_grad=sum(each.calls for each in (own, module) if each is not None),
+            zeroed_to_none=None if zeroed is None else zeroed.to_none,
+            updates=tuple(float(spacings.median()) for _, spacings in moved),
+            lost=tuple(_lost(moved, self._first)),
+        )
+
+    def _scaler(self, at: int, scaler: Scaler) -> Scaler:
+        scaled = self._scalers.get(at, Scaled())
+        scale = scaled.scale
+        dtypes = [entered.split()[1] for entered in self._autocast]
+        return replace(
+            scaler,
+            scaled=scaled.scaled,
+            steps=scaled.steps,
+            skipped=scaled.skipped,
+            unscaled=scaled.unscaled,
+            scale=None if scale is None else float(scale),
+            autocast=dtypes[0] if dtypes else None,
+        )
+
+
+def _nothing() -> None:
+    """Stand for a reference to what is gone."""
+
+
+def _index(built: list[Any], thing: Any) -> int | None:
+    return next((at for at, entry in enumerate(built) if entry.thing() is thing), None)
+
+
+def _some(tensor: Any) -> Any:
+    """Return a copy of some of a tensor's numbers, evenly spaced."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // _NUMBERS)][:_NUMBERS].clone()
+
+
+def _by_elements(tensors: list[Any], numbers: int) -> list[tuple[Any, int]]:
+    """Return the tensors that hold points spread evenly over all elements, and how many each."""
+    points = [numbers * (2 * at + 1) // (2 * _POINTS) for at in range(_POINTS)]
+    ends = list(itertools.accumulate(tensor.numel() for tensor in tensors))
+    held = Counter(bisect.bisect_right(ends, point) for point in points if point < numbers)
+    return [(tensors[at], count) for at, count in held.items()]
+
+
+def _spacings(update: Update) -> Any:
+    """Return |update| in units of the spacing of numbers at the weight, of each sampled number.
+
+    Only numbers with a gradient count: the rows of an embedding that were not used stay. The
+    spacing is 2^(exponent) of the weight times the dtype's eps.
+    """
+    import torch
+
+    before = update.weights.before
+    moved = (update.after.double() - before.double()).abs()
+    wanted = (update.gradient != 0) & (before != 0)
+    info = torch.finfo(before.dtype)
+    exponent = before.double().abs().clamp_min(info.tiny).log2().floor()
+    spacing = torch.exp2(exponent) * info.eps
+    return (moved / spacing)[wanted]
+
+
+def _lost(moved: list[tuple[Update, Any]], first: dict[tuple[int, int], Any]) -> list[Lost]:
+    """Return for each dtype the share of the updates that left the weight as it was."""
+    by_dtype: dict[str, list[tuple[Update, Any]]] = defaultdict(list)
+    for update, spacings in moved:
+        by_dtype[str(update.after.dtype).removeprefix("torch.")].append((update, spacings))
+    found = []
+    for dtype, some in by_dtype.items():
+        last = {update.weights.key: update for update, _ in some}
+        never = [
+            (update.weights.points, _unmoved(first[update.weights.optimizer, key], update))
+            for key, update in last.items()
+        ]
+        found.append(
+            Lost(
+                dtype=dtype,
+                numbers=max(update.weights.numbers for update, _ in some),
+                share=_mean((u.weights.points, (s < _STILL).double().mean()) for u, s in some),
+                never=_mean(never),
+                tensors=len(last),
+            )
+        )
+    return found
+
+
+def _unmoved(first: Any, last: Update) -> float:
+    """Return the share of a weight's numbers with a gradient that are what they were at first."""
+    wanted = (last.gradient != 0) & (last.weights.before != 0)
+    if first.shape != last.after.shape:  # another tensor has its id() now
+        return 0.0
+    return float((last.after == first)[wanted].double().mean())
+
+
+def _mean(weighed: Iterable[tuple[int, Any]]) -> float:
+    """Return the mean of values by their weights."""
+    pairs = [(weight, float(value)) for weight, value in weighed]
+    return sum(weight * value for weight, value in pairs) / sum(weight for weight, _ in pairs)
+
+
+hide(globals())

@@ -1,0 +1,120 @@
+"""One step under torch's own watch for waits: finds those that no method of a tensor shows.
+
+torch.nonzero, a boolean index, one_hot without a number of classes wait for the card inside C++.
+torch.cuda.set_sync_debug_mode("warn") warns of each (a prototype of torch's; not of collectives).
+The warnings are taken out of the script's sight. A warning has no duration; what the sampled
+stacks say of its line stands for it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import warnings
+from collections import Counter
+from typing import TYPE_CHECKING, Any, cast
+
+from hotloop.core.case.steps_and_loaders import Sync
+from hotloop.core.finding import Place
+from hotloop.observe.hooks.stack_frames import spot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.core.case.steps_and_loaders import Stack
+    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.observe.probes.device_waits import Waits
+
+__all__ = ["Burst"]
+
+AT = 12  # updates after which it begins: kernels are chosen and caches filled
+_SYNC = "called a synchronizing CUDA operation"
+_PROTOTYPE = "Synchronization debug mode is a prototype"
+# What a line may call that waits (PROBE 4). A boolean index is a nonzero inside.
+_NAMED = re.compile(
+    r"\b(nonzero|argwhere|masked_select|unique_consecutive|unique|where|repeat_interleave"
+    r"|one_hot|bincount|equal)\b"
+)
+
+
+class Burst:
+    """Watches one step. `boundary` is called between steps."""
+
+    def __init__(self, doors: Doors, waits: Waits, cuda: Any) -> None:
+        self.done = False
+        self._doors, self._waits, self._cuda = doors, waits, cuda
+        self._back: Callable[[], None] | None = None  # what puts the warnings back, under way
+        self._seen: Counter[tuple[tuple[str, int] | None, str]] = Counter()
+
+    def boundary(self, updates: int) -> None:
+        """Begin when it is time, and end one step later."""
+        if self._back is not None:
+            self.end()
+        elif not self.done and updates >= AT:
+            self.done = True
+            if not self._cuda.get_sync_debug_mode():  # else the script watches itself
+                self._begin()
+
+    def end(self) -> None:
+        """Put everything back, if it is under way."""
+        if self._back is not None:
+            back, self._back = self._back, None
+            if self._cuda.is_initialized():  # not in a forked child
+                self._cuda.set_sync_debug_mode(0)
+            back()
+
+    def syncs(self, stacks: Sequence[Stack], steps: int) -> list[Sync]:
+        """Return the waits that were warned of, with the sampled seconds of their lines."""
+        found = []
+        for (at, row), calls in self._seen.items():
+            place = at and Place(file=at[0], line=at[1])
+            seconds = sum(stack.seconds for stack in stacks if place and stack.place == place)
+            found.append(
+                Sync(
+                    method=_method(at),
+                    place=place,
+                    calls=calls * max(1, steps),
+                    per_step=calls,
+                    seconds=seconds,
+                    row=row,
+                )
+            )
+        return found
+
+    def _begin(self) -> None:
+        """Show torch's warnings to us alone.
+
+        The list of filters is changed in place: through its functions, or `catch_warnings`, Python
+        would forget which of the script's own warnings it has shown once.
+        """
+        shown, filters = warnings.showwarning, cast("list[Any]", warnings.filters)
+
+        def show(message: Any, *args: Any, **kwargs: Any) -> None:
+            text = str(message)
+            if _SYNC in text:
+                self._doors.quietly(self._note)
+            elif _PROTOTYPE not in text:
+                shown(message, *args, **kwargs)
+
+        def back() -> None:
+            filters[:] = [each for each in filters if each not in ours]
+            if warnings.showwarning is show:
+                warnings.showwarning = shown
+
+        texts = (re.compile(f".*{text}") for text in (_SYNC, _PROTOTYPE))
+        ours = [("always", text, Warning, None, 0) for text in texts]
+        filters[:0] = ours
+        warnings.showwarning = show
+        self._back = back
+        self._cuda.set_sync_debug_mode(1)
+
+    def _note(self) -> None:
+        if not self._waits.inside and not self._waits.is_ours():
+            self._seen[spot(), self._waits.row()] += 1
+
+
+def _method(at: tuple[str, int] | None) -> str:
+    line = linecache.getline(*at) if at else ""
+    if (named := _NAMED.search(line)) is not None:
+        return named[1]
+    return "nonzero" if "[" in line else "unknown"

@@ -1,0 +1,204 @@
+"""What ran inside an outermost module during a forward pass: which modules, on what, how long."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.finding import Place
+from hotloop.observe.hooks.stack_frames import is_own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Call", "Calls", "autocast", "keyed", "plain", "sample", "tensors"]
+
+_NUMBERS = 64  # of a tensor that stand for all of it
+_TENSORS = 4  # of a call's arguments
+_SUMMED = 1_000_000  # numbers of one pass that are added up, to be sure: below 1 ms
+_DEEPEST = 80  # frames
+_CHECKPOINT = os.path.join("torch", "utils", "checkpoint.py")
+_AGAIN = {"backward", "recompute_fn", "unpack_hook"}  # its functions while backward runs
+_clock = time.perf_counter_ns
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of an inner module."""
+
+    module: int  # its id()
+    parent: int  # index of the enclosing call of the pass, -1: the root
+    inputs: tuple[Any, ...] = ()  # shape, dtype and a sample of each tensor
+    moving: bool = False  # an input requires a gradient
+    place: Place | None = None
+    started: int = 0
+    own: int = 0  # hotloop's own ns when it began
+    seconds: float | None = None
+    events: tuple[Any, Any] | None = None  # on a card
+    output: Any = None  # autograd's node of the first output; dropped when the pass is folded
+    requires: bool = False  # the first output requires a gradient
+    made: int = 0  # numbers in it
+    shape: tuple[int, ...] = ()  # of it
+    autocast: str | None = None
+    checkpointed: bool = False
+
+
+class Calls:
+    """Collects the calls of one forward pass."""
+
+    def __init__(self) -> None:
+        self.done: list[Call] = []
+        self.twice: set[int] = set()  # modules called more than once in an earlier pass
+        self._open: list[int] = []
+        self._own = 0
+        self._left = _SUMMED
+
+    def enter(self, module: Any, args: Any, kwargs: Any) -> None:
+        """Note the call of an inner module that is about to run."""
+        began = _clock()
+        place, checkpoint = _where()
+        if checkpoint & _AGAIN:  # backward computes the pass again
+            return
+        inputs = list(_distinct((args, kwargs)))
+        call = Call(
+            module=id(module),
+            parent=self._open[-1] if self._open else -1,
+            inputs=tuple(map(keyed, inputs)),
+            moving=any(tensor.requires_grad for tensor in inputs),
+            place=place,
+            autocast=autocast(inputs),
+            checkpointed=bool(checkpoint),
+        )
+        if call.module in self.twice:
+            call.inputs += self._sums(inputs)
+        self._open.append(len(self.done))
+        self.done.append(call)
+        if inputs and inputs[0].is_cuda:
+            call.events = _event(), None
+        self._own += _clock() - began
+        call.own, call.started = self._own, _clock()
+
+    def leave(self, module: Any, output: Any) -> None:
+        """Note its end. A call that raised is left behind when an outer one ends."""
+        ended, number = _clock(), id(module)
+        while self._open:
+            call = self.done[self._open.pop()]
+            if call.module == number:
+                break
+        else:
+            return
+        call.seconds = (ended - call.started - (self._own - call.own)) / 1e9
+        if call.events is not None:
+            call.events = call.events[0], _event()
+        first = next(tensors(output), None)
+        if first is not None:
+            call.output, call.requires = first.grad_fn, first.requires_grad
+            call.made, call.shape = first.numel(), tuple(first.shape)
+        self._own += _clock() - ended
+
+    def take(self) -> list[Call]:
+        """Return the calls of the pass that ended, and begin the next."""
+        done, self.done, self._open, self._left = self.done, [], [], _SUMMED
+        counts: dict[int, int] = {}
+        for call in done:
+            counts[call.module] = counts.get(call.module, 0) + 1
+        self.twice.update(number for number, count in counts.items() if count > 1)
+        return done
+
+    def _sums(self, inputs: list[Any]) -> tuple[Any, ...]:
+        """Return the sum of each tensor: equal samples alone are no proof."""
+        import torch
+
+        sums = []
+        for tensor in inputs:
+            self._left -= tensor.numel()
+            if self._left > 0 and plain(tensor):
+                total = tensor.detach().sum(dtype=torch.float64)
+                sums.append(total if total.is_cuda else float(total))
+        return tuple(sums)
+
+
+def tensors(thing: Any, depth: int = 4) -> Iterator[Any]:
+    """Yield the tensors in arguments or outputs, however nested."""
+    import torch
+
+    if isinstance(thing, torch.Tensor):
+        yield thing
+    elif depth and isinstance(thing, list | tuple):
+        for part in thing:
+            yield from tensors(part, depth - 1)
+    elif depth and isinstance(thing, dict):
+        for part in thing.values():
+            yield from tensors(part, depth - 1)
+
+
+def _distinct(thing: Any) -> Iterator[Any]:
+    seen: set[int] = set()
+    for tensor in tensors(thing):
+        if id(tensor) not in seen and len(seen) < _TENSORS:
+            seen.add(id(tensor))
+            yield tensor
+
+
+def plain(tensor: Any) -> bool:
+    """Whether its numbers can be read here: no fake, wrapped, sparse or captured tensor."""
+    import torch
+
+    if type(tensor) is not torch.Tensor and type(tensor) is not torch.nn.Parameter:
+        return False
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type == "meta":
+        return False
+    if tensor.numel() == 0 or torch._C._len_torch_dispatch_stack():
+        return False
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return False
+    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+
+
+def keyed(tensor: Any) -> tuple[Any, ...]:
+    """Return shape, dtype and sample; two tensors of equal keys are taken for equal."""
+    return tuple(tensor.shape), str(tensor.dtype), sample(tensor) if plain(tensor) else object()
+
+
+def sample(tensor: Any) -> Any:
+    """Return a hash of some of a tensor's numbers; of a card's the numbers, to be read later."""
+    shape = tensor.shape
+    each = max(1, round(_NUMBERS ** (1 / len(shape)))) if shape else 1
+    steps = tuple(slice(None, None, -(-length // each)) for length in shape)
+    some = tensor.detach()[steps].reshape(-1)
+    return some.clone() if some.is_cuda else hash(tuple(some.tolist()))
+
+
+def _event() -> Any:
+    import torch
+
+    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def autocast(inputs: list[Any]) -> str | None:
+    """Return the dtype that autocast gives products on the device of these tensors, if it is on."""
+    import torch
+
+    device = inputs[0].device.type if inputs else "cpu"
+    if device == "meta" or not torch.is_autocast_enabled(device):
+        return None
+    return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+
+
+def _where() -> tuple[Place | None, set[str]]:
+    """Return the project's innermost line, and the checkpoint's functions above it."""
+    place, checkpoint = None, set()
+    frame, depth = sys._getframe(2), 0
+    while frame is not None and depth < _DEEPEST:
+        code = frame.f_code
+        if place is None and is_own(code.co_filename):
+            place = Place(file=os.path.abspath(code.co_filename), line=frame.f_lineno)
+        if code.co_filename.endswith(_CHECKPOINT):
+            checkpoint.add(code.co_name)
+        frame, depth = frame.f_back, depth + 1  # type: ignore[assignment]
+    return place, checkpoint

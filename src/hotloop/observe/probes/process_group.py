@@ -1,0 +1,167 @@
+"""What only a run of several processes has: a backend, waits for the others, shared samplers.
+
+How long a backward pass waits is torch's own measurement: DistributedDataParallel times its first
+ten passes and one in 100 after them, on a CPU one in 10 if it is asked to. What the script
+exchanges itself is seen in the stacks.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.case import IN_STEP
+from hotloop.core.measurement import typical
+from hotloop.observe.hooks.describe import sampler_of
+from hotloop.observe.hooks.live_objects import alive
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.core.case.case import Case
+
+__all__ = ["TOGETHER", "Ranks"]
+
+TOGETHER = 200  # optimizer steps after which every rank of a group stops: none may wait for another
+_EACH = 10  # passes, of which torch is to time one
+_MOST = 2000  # of their times that are kept
+_WAITS = ("/distributed_c10d.py", ":DistributedDataParallel._sync")  # in a stack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The group of processes, as torch.distributed knows it."""
+
+    rank: int
+    world: int
+    backend: str
+
+
+class Ranks:
+    """A watcher of the script host. Alone in its group it says nothing."""
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+        self._group: Group | None = None
+        self._waits: list[float] = []  # seconds of backward passes that exchange gradients
+        self._timed: dict[int, int] = {}  # id of a model -> its pass whose time was read last
+        self._exchanging: list[bool] = []  # of sampled backward passes
+        self._told: dict[int, int] = {}  # id of a distributed sampler -> calls of set_epoch
+        self._samplers: dict[int, int] = {}  # number of a loader -> id of its sampler
+
+    def torch_came(self) -> None:
+        """Count the calls of set_epoch."""
+        from torch.utils.data import DistributedSampler
+
+        doors, old = self._host.doors, DistributedSampler.set_epoch
+
+        @functools.wraps(old)
+        def set_epoch(sampler: Any, epoch: int) -> None:
+            doors.quietly(self._count, sampler)
+            old(sampler, epoch)
+
+        doors.replace(DistributedSampler, "set_epoch", set_epoch)
+
+    def _count(self, sampler: Any) -> None:
+        self._told[id(sampler)] = self._told.get(id(sampler), 0) + 1
+
+    def iterating(self, loader: Any, iterator: Any) -> None:
+        """Remember a distributed sampler whose calls are counted: one with a set_epoch of torch."""
+        from torch.utils.data import DistributedSampler
+
+        sampler = sampler_of(loader)
+        if getattr(type(sampler), "set_epoch", None) is DistributedSampler.set_epoch:
+            number = next(built.number for built in self._host.loaders if built.thing() is loader)
+            self._samplers[number] = id(sampler)
+
+    def loss(self, tensors: Any) -> None:
+        """See whether this backward pass exchanges gradients (no_sync)."""
+        for model in self._parallel() if self._group is not None else ():
+            self._exchanging.append(bool(model.require_backward_grad_sync))
+
+    def stepped(self, done: int) -> None:
+        """Look at the group; have all of it stop after the same step."""
+        if self._group is None:
+            self._group = _group()
+            if self._group is not None:
+                self._host.stop_together(TOGETHER)
+        if self._group is not None:
+            self._read()
+
+    def _parallel(self) -> list[Any]:
+        """Return the models that are wrapped in DistributedDataParallel."""
+        roots = (root for _, root in alive(self._host.roots))
+        return [root for root in roots if hasattr(root, "_get_ddp_logging_data")]
+
+    def _read(self) -> None:
+        """Read what torch measured last: the time of communication that no computation hides."""
+        for model in self._parallel():
+            if id(model) not in self._timed and model.device_type == "cpu":
+                model._set_ddp_runtime_logging_sample_rate(_EACH)  # on a card it would wait for it
+            times = model._get_ddp_logging_data()
+            number, exchange = times.get("iteration", 0), times.get("backward_comm_time", 0)
+            if exchange and number != self._timed.get(id(model)) and len(self._waits) < _MOST:
+                hidden = times.get("backward_compute_comm_overlap_time", 0)
+                self._waits.append(max(0, exchange - hidden) * 1e-9)
+            self._timed[id(model)] = number
+
+    # When the run is over.
+
+    def add_to(self, case: Case) -> Case:
+        """Add the group, this process's figures, and how often samplers were told the epoch."""
+        loaders = tuple(
+            replace(loader, set_epoch=self._told.get(self._samplers[loader.key], 0))
+            if loader.key in self._samplers
+            else loader
+            for loader in case.loaders
+        )
+        process = case.process
+        if (group := self._group) is not None:
+            process = replace(
+                process,
+                rank=group.rank,
+                world=group.world,
+                backend=group.backend,
+                ranks={name: (value,) for name, value in self._figures(case).items()},
+            )
+        return replace(case, loaders=loaders, process=process)
+
+    def _figures(self, case: Case) -> Mapping[str, float]:
+        """Return seconds of a step, by row without waits for other processes; bytes of memory."""
+        memory = case.process.allocator.get("peak") or max(case.readings.get("rss_bytes", (0.0,)))
+        figures = {"memory": memory} if memory else {}
+        if not case.steps.wall:
+            return figures
+        rows = {row: typical(times) for row, times in case.steps.rows.items() if times}
+        figures["step"] = typical(case.steps.wall)
+        waits = {"backward": self._waits_of_a_step(case)}
+        for stack in case.stacks:
+            if stack.row in IN_STEP and stack.passes(*_WAITS):
+                waits[stack.row] = waits.get(stack.row, 0.0) + stack.seconds / case.steps.count
+        for row, seconds in waits.items():
+            waits[row] = min(seconds, rows.get(row, 0.0))
+        own = {row: seconds - waits.get(row, 0.0) for row, seconds in rows.items()}
+        return {**figures, **own, "communication": sum(waits.values())}
+
+    def _waits_of_a_step(self, case: Case) -> float:
+        exchanging = statistics.mean(self._exchanging) if self._exchanging else 1.0
+        return typical(self._waits) * exchanging * (case.steps.backwards or 1.0)
+
+
+def _group() -> Group | None:
+    """Return the group of processes once there is one of several."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    world = distributed.get_world_size()
+    if world < 2:
+        return None
+    rank, backend = distributed.get_rank(), distributed.get_backend()
+    return Group(rank=rank, world=world, backend=backend)
+
+
+hide(globals())

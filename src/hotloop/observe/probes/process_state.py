@@ -1,0 +1,299 @@
+"""What stands around the training: switches, threads, garbage, files, output, other processes.
+
+Everything here is read once or counted; nothing is changed. What the script prints goes on as it
+was; lines that speak of settings are kept beside.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import gc
+import io
+import os
+import re
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from hotloop.core.env import ENV, named
+from hotloop.machine.threads import load, others
+from hotloop.observe.hooks.hooks import StandIn
+from hotloop.observe.hooks.stack_frames import here
+from hotloop.observe.probes.config_files import Configs
+from hotloop.process.internal_frames import as_caller, hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Place
+    from hotloop.observe.hooks.hooks import Doors
+
+__all__ = ["Surroundings"]
+
+NAMES = (
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_VISIBLE_DEVICES",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TOKENIZERS_PARALLELISM",
+    "TORCH_LOGS",
+)
+_SPEAKS = re.compile(
+    r"warning|trainable|param|lora|frozen|freez|fallback|falling back|synthetic|dummy|fake |"
+    r"random |not found|failed|precision|fp16|bf16|amp|compil|flash|attention|throughput|/s\b|"
+    r"speed|faster|reduc|MFU",
+    re.IGNORECASE,
+)
+MOST_LINES, MOST_FILES = 200, 500
+_ALIKE = 20  # lines that differ in their figures alone: a progress bar has thousands
+_WORDS = re.compile(r"[^A-Za-z]+")
+
+
+class Surroundings:
+    """Watches the process. `start` before the script, `add_to` after it."""
+
+    def __init__(self) -> None:
+        self._gc_began = 0
+        self._pauses: list[tuple[int, int, float]] = []  # (ns, generation, seconds)
+        self._lines: list[tuple[str, int, float]] = []  # text, updates before, seconds
+        self._alike: Counter[str] = Counter()
+        self._doors: Doors | None = None
+        self._teed: list[tuple[Any, Any]] = []  # streams, and what stands in them
+        self._opened: dict[str, Place | None] = {}
+        self._failed: list[str] = []
+        self._configs = Configs()
+        self._threads: list[Place] = []
+        self._load = load()
+        self._switches = psutil.Process().num_ctx_switches().involuntary
+        self._began = time.perf_counter()
+        self._throttled = _throttled()
+        self._looking = True
+        self._late_graphs: int | None = None
+        self._aids: dict[str, str] = {}  # switches that a `with` block sets, at the last look
+        self._shm: float | None = None  # the most that was used
+
+    def start(self, doors: Doors, *, output: bool, files: bool) -> None:
+        """Count the collector's pauses; look at lines of output and at opened files if asked to."""
+        self._doors = doors
+        gc.callbacks.append(self._collected)
+        if output:
+            for stream in (sys.stdout, sys.stderr):
+                self._tee(stream)
+        if files:
+            opening = self._opening(doors, builtins.open)
+            for module in (builtins, io):
+                doors.replace(module, "open", opening)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._looking = False
+        if self._collected in gc.callbacks:
+            gc.callbacks.remove(self._collected)
+        for stream, writing in self._teed:
+            if stream.__dict__.get("write") is writing:  # else somebody stands before it
+                del stream.write
+
+    def arrived(self, doors: Doors) -> None:
+        """Note who sets numbers of threads; torch is there."""
+        import torch
+
+        for name in ("set_num_threads", "set_num_interop_threads"):
+            doors.replace(torch, name, self._noting(doors, getattr(torch, name)))
+
+    def stepped(self, done: int) -> None:
+        """Count graphs that are compiled after the first 20 steps; look at the shared memory.
+
+        Workers free what they handed over when they end, so it is looked at while they run.
+        """
+        if (used := _shm_used()) is not None:
+            self._shm = max(self._shm or 0.0, used)
+        self._aids = _aids()
+        if done >= 20 and self._late_graphs is None:
+            self._late_graphs = _graphs()[0]
+
+    def _noting(self, doors: Doors, old: Callable[[int], None]) -> Callable[[int], None]:
+        @functools.wraps(old)
+        def set_threads(number: int) -> None:
+            place = doors.guarded(here)
+            if place is not None:
+                self._threads.append(place)
+            old(number)
+
+        return set_threads
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._gc_began = time.perf_counter_ns()
+        elif self._gc_began:
+            seconds = (time.perf_counter_ns() - self._gc_began) / 1e9
+            self._pauses.append((self._gc_began, info["generation"], seconds))
+
+    def within(self, first: int, last: int) -> None:
+        """Forget the collector's pauses outside of a stretch of time (ns of perf_counter)."""
+        self._pauses = [pause for pause in self._pauses if first <= pause[0] <= last]
+
+    def _tee(self, stream: Any) -> None:
+        try:
+            stream.write = writing = self._writing(stream.write)
+        except AttributeError:  # a stream that is none of Python's: its lines are not looked at
+            return
+        self._teed.append((stream, writing))
+
+    def _writing(self, write: Callable[[str], int]) -> Callable[[str], int]:
+        @functools.wraps(write)
+        def writing(text: str) -> int:
+            if self._looking and len(self._lines) < MOST_LINES and _SPEAKS.search(text):
+                self._keep(text)
+            return write(text)
+
+        return StandIn(write, writing)
+
+    def _keep(self, text: str) -> None:
+        assert self._doors is not None
+        at = (time.perf_counter_ns() - self._doors.tape.started) / 1e9
+        for line in text.splitlines():
+            words = _WORDS.sub(" ", line)[:80]
+            if _SPEAKS.search(line) and self._alike[words] < _ALIKE:
+                self._alike[words] += 1
+                self._lines.append((line[:400], self._doors.updates, at))
+
+    def _opening(self, doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `open` with a look at what it is given.
+
+        An audit hook would see more, and cost more: Python calls it at every id(), which torch's
+        optimizers call for each parameter (1.7 us each, AMD EPYC, Python 3.11).
+        """
+
+        @functools.wraps(old)
+        def opening(*args: Any, **kwargs: Any) -> Any:
+            if self._looking and len(self._opened) < MOST_FILES:
+                doors.quietly(self._note, *args[:2], **kwargs)
+            if sys.flags.warn_default_encoding or 1 in (*args[2:3], kwargs.get("buffering")):
+                return as_caller(sys._getframe(1), old, args, kwargs)  # it may warn of its caller
+            return old(*args, **kwargs)
+
+        return StandIn(old, opening)
+
+    def _note(self, file: Any = None, mode: Any = "r", **_: Any) -> None:
+        path = str(file) if isinstance(file, PurePath) else file  # others' code is not called
+        if not isinstance(path, str):
+            return
+        self._configs.opened(path, reading="r" in str(mode))
+        if "r" not in str(mode):
+            return
+        if path not in self._opened and not path.endswith((".py", ".pyc", ".so")):
+            place = here(imports=False)  # an import looks for many that are not there
+            if place is not None:
+                self._opened[os.path.abspath(path)] = place
+                if not os.path.exists(path):
+                    self._failed.append(os.path.abspath(path))
+
+    def _throttling(self) -> float | None:
+        before, now = self._throttled, _throttled()
+        if before is None or now is None or now[0] == before[0]:
+            return None
+        return (now[1] - before[1]) / (now[0] - before[0])
+
+    def add_to(self, case: Case) -> Case:
+        """Add the process, and the files of settings."""
+        now, seconds = load(), time.perf_counter() - self._began
+        graphs, breaks, reasons = _graphs()
+        opened = {path: place for path, place in self._opened.items() if os.path.isfile(path)}
+        involuntary = psutil.Process().num_ctx_switches().involuntary - self._switches
+        process = replace(
+            case.process,
+            **_torch(self._aids),
+            thread_places=tuple(dict.fromkeys(self._threads)),
+            environment=named(NAMES),
+            gc_seconds=sum(seconds for _, _, seconds in self._pauses),
+            gc_full=sum(generation == 2 for _, generation, _ in self._pauses),
+            gc_longest=max((seconds for _, _, seconds in self._pauses), default=0.0),
+            involuntary_switches=involuntary / seconds if seconds else None,
+            throttled=self._throttling(),
+            other_cores=others(self._load, now) if now.at > self._load.at + 0.2 else None,
+            graphs=graphs,
+            graph_breaks=breaks,
+            break_reasons=reasons,
+            late_graphs=max(0, graphs - self._late_graphs) if self._late_graphs is not None else 0,
+            compile_seconds=case.row("compile"),
+            shm_used=self._shm,
+            children=len(psutil.Process().children(recursive=True)),
+            rank=ENV.rank,
+            world=ENV.world,
+            warnings=tuple(line for line, *_ in self._lines if "Warning" in line),
+            output=tuple(line for line, *_ in self._lines[:MOST_LINES]),
+            output_at=tuple((updates, at) for _, updates, at in self._lines[:MOST_LINES]),
+            opened=tuple(opened)[:MOST_FILES],
+            failed=tuple(path for path in self._failed if not os.path.exists(path)),
+        )
+        return self._configs.add_to(replace(case, process=process))
+
+
+def _graphs() -> tuple[int, int, tuple[str, ...]]:
+    """Return Dynamo's graphs, its breaks and their reasons; it is not imported for that."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    if utils is None:
+        return 0, 0, ()
+    counters = utils.counters  # the counts behind TORCH_LOGS
+    breaks = counters["graph_break"]
+    return counters["stats"]["unique_graphs"], sum(breaks.values()), tuple(map(str, breaks))[:10]
+
+
+def _aids() -> dict[str, str]:
+    """Return the switches that are often on in a `with` block only."""
+    torch: Any = sys.modules["torch"]
+    return {
+        "anomaly_detection": str(torch.is_anomaly_enabled()),
+        "profiler": str(torch.autograd._profiler_enabled()),
+    }
+
+
+def _torch(aids: dict[str, str]) -> dict[str, Any]:
+    """Return torch's threads and switches, where torch was imported; `aids` as they were."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    from hotloop.machine.float32_precision import precision
+
+    backends = torch.backends
+    switches = {
+        "cuda.matmul.fp32_precision": getattr(backends.cuda.matmul, "fp32_precision", "unknown"),
+        "cudnn.benchmark": backends.cudnn.benchmark,
+        "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "float32_matmul_precision": precision() or "mixed",
+    }
+    return {
+        "threads": torch.get_num_threads(),
+        "interop": torch.get_num_interop_threads(),
+        "switches": {**{name: str(on) for name, on in switches.items()}, **(aids or _aids())},
+    }
+
+
+def _throttled() -> tuple[int, int] | None:
+    """Return the periods of the cgroup and how many of them it was throttled in."""
+    try:
+        with open("/sys/fs/cgroup/cpu.stat", encoding="ascii") as file:
+            found = dict(line.split() for line in file)
+        return int(found["nr_periods"]), int(found["nr_throttled"])
+    except (OSError, KeyError, ValueError):  # no cgroup of version 2 here
+        return None
+
+
+def _shm_used() -> float | None:
+    try:
+        usage = psutil.disk_usage("/dev/shm")
+    except OSError:
+        return None
+    return float(usage.used / usage.total) if usage.total else None
+
+
+hide(globals())

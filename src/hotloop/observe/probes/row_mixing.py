@@ -1,0 +1,70 @@
+"""Whether a row of a batch changes what a model gives for another row, found by changing one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotloop.models.perturb import NOISE, inner_outputs, moved
+from hotloop.observe.probes.module_calls import tensors
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["mixes_rows", "sequence_first"]
+
+
+def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
+    """Return whether the first of two rows changes the output for the second; None: cannot be told.
+
+    All tensors of two rows get the second row in place of the first. Where the model has no output
+    for each row (a loss), those of the modules that take the first dimension for the sequence are
+    looked at: rows in it meet in no other place. The model runs three times (models/perturb.py).
+    """
+    import torch
+
+    rows = [tensor for tensor in tensors((args, kwargs)) if tensor.dim() and len(tensor) == 2]
+    if all(torch.equal(*tensor) for tensor in rows):
+        return None
+    short = any(tensor.dim() > 1 and tensor.shape[1] == 2 for tensor in rows)  # rows or positions?
+    looked = [] if short else [model.get_submodule(name) for name in sequence_first(model)]
+    far = moved(model, lambda: _run(model, args, kwargs, looked), [(t[0], t[1]) for t in rows])
+    return None if far is None else float(far[1].max()) > NOISE
+
+
+def _run(model: Any, args: Any, kwargs: Any, looked: list[Any]) -> Any:
+    """Return the first floating output of two rows, or all those of the modules looked at."""
+    import torch
+
+    inside: list[Any] = []
+
+    def see(module: Any, output: Any) -> None:
+        first = next(tensors(output), None)  # the others have layers or directions first
+        if any(module is each for each in looked) and first is not None and first.dim() > 1:
+            inside.extend(found.flatten(1) for found in _of_two_rows(first))
+
+    with inner_outputs(model, see):
+        outermost = model(*args, **kwargs)
+    direct = next(_of_two_rows(outermost), None)
+    return torch.cat(inside, dim=1) if direct is None and inside else direct
+
+
+def _of_two_rows(output: Any) -> Iterator[Any]:
+    for tensor in tensors(output):
+        if tensor.dim() and len(tensor) == 2 and tensor.is_floating_point():
+            yield tensor
+
+
+def sequence_first(model: Any) -> tuple[str, ...]:
+    """Return the names of the modules that take the first dimension for the sequence."""
+    from torch import nn
+
+    kinds = (nn.MultiheadAttention, nn.RNNBase)
+    return tuple(
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, kinds) and not module.batch_first
+    )
+
+
+hide(globals())

@@ -1,0 +1,267 @@
+"""Finds the DataLoaders a training loop reads; replays their first batches, or times them alone.
+
+A loader counts as the training's when it was asked for a batch with gradients on and a backward
+followed. Hand-made batches cannot be seen here.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import weakref
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import torch
+
+    from hotloop.observe.whatif.without_one_cost import Patches
+
+__all__ = ["Loaders", "alone", "rebuilt"]
+
+KEPT = 4  # batches
+
+
+class Loaders:
+    """Stands at every DataLoader; with `replay`, the training's are served from memory."""
+
+    def __init__(self, patches: Patches, *, replay: bool = False) -> None:
+        from torch.utils.data import dataloader
+
+        self._sources: list[tuple[weakref.ref[Any], _Source]] = []
+        self._asked: set[_Source] = set()  # since the last backward
+        self._replay = replay
+        self._patch(patches, dataloader)
+
+    @property
+    def training(self) -> list[tuple[Any, float]]:
+        """Return the training's loaders and how many batches of each a step took."""
+        living = [(loader(), source) for loader, source in self._sources if source.trains]
+        return [
+            (loader, source.batches / max(1, source.steps))
+            for loader, source in living
+            if loader is not None
+        ]
+
+    @property
+    def replayed(self) -> int:
+        """Return how many batches came from memory."""
+        return sum(source.served for _, source in self._sources)
+
+    def backward(self) -> None:
+        """Note that what was asked for since the last call has been trained on."""
+        for source in self._asked:
+            source.trains = True
+        self._asked.clear()
+
+    def step(self) -> None:
+        """Note the end of a training step."""
+        for _, source in self._sources:
+            source.end_step()
+
+    def _source(self, loader: Any) -> _Source:
+        """Return what is known of a loader, or of the one it follows.
+
+        A script may build its loader anew for each epoch: the old one is gone, the new one like it.
+        """
+        for known, source in self._sources:
+            if known() is loader:
+                return source
+        like = _likeness(loader)
+        for index, (known, source) in enumerate(self._sources):
+            if known() is None and source.like == like:
+                self._sources[index] = weakref.ref(loader), source
+                return source
+        self._sources.append((weakref.ref(loader), _Source(like)))
+        return self._sources[-1][1]
+
+    def _patch(self, patches: Patches, dataloader: Any) -> None:
+        import torch
+
+        base = dataloader._BaseDataLoaderIter
+        init, ask, iterate = base.__init__, base.__next__, dataloader.DataLoader.__iter__
+
+        def __init__(iterator: Any, loader: Any) -> None:  # noqa: N807 - takes its place
+            init(iterator, loader)
+            iterator._hotloop_loader = loader  # `for batch in DataLoader(…)` keeps it nowhere else
+            iterator._hotloop_source = self._source(loader)
+
+        def __next__(iterator: Any) -> Any:  # noqa: N807
+            source = iterator._hotloop_source
+            if torch.is_grad_enabled():
+                self._asked.add(source)
+            if source.is_ready and self._replay:
+                batch = source.serve(iterator._hotloop_loader, iterator._num_yielded)
+                iterator._num_yielded += 1
+                return batch
+            try:
+                batch = ask(iterator)
+            except StopIteration:
+                source.ended(iterator._num_yielded)
+                raise
+            source.take(batch, keep=self._replay)
+            return batch
+
+        def __iter__(loader: Any) -> Iterator[Any]:  # noqa: N807
+            source = self._source(loader)
+            if source.is_ready and self._replay:  # no workers are started for nothing
+                return _Replayed(self, loader, source)
+            return iterate(loader)  # type: ignore[no-any-return]
+
+        patches.put(base, "__init__", __init__)
+        patches.put(base, "__next__", __next__)
+        patches.put(dataloader.DataLoader, "__iter__", __iter__)
+
+
+class _Source:
+    """What is known of one loader, and the batches kept of it."""
+
+    def __init__(self, like: object) -> None:
+        self.like, self.trains = like, False
+        self.batches = self.steps = self.served = 0
+        self._since_step = 0
+        self._slots: list[_Slot] = []
+        self._length: float | None = None  # of an epoch that was seen whole
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be replayed: enough is kept, or all that an epoch has."""
+        whole = self._length is not None and bool(self._slots)
+        return self.trains and (whole or len(self._slots) >= KEPT)
+
+    def take(self, batch: Any, *, keep: bool) -> None:
+        """Note a batch that was really read."""
+        self._since_step += 1
+        if keep and len(self._slots) < KEPT:
+            self._slots.append(_Slot(batch))
+
+    def end_step(self) -> None:
+        """Count what the step took; steps without it (another loader's turn) do not count."""
+        if self._since_step:
+            self.batches, self.steps = self.batches + self._since_step, self.steps + 1
+        self._since_step = 0
+
+    def ended(self, batches: int) -> None:
+        """Note the end of an epoch that was read."""
+        self._length = batches
+
+    def serve(self, loader: Any, position: int) -> Any:
+        """Return a kept batch, or end the epoch where it would end.
+
+        An iterable data set whose length nobody knows does not end.
+        """
+        if self._length is None:
+            self._length = _length(loader)
+        if position >= self._length:
+            raise StopIteration
+        self.served += 1
+        return self._slots[position % len(self._slots)].hand_out()
+
+
+class _Slot:
+    """One kept batch."""
+
+    def __init__(self, batch: Any) -> None:
+        self._pristine = rebuilt(batch, _cloned)
+        self._handed: list[tuple[torch.Tensor, int]] | None = None
+        self._copy = rebuilt(self._pristine, _cloned)
+        self._is_changed = False
+
+    def hand_out(self) -> Any:
+        """Return the batch in new containers; with new tensors if the script changes them."""
+        handed = self._handed or []
+        self._is_changed |= any(tensor._version != version for tensor, version in handed)
+        if self._is_changed:
+            return rebuilt(self._pristine, _cloned)
+        self._handed = []
+        return rebuilt(self._copy, self._noted)
+
+    def _noted(self, tensor: torch.Tensor) -> torch.Tensor:
+        assert self._handed is not None
+        self._handed.append((tensor, tensor._version))
+        return tensor
+
+
+class _Replayed:
+    """An epoch from memory."""
+
+    def __init__(self, loaders: Loaders, loader: Any, source: _Source) -> None:
+        self._loaders, self._loader, self._source = loaders, loader, source
+        self._position = 0
+
+    def __iter__(self) -> _Replayed:
+        return self
+
+    def __next__(self) -> Any:
+        batch = self._source.serve(self._loader, self._position)
+        self._position += 1
+        return batch
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+def rebuilt(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return a batch in new containers, its tensors passed through `tensor`.
+
+    Lists, tuples, named tuples and mappings are rebuilt; other objects are copied one level deep.
+    """
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return tensor(value)
+    if isinstance(value, MutableMapping):
+        new = copy.copy(value)
+        for key in list(new):
+            new[key] = rebuilt(new[key], tensor)
+        return new
+    if isinstance(value, list | tuple):
+        parts = [rebuilt(part, tensor) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return copy.copy(value) if hasattr(value, "__dict__") else value
+
+
+def _cloned(tensor: torch.Tensor) -> torch.Tensor:
+    new = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    return new.pin_memory() if tensor.is_pinned() else new
+
+
+def _length(sized: Any) -> float:
+    try:
+        return len(sized)
+    except TypeError:
+        return float("inf")
+
+
+def _likeness(loader: Any) -> tuple[object, ...]:
+    data, collate = loader.dataset, loader.collate_fn
+    named = getattr(collate, "__qualname__", type(collate))
+    return type(data), _length(data), loader.batch_size, type(loader.sampler), named
+
+
+def alone(loader: Any, count: int, warm: int) -> list[float]:
+    """Read `count` batches of a loader and nothing else; return seconds per batch.
+
+    Workers deliver in bursts, so each reading is the mean over as many batches as there are
+    workers. The first `warm` batches of an epoch, which contain the workers' start, do not count.
+    """
+    chunk = max(1, getattr(loader, "num_workers", 0))
+    times: list[float] = []
+    while len(times) < count:
+        batches, before = iter(loader), len(times)
+        for _ in zip(range(max(warm, chunk)), batches, strict=False):
+            pass
+        started, taken = time.perf_counter(), 0
+        for _ in batches:
+            taken += 1
+            if taken == chunk:
+                now = time.perf_counter()
+                times += [(now - started) / chunk] * chunk
+                started, taken = now, 0
+            if len(times) >= count:
+                break
+        if len(times) == before:
+            break  # an epoch is shorter than its warm-up
+    return times[:count]

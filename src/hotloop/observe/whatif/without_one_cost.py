@@ -1,0 +1,123 @@
+"""Takes one cost out of a training script that runs in this process, by patching PyTorch.
+
+For short child runs that show what removing the cost could give at most. The script must not have
+used torch yet; what is patched can be put back.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import io
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.process.import_hooks import Arrivals
+
+__all__ = ["Patches", "no_logging", "no_optimizer", "no_writing"]
+
+_ABSENT = object()
+# Module, class in it ("": its functions), names; those that end in * stand for all that begin so.
+_TALKERS = (
+    ("safetensors.torch", "", ("save_file", "save_model")),
+    ("tqdm.std", "tqdm", ("display", "refresh")),
+    ("torch.utils.tensorboard.writer", "SummaryWriter", ("add_*", "flush")),
+    ("tensorboardX.writer", "SummaryWriter", ("add_*", "flush")),
+    ("wandb", "", ("log", "save")),
+    ("mlflow", "", ("log_*",)),
+    ("matplotlib.figure", "Figure", ("savefig",)),
+)
+_WRITING = frozenset("wax")
+
+
+class Patches:
+    """What was changed, so that it can be put back."""
+
+    def __init__(self) -> None:
+        self._old: list[tuple[Any, str, Any]] = []
+
+    def put(self, owner: Any, name: str, value: object) -> None:
+        """Set an attribute of a module or class."""
+        self._old.append((owner, name, vars(owner).get(name, _ABSENT)))
+        setattr(owner, name, value)
+
+    def undo(self) -> None:
+        """Put everything back, the last first."""
+        while self._old:
+            owner, name, value = self._old.pop()
+            if value is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+def no_optimizer(patches: Patches) -> None:
+    """Make every optimizer's step do nothing but call its closure. Hooks still fire."""
+    import torch
+
+    original = torch.optim.Optimizer.profile_hook_step
+
+    def profile_hook_step(step: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(step)
+        def nothing(self: Any, closure: Callable[[], Any] | None = None, **_: object) -> Any:
+            with torch.enable_grad():
+                return closure() if closure else None
+
+        return original(nothing)
+
+    patches.put(torch.optim.Optimizer, "profile_hook_step", staticmethod(profile_hook_step))
+
+
+def no_logging(patches: Patches, arrivals: Arrivals) -> None:
+    """Silence print, stdout, logging, progress bars, trackers, plots and saving."""
+    import torch
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+    logging.disable(logging.CRITICAL)
+    patches.put(builtins, "print", _nothing)
+    patches.put(torch, "save", _nothing)
+    for module, owner, names in _TALKERS:
+        arrivals.when(module, functools.partial(_silence, patches, module, owner, names))
+
+
+def _nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def _silence(patches: Patches, module: str, owner: str, names: tuple[str, ...]) -> None:
+    import importlib
+
+    holder: Any = importlib.import_module(module)
+    if owner and (holder := getattr(holder, owner, None)) is None:
+        return
+    for name in names:
+        found = [n for n in vars(holder) if n.startswith(name[:-1])] if name[-1] == "*" else [name]
+        for one in found:
+            if callable(getattr(holder, one, None)):
+                patches.put(holder, one, _nothing)
+
+
+def no_writing(patches: Patches, below: str) -> None:
+    """Send what is opened for writing below a folder to nowhere; the file stays as it is.
+
+    Files opened for both reading and writing are left alone. To be called when training has
+    begun: what a script writes before, it may want to read.
+    """
+    real_open, root = builtins.open, os.path.join(os.path.realpath(below), "")
+
+    @functools.wraps(real_open)
+    def open_nowhere(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        if _WRITING & set(mode) and "+" not in mode and isinstance(file, str | bytes | os.PathLike):
+            path = os.path.realpath(os.fsdecode(file))
+            if path.startswith(root):
+                file, mode = os.devnull, mode.replace("x", "w")
+        return real_open(file, mode, *args, **kwargs)
+
+    patches.put(builtins, "open", open_nowhere)
+    patches.put(io, "open", open_nowhere)  # what pathlib calls

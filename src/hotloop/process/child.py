@@ -1,0 +1,306 @@
+"""Runs a child process within hard limits and tells, as a value, how it ended.
+
+Wall time, memory and output are limited for the whole tree of processes. The tree is killed when a
+limit is passed, at Ctrl-C, when this process dies in whatever way, and when the child itself has
+ended, so that nothing of it stays behind. process/supervisor.py does the watching, from outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import psutil
+
+from hotloop.core.env import inherited
+from hotloop.core.errors import ConfigError
+from hotloop.core.package import ROOT
+from hotloop.process import supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+__all__ = ["RESULT", "SCRATCH", "Beat", "Limits", "Outcome", "Running", "Status", "run"]
+
+SCRATCH: Final = (
+    supervisor.SCRATCH
+)  # in an argument or variable: a folder that is removed afterwards
+RESULT: Final = f"{SCRATCH}/result.json"  # as an argument: where the child writes its result
+MARK: Final = "HOTLOOP_WATCHED"  # a variable that a child and all it starts have in common
+
+Status = Literal["ok", "failed", "timeout", "over memory", "over output", "killed", "interrupted"]
+
+_PATHS: Final = [str(ROOT.parent), str(Path(psutil.__file__).parents[1])]
+_WARDEN: Final = (  # -I -S: nothing of the user's runs in it, and it starts in half the time
+    *(sys.executable, "-I", "-S", "-c"),
+    f"import sys; sys.path += {_PATHS!r}; from hotloop.process.supervisor import main; main()",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a child and all its descendants may use together."""
+
+    seconds: float  # wall time
+    memory: int | None = None  # bytes resident; pages they share count once, where that is known
+    output: int = 64 * 1024**2  # bytes of stdout and stderr together
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0 or self.output < 0 or (self.memory is not None and self.memory < 1):
+            raise ConfigError(f"limits of a child process must be positive, got {self}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """A sign of life from a running child."""
+
+    seconds: float  # since its start
+    rss_bytes: int  # of its tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a child ended."""
+
+    status: Status
+    reason: str | None = None  # why it is not ok, as a sentence without its full stop
+    code: int | None = None  # exit code; None: killed or never started
+    signal: int | None = None  # the one it died of, when that was not our doing
+    seconds: float = 0.0  # wall time
+    peak_rss_bytes: int | None = None  # of the tree; shared pages count in each process
+    stdout: str = ""  # the end of it
+    stderr: str = ""
+    result: Mapping[str, Any] | None = None  # what it handed back, also when it failed later
+
+    @property
+    def ok(self) -> bool:
+        """Whether it did all it was asked for."""
+        return self.status == "ok"
+
+
+def run(
+    command: Sequence[str],
+    *,
+    limits: Limits,
+    cwd: str | Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    progress: Callable[[Beat], None] | None = None,
+) -> Outcome:
+    """Run `command` to its end or its limits; `environment` is added to this process's own.
+
+    A command with the argument RESULT must write one JSON object there; without one, or with
+    anything else, the outcome is "failed". Ctrl-C gives "interrupted" once the tree is dead: the
+    caller decides whether to go on. Whatever `progress` raises passes through, after the same.
+    Raises no error for anything a child does.
+    """
+    return Running(command, limits=limits, cwd=cwd, environment=environment).wait(progress)
+
+
+class Running:
+    """A child that runs while the caller does something else. `wait` must be called once."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        limits: Limits,
+        cwd: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        channel: int | None = None,
+    ) -> None:
+        """Start it. `channel` is a file descriptor that it inherits, under the same number."""
+        parts = [str(part) for part in command]
+        self._limits, self._asked = limits, any(RESULT in part for part in parts)
+        spec = {
+            "command": parts,
+            "cwd": None if cwd is None else str(cwd),
+            "environment": inherited(**{**(environment or {}), MARK: secrets.token_hex(8)}),
+            "seconds": limits.seconds,
+            "memory": limits.memory,
+            "output": limits.output,
+            "channel": channel,
+        }
+        self._warden = _Warden(spec)
+
+    def wait(self, progress: Callable[[Beat], None] | None = None) -> Outcome:
+        """Return how it ended, once it has; see `run`."""
+        with self._warden as watching:
+            try:
+                end = watching.follow(progress)
+            except KeyboardInterrupt:
+                end = watching.stop()
+            except BaseException:
+                watching.stop()
+                raise
+        return _outcome(end, self._limits, asked=self._asked)
+
+    def stop(self) -> None:
+        """Have its tree killed, from any thread; `wait` then returns "interrupted"."""
+        self._warden.close()
+
+
+class _Warden:
+    """Our end of the line to the process that watches."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self._process = subprocess.Popen(
+            _WARDEN,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # a Ctrl-C at the terminal is for us alone
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            pass_fds=_descriptors(spec["channel"]),
+        )
+        assert self._process.stdin
+        assert self._process.stdout
+        self._to, self._from = self._process.stdin, self._process.stdout
+        self._scratch: str | None = None
+        self._mark: str = spec["environment"][MARK]
+        self._tree: list[tuple[int, float]] = []
+        with contextlib.suppress(BrokenPipeError):  # `follow` finds the warden gone
+            self._to.write(json.dumps(spec).encode() + b"\n")
+            self._to.flush()
+
+    def __enter__(self) -> _Warden:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+        self._from.close()
+        self._process.wait()
+
+    def follow(self, progress: Callable[[Beat], None] | None) -> dict[str, Any]:
+        """Pass on the beats; return the account of the end."""
+        for line in self._from:
+            said = json.loads(line)
+            if "end" in said:
+                return dict(said["end"])
+            self._scratch = said.get("scratch", self._scratch)
+            if "beat" in said:
+                seconds, rss, self._tree = said["beat"]
+                if progress:
+                    progress(Beat(seconds=seconds, rss_bytes=rss))
+        return self._lost()
+
+    def stop(self) -> dict[str, Any]:
+        """Have the tree killed; return the account of the end."""
+        self.close()
+        return self.follow(None)
+
+    def close(self) -> None:
+        """Tell the warden to end the tree."""
+        with contextlib.suppress(BrokenPipeError):
+            self._to.close()
+
+    def _lost(self) -> dict[str, Any]:
+        """Clean up in the place of a warden that was killed itself.
+
+        By the pids that it has told, and by what is marked: some were born since it last looked.
+        """
+        for pid, born in self._tree:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process = psutil.Process(pid)
+                if abs(process.create_time() - born) < 2:  # seconds; else the pid is another's now
+                    supervisor.kill([process])
+        supervisor.kill(_marked(self._mark))
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        return {"unknown": "the process that watched it was killed"}
+
+
+def _marked(mark: str) -> Iterator[psutil.Process]:
+    """Yield the processes that were started with this mark in their environment."""
+    for process in psutil.process_iter(["environ"]):
+        if (process.info["environ"] or {}).get(MARK) == mark:  # None: it may not be read
+            yield process
+
+
+def _descriptors(channel: int | None) -> tuple[int, ...]:
+    return () if channel is None else (channel,)
+
+
+def _outcome(end: dict[str, Any], limits: Limits, *, asked: bool) -> Outcome:
+    """Judge the warden's account."""
+    if "unknown" in end:
+        return Outcome(status="failed", reason=end["unknown"])
+    code, result, fault = end["code"], None, end.get("fault")
+    if fault is None:
+        result, fault = _parsed(end["result"])
+    status, reason = _judged(end, limits)
+    if status == "ok" and asked and result is None:
+        status, reason = "failed", f"its result {fault}" if fault else "it handed back no result"
+    if end["left"]:
+        reason = f"{reason or 'it ended'}; processes {end['left']} could not be killed"
+    return Outcome(
+        status=status,
+        reason=reason,
+        code=code if end["cause"] is None and code >= 0 else None,
+        signal=-code if status == "killed" else None,
+        seconds=end["seconds"],
+        peak_rss_bytes=end["peak"] or None,
+        stdout=end["stdout"],
+        stderr=end["stderr"],
+        result=result,
+    )
+
+
+def _judged(end: dict[str, Any], limits: Limits) -> tuple[Status, str | None]:
+    """Return what became of the child, and why that is not "ok"."""
+    match end["cause"], end["code"]:
+        case "timeout", _:
+            return "timeout", f"it was not done within {limits.seconds:g} s"
+        case "over memory", _:
+            return "over memory", f"it needed more than the {_size(limits.memory)} allowed"
+        case "over output", _:
+            return "over output", f"it printed more than the {_size(limits.output)} allowed"
+        case "interrupted", _:
+            return "interrupted", "it was interrupted"
+        case _, 0:
+            return "ok", None
+        case _, code if code < 0:
+            hint = "; was memory short?" if _name(-code) == "SIGKILL" else ""
+            return "killed", f"it was killed by {_name(-code)}, which hotloop did not send{hint}"
+    last = end["stderr"].strip().rpartition("\n")[2]
+    return "failed", f"exit code {end['code']}" + (f": {last:.300}" if last else "")
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _size(size: int | None) -> str:
+    return f"{(size or 0) / 1024**2:,.4g} MiB"
+
+
+def _parsed(text: str | None) -> tuple[Mapping[str, Any] | None, str | None]:
+    """Return the result a child wrote, or what is wrong with it."""
+    if text is None:
+        return None, None
+    try:
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        return None, f"is not JSON ({error}): {text[:80]!r}"
+    if not isinstance(value, dict):
+        return None, f"is not an object but {type(value).__name__}: {text[:80]!r}"
+    return value, None
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)

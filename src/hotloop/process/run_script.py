@@ -1,0 +1,310 @@
+"""Runs somebody's script in this process as `python script.py args` would.
+
+The same argv, sys.path[0], `__main__`, working directory, exit code and traceback; what differs is
+that hotloop was imported before. https://docs.python.org/3/using/cmdline.html (2026-11).
+"""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import contextlib
+import importlib.util
+import io
+import itertools
+import os
+import pkgutil
+import signal
+import sys
+import types
+import warnings
+from dataclasses import dataclass
+from importlib.machinery import PathFinder, SourceFileLoader
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import UsageError
+from hotloop.core.package import INSIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import FrameType, TracebackType
+
+__all__ = ["Left", "Stopped", "Target", "run", "starter"]
+
+
+def starter(module: str) -> str:
+    """Return the code for `python -c` that calls `main` of one of our modules with the arguments.
+
+    `python -c` puts the working folder first on the path: it is away while ours are imported.
+    """
+    return (
+        "import sys; p = sys.path; first = [] if sys.flags.safe_path else [p.pop(0)]; "
+        f"from {module} import main; p[:0] = first; main(sys.argv[1:])"
+    )
+
+
+class Left(SystemExit):
+    """The script is over; carries its exit code past hotloop's own handlers."""
+
+
+class Stopped(SystemExit):
+    """hotloop ends a script early; no `except Exception` of the script stops it.
+
+    It exits with 0 wherever it ends: in a child process as well.
+    """
+
+    def __init__(self, why: str = "") -> None:
+        super().__init__(0)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A script or a module with its arguments."""
+
+    name: str  # as typed
+    is_module: bool
+    args: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, argv: Sequence[str]) -> Target:
+        """Read `script.py args` or `-m module args`; UsageError when there is none."""
+        if argv[:1] == ["-m"]:
+            if len(argv) < 2:
+                raise UsageError("-m needs the name of a module: hotloop run -m package.train")
+            return cls(name=argv[1], is_module=True, args=tuple(argv[2:]))
+        if not argv:
+            raise UsageError("a script is missing: hotloop run [options] train.py [args]")
+        path = argv[0]
+        if not os.path.exists(path):
+            raise UsageError(f"there is no script {path!r} in {os.getcwd()}")
+        if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
+            raise UsageError(f"{path} is a folder without a __main__.py; name a script")
+        return cls(name=path, is_module=False, args=tuple(argv[1:]))
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Return what follows `python` to start it."""
+        return ("-m", self.name, *self.args) if self.is_module else (self.name, *self.args)
+
+
+def run(target: Target, *, finished: Callable[[BaseException | None], int | None]) -> None:
+    """Run the script and leave by raising `Left` with its exit code.
+
+    `finished` is called when the script's own code is over, with what ended it (None: its last
+    line), before the interpreter's exit handlers run. Threads may go on: Python waits for them
+    later, and they may wait for the main thread's end, so they cannot be waited for here. The code
+    it returns replaces the script's. After a KeyboardInterrupt the process dies of SIGINT, as
+    Python's does, when all else is done. Raises UsageError where there is nothing to run.
+    """
+    atexit.register(_die)  # first registered, so it runs last
+    sys.argv = ["-m" if target.is_module else target.name, *target.args]
+    sys.orig_argv = [sys.executable, *target.command]
+    try:
+        main = _module(target) if target.is_module else _script(target)
+        if main is not None:
+            module, code = main
+            sys.modules["__main__"] = module
+            with _nothing_below():
+                exec(code, module.__dict__)
+    except Left:  # it is no Python; that was said
+        raise
+    except BaseException as error:  # noqa: BLE001 - raised again, or told as Python would
+        _unlike_ours(error)
+        raise _leaving(error, finished) from None
+    if main is None:
+        what = "no module called" if target.is_module else "no __main__.py in"
+        raise UsageError(f"{what} {target.name!r} can be run in {os.getcwd()}")
+    raise _leaving(None, finished)
+
+
+@contextlib.contextmanager
+def _nothing_below() -> Iterator[None]:
+    """Have a warning whose `stacklevel` leads beyond the script name what it names in Python.
+
+    There the stack ends with the script; here our own frames are below it.
+    """
+    plain, end = getattr(warnings, "_showwarnmsg", None), _end_of_stack()
+    if plain is None:
+        yield
+        return
+
+    def shown(told: warnings.WarningMessage) -> None:
+        if not _is_below(told.filename, told.lineno):
+            plain(told)
+            return
+        registry = sys.__dict__.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(
+            told.message, told.category, *end, module="sys", registry=registry, source=told.source
+        )
+
+    warnings._showwarnmsg = shown  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        warnings._showwarnmsg = plain  # type: ignore[attr-defined]
+
+
+def _end_of_stack() -> tuple[str, int]:
+    """Return the file and line that this Python names where the stack has no such level."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.warn("", stacklevel=1 << 20)
+    sys.__dict__.pop("__warningregistry__", None)
+    return told[0].filename, told[0].lineno
+
+
+def _is_below(file: str, line: int) -> bool:
+    """Whether a frame below the script's is at this line, and none of the script's is."""
+    frame: FrameType | None = sys._getframe(1)
+    above = []
+    while frame is not None and frame.f_code is not run.__code__:
+        above.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    below = []
+    while frame is not None:
+        below.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return (file, line) in below and (file, line) not in above
+
+
+def _leaving(
+    error: BaseException | None, finished: Callable[[BaseException | None], int | None]
+) -> Left:
+    """Say what Python would say of `error`, tell `finished`, and return what exits likewise."""
+    if error is not None and not isinstance(error, SystemExit):
+        _report(error)
+    other = finished(error)
+    if other is not None:
+        return Left(other)
+    if isinstance(error, KeyboardInterrupt):
+        _DIES.append(signal.SIGINT)
+        return Left(130)
+    if isinstance(error, SystemExit):
+        return Left(error.code)
+    return Left(0 if error is None else 1)
+
+
+_DIES: list[signal.Signals] = []
+
+
+def _die() -> None:
+    """Die of a signal, so that a shell sees that the script was interrupted."""
+    if _DIES and os.name == "posix":
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        signal.signal(_DIES[0], signal.SIG_DFL)
+        os.kill(os.getpid(), _DIES[0])
+
+
+def _report(error: BaseException) -> None:
+    """Print an uncaught exception as the interpreter does, through the script's own hook."""
+    kind, trace = type(error), error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = kind, error, trace
+    try:
+        sys.excepthook(kind, error, trace)
+    except BaseException as fault:  # noqa: BLE001 - as the interpreter does; both are printed
+        print("Error in sys.excepthook:", file=sys.stderr)
+        sys.__excepthook__(type(fault), fault, fault.__traceback__)
+        print("\nOriginal exception was:", file=sys.stderr)
+        sys.__excepthook__(kind, error, trace)
+        if isinstance(fault, SystemExit):
+            raise Left(fault.code) from None
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+
+
+def _unlike_ours(error: BaseException) -> None:
+    """Take hotloop's frames out of a traceback, and out of those it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.__traceback__ = _without_ours(error.__traceback__)
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without frames of this package."""
+    kept = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(INSIDE):
+            kept.append(trace)
+        trace = trace.tb_next
+    for frame, following in itertools.zip_longest(kept, kept[1:]):
+        frame.tb_next = following
+    return kept[0] if kept else None
+
+
+def _script(target: Target) -> tuple[types.ModuleType, types.CodeType] | None:
+    path = os.path.join(os.getcwd(), target.name)  # as Python: "..", "." and links stay in it
+    if pkgutil.get_importer(path) is not None:  # a folder, or a zip file
+        _set_path(path, always=True)
+        return _by_spec(PathFinder.find_spec("__main__", [path]))
+    _set_path(os.path.dirname(os.path.realpath(path)))
+    with io.open_code(path) as stream:
+        source = stream.read()
+    module = _fresh(path, None)
+    module.__loader__ = SourceFileLoader("__main__", path)
+    return module, _compiled(lambda: compile(source, path, "exec", dont_inherit=True))
+
+
+def _compiled(compiled: Callable[[], types.CodeType]) -> types.CodeType:
+    try:
+        return compiled()
+    except SyntaxError as error:
+        error.__traceback__ = None
+        _report(error)
+        raise Left(1) from None
+
+
+def _module(target: Target) -> tuple[types.ModuleType, types.CodeType] | None:
+    _set_path(os.getcwd())
+    spec = _spec(target.name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = _spec(f"{target.name}.__main__")
+    found = _by_spec(spec)
+    if found is not None:
+        sys.argv[0] = str(found[0].__file__)
+    return found
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Find a module; None where there is none. What its packages raise is theirs, and raised."""
+    try:
+        if package := name.rpartition(".")[0]:
+            __import__(package)  # by this way Python leaves importlib's frames out of a traceback
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        return None
+
+
+def _by_spec(spec: ModuleSpec | None) -> tuple[types.ModuleType, types.CodeType] | None:
+    """Return what runpy would run of a module, or None."""
+    get_code = getattr(spec and spec.loader, "get_code", None)
+    code = _compiled(lambda: get_code(spec.name)) if spec and get_code else None
+    if spec is None or code is None:
+        return None
+    module = _fresh(spec.origin, spec)
+    module.__loader__, module.__package__ = spec.loader, spec.parent
+    return module, code
+
+
+def _fresh(path: str | None, spec: ModuleSpec | None) -> types.ModuleType:
+    module = types.ModuleType("__main__")
+    if sys.version_info < (3, 14):
+        module.__annotations__ = {}
+    cached = spec and spec.cached
+    module.__dict__.update(__builtins__=builtins, __spec__=spec, __file__=path, __cached__=cached)
+    return module
+
+
+def _set_path(first: str, *, always: bool = False) -> None:
+    """Put what Python puts first; with -P or PYTHONSAFEPATH it does with a folder to run only."""
+    if not sys.flags.safe_path:
+        sys.path[0] = first
+    elif always:
+        sys.path.insert(0, first)

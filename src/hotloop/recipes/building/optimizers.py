@@ -1,0 +1,103 @@
+"""Builds the optimizers of the recipes."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from hotloop.core.errors import DeviceError
+from hotloop.models import adamw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor, nn
+
+    from hotloop.config.common import Training
+
+__all__ = ["AdamW", "optimizer_of", "state_bytes"]
+
+_SMALL = 4096  # numbers below which bitsandbytes keeps 32 bits (min_8bit_size, 0.50)
+_BLOCK = 256  # numbers that share a scale there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdamW:
+    """Builds an AdamW whose matrices decay and whose biases and norms do not."""
+
+    learning_rate: float
+    betas: tuple[float, float]
+    weight_decay: float
+
+    def __call__(self, model: nn.Module) -> torch.optim.Optimizer:
+        """Return the optimizer of a model's trainable parameters."""
+        groups = _groups(model, self.weight_decay)
+        return adamw.AdamW(groups, lr=self.learning_rate, betas=self.betas)
+
+
+def optimizer_of(training: Training) -> Callable[[nn.Module], torch.optim.Optimizer]:
+    """Return what builds the optimizer of the settings; matrices decay, biases and norms do not.
+
+    adafactor is torch's, with the learning rate as it is given (Shazeer and Stern 2018,
+    arXiv:1804.04235), adamw_8bit is bitsandbytes' (Dettmers et al. 2021, arXiv:2110.02861); without
+    that package it raises DeviceError when it is called.
+    """
+    if training.optim == "adafactor":
+        return partial(_adafactor, training)
+    if training.optim == "adamw_8bit":
+        return partial(_eight_bit, training)
+    return AdamW(
+        learning_rate=training.learning_rate,
+        betas=training.betas,
+        weight_decay=training.weight_decay,
+    )
+
+
+def state_bytes(training: Training) -> Callable[[Tensor], int] | None:
+    """Return the bytes kept of a parameter, for optimizers whose step a forecast cannot make."""
+    return {"adafactor": _factored_bytes, "adamw_8bit": _eight_bit_bytes}.get(training.optim)
+
+
+def _factored_bytes(parameter: Tensor) -> int:
+    if parameter.dim() < 2:
+        return 4 * parameter.numel()
+    *rows, height, width = parameter.shape
+    return 4 * math.prod(rows) * (height + width)
+
+
+def _eight_bit_bytes(parameter: Tensor) -> int:
+    count = parameter.numel()
+    return 8 * count if count < _SMALL else 2 * count + 8 * -(-count // _BLOCK)
+
+
+def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in trainable if p.dim() >= 2], "weight_decay": weight_decay},
+        {"params": [p for p in trainable if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return [group for group in groups if group["params"]]
+
+
+def _adafactor(training: Training, model: nn.Module) -> torch.optim.Optimizer:
+    groups = _groups(model, training.weight_decay)
+    return torch.optim.Adafactor(groups, lr=training.learning_rate)
+
+
+def _eight_bit(training: Training, model: nn.Module) -> torch.optim.Optimizer:
+    try:
+        optim: Any = importlib.import_module("bitsandbytes.optim")
+    except ImportError as error:
+        raise DeviceError(
+            f"training.optim=adamw_8bit needs bitsandbytes ({error}): pip install 'hotloop[quant]'"
+        ) from error
+    groups = _groups(model, training.weight_decay)
+    made: torch.optim.Optimizer = optim.AdamW8bit(
+        groups, lr=training.learning_rate, betas=training.betas
+    )
+    return made

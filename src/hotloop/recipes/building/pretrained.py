@@ -1,0 +1,91 @@
+"""What the recipes on pretrained text models share: adapters, attention's choices, an example."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.env import ENV
+from hotloop.core.errors import DataError
+from hotloop.data.sampling.padded_or_flat import MOST_PADDING, padding_share
+from hotloop.data.tokenising.tokenizer_files import find_tokenizer
+from hotloop.machine.measured_choices import Ways
+from hotloop.models.adapters.config import ALL_LINEAR, AdapterConfig
+from hotloop.models.attention.kernel_choice import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from torch import nn
+
+    from hotloop.config.common import Training
+    from hotloop.config.text_common import Adapter
+    from hotloop.data.sampling.token_rows import TokenRows
+    from hotloop.models.backbone import Backbone
+    from hotloop.models.weights.discovery import FoundModel
+
+__all__ = ["adapters_of", "choices", "is_frozen", "isolation", "padding_of", "pads_much", "shown"]
+
+_SHOWN = 30  # tokens of the first row
+
+
+def isolation() -> Isolation:
+    """Return attention in segments, by the way that was measured fastest on this machine."""
+    return Isolation(clock=time.perf_counter, known=Ways(ENV.cache / "forecasts"))
+
+
+def pads_much(rows: TokenRows, training: Training) -> bool:
+    """Whether padded micro batches would have more padding than one call of attention saves."""
+    micro = training.batch_size // training.accumulation
+    return padding_share(rows, batch=training.batch_size, micro=micro) > MOST_PADDING
+
+
+def choices(model: nn.Module) -> MutableMapping[str, str]:
+    """Return what a model with a backbone chose by measuring."""
+    backbone: Backbone = model.backbone  # type: ignore[assignment]
+    return backbone.isolation.chosen
+
+
+def adapters_of(adapter: Adapter, seed: int) -> AdapterConfig:
+    """Return the adapters that the settings mean; method=none has none."""
+    assert adapter.method != "none"
+    names = tuple(name.strip() for name in adapter.targets.split(","))
+    return AdapterConfig(
+        kind=adapter.method,
+        rank=adapter.rank,
+        alpha=adapter.alpha,
+        dropout=adapter.dropout,
+        targets=ALL_LINEAR if names == (ALL_LINEAR,) else names,
+        seed=seed,
+    )
+
+
+def is_frozen(adapter: Adapter, found: FoundModel, fingerprint: str) -> bool:
+    """Return whether a run's weights are those of the pretrained model, beside what it learned.
+
+    Raises DataError where they have another `fingerprint` than the run was trained on.
+    """
+    if adapter.method == "none":
+        return False
+    if found.fingerprint != fingerprint:
+        raise DataError(
+            f"{found.folder} was changed since the run: what it learned fits the weights that were "
+            "there; put them back"
+        )
+    return True
+
+
+def padding_of(found: FoundModel) -> int:
+    """Return an id for padding: which one matters to nobody, but it must be one."""
+    pad: Any = found.config.get("pad_token_id")
+    return pad if isinstance(pad, int) and 0 <= pad < found.vocabulary else 0
+
+
+def shown(found: FoundModel, rows: TokenRows) -> str:
+    """Return the beginning of the first row of a run, special tokens included."""
+    from tokenizers import Tokenizer
+
+    ids = rows.batch(0, 0, 1).tensors["input_ids"][0, :_SHOWN].tolist()
+    made = Tokenizer.from_str(find_tokenizer(found.name).source)
+    text: str = made.decode(ids, skip_special_tokens=False)
+    return text

@@ -1,0 +1,190 @@
+"""Configures pair-classifier, which learns labels of texts or of pairs of texts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal
+
+from hotloop.config.common import NO_WORKERS, Training, check_shared
+from hotloop.config.resolve import AUTO, Resolver
+from hotloop.config.schema import changed, said, setting
+from hotloop.config.text_common import NOT_PADDED, TEXT_ALIASES, Adapter, check_adapter, is_typed
+from hotloop.recipes.building.metrics import METRICS
+from hotloop.recipes.pair_classifier.presets import EXPERIMENTS, PRESETS
+
+__all__ = [
+    "CrossValidation",
+    "PairClassifierConfig",
+    "PairData",
+    "PairModel",
+    "check_pair_classifier",
+    "fold_names",
+    "idle_pair_classifier",
+    "one_fold",
+    "resolve_pair_classifier",
+]
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_POOLED = ("first-k", "last-k")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairModel:
+    """A pretrained model without its language-model head, and what makes classes of its tokens."""
+
+    name: str | None = setting(None, "folder or hub id of the pretrained model")
+    pooling: Literal["mean", "cls", "max", "first-k", "last-k", "attention"] = setting(
+        "mean", "how a text's tokens become one vector"
+    )
+    pooling_tokens: int = setting(1, "tokens of first-k and last-k", low=1)
+    head_width: int | None = setting(None, "a hidden layer before the classes", low=1)
+    head_dropout: float = setting(0.0, "share dropped before the head", low=0, high=0.9)
+    attention_dropout: float | None = setting(
+        None,
+        "share of attention dropped; null: as the model says; 0: fast on cards",
+        low=0,
+        high=0.9,
+    )
+    bidirectional: bool = setting(False, "let a decoder's tokens see later ones")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairData:
+    """Rows with one or two texts and a label; null finds the usual names of keys."""
+
+    path: str | None = setting(None, "file or folder of rows to train on")
+    valid_path: str | None = setting(None, "rows to validate on; null holds some of path out")
+    validation_share: float = setting(
+        0.1, "share of the rows held out", low=0, low_open=True, high=0.5
+    )
+    text_a: str | None = setting(None, "key of the first text")
+    text_b: str | None = setting(
+        AUTO, "key of the second text; auto: by its usual names; null: there is one text"
+    )
+    label: str | None = setting(None, "key of the label")
+    group: str | None = setting(None, "key of a group: its rows stay in one part")
+    max_length: int = setting(256, "tokens of a row; what is longer is cut off", low=2)
+    bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
+    layout: Literal["auto", "flat", "padded"] = setting(
+        "flat", "batches without padding, or padded to their longest row; auto: by the padding"
+    )
+    pad_to_multiple_of: int = setting(
+        8, "widths of padded batches are multiples of it, as matrix units like them", low=1
+    )
+    drop_last: bool = setting(False, "leave out an epoch's last, smaller batch")
+    num_workers: int = setting(0, "loader processes", low=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossValidation:
+    """Each fold of the rows is held out once, in a run of its own."""
+
+    folds: int | None = setting(
+        None, "parts of the rows, of each class alike: a run for each", low=2
+    )
+    fold: int | None = setting(None, "only the run that holds this one out, from 1", low=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairClassifierConfig:
+    """Everything that decides a pair-classifier run, but for the machine."""
+
+    seed: int = setting(1337, "of the head, order and dropout", low=0, high=2**32 - 1)
+    preset: str = setting(AUTO, "values for a card", choices=(AUTO, *PRESETS))
+    experiment: str | None = setting(None, "values of a known experiment", choices=EXPERIMENTS)
+    init_from: str | None = setting(None, "what an earlier run learned: a run or .safetensors")
+    class_weights: Literal["none", "balanced"] = setting(
+        "none", "balanced: a rare class counts as much as a frequent one"
+    )
+    metric: str = setting("macro_f1", "the best model has most of it", choices=METRICS)
+    training: Training = field(
+        default_factory=lambda: Training(
+            epochs=3,
+            batch_size=32,
+            learning_rate=5e-5,
+            min_learning_rate=0.0,
+            schedule="linear",
+            warmup_steps=0,
+            warmup_share=0.06,
+            weight_decay=0.01,
+            betas=(0.9, 0.999),
+            eval_every_steps=None,
+            eval_every_epochs=1,
+        )
+    )
+    data: PairData = field(default_factory=PairData)
+    model: PairModel = field(default_factory=PairModel)
+    adapter: Adapter = field(default_factory=Adapter)
+    cv: CrossValidation = field(default_factory=CrossValidation)
+
+
+def check_pair_classifier(
+    config: PairClassifierConfig, origins: Mapping[str, str] = _NOTHING
+) -> None:
+    """Raise ConfigError for settings that contradict each other, one line for each."""
+    problems = check_adapter(config, config.adapter, origins)
+    if config.model.name is None:
+        problems.append("model.name is missing: a folder of a pretrained model, or its hub id")
+    if config.data.path is None:
+        problems.append("data.path is missing: a file or folder of rows with a label")
+    problems += _folds(config, origins)
+    check_shared(config, origins, problems)
+
+
+def _folds(config: PairClassifierConfig, origins: Mapping[str, str]) -> list[str]:
+    cv = config.cv
+    if cv.folds is not None and config.data.valid_path is not None:
+        both = (said(config, key, origins) for key in ("cv.folds", "data.valid_path"))
+        return [f"{' and '.join(both)}: folds are of the rows of data.path; leave one of them out"]
+    if cv.fold is not None and (cv.folds is None or cv.fold > cv.folds):
+        told = said(config, "cv.fold", origins)
+        return [f"{told} needs cv.folds, of which it is one"]
+    return []
+
+
+def fold_names(config: PairClassifierConfig) -> Mapping[str, str]:
+    """Return what the runs of a cross-validation are called; none where there is one run."""
+    folds = config.cv.folds
+    if folds is None or config.cv.fold is not None:
+        return {}
+    return {f"fold-{each}": f"fold {each} of {folds}" for each in range(1, folds + 1)}
+
+
+def one_fold(config: PairClassifierConfig, name: str) -> PairClassifierConfig:
+    """Return the configuration of one of those runs."""
+    return replace(config, cv=replace(config.cv, fold=int(name.removeprefix("fold-"))))
+
+
+def idle_pair_classifier(
+    config: PairClassifierConfig, origins: Mapping[str, str]
+) -> dict[str, str]:
+    """Return, by key, why a setting that is not its default has no effect."""
+    given, idle = changed(config), dict[str, str]()
+
+    def no_effect(key: str, why: str) -> None:
+        if key in given:
+            idle[key] = f"{said(config, key, origins)} {why}"
+
+    if config.model.pooling not in _POOLED:
+        no_effect(
+            "model.pooling_tokens", f"has no effect with model.pooling={config.model.pooling}"
+        )
+    if config.adapter.method == "none":
+        for name in ("rank", "alpha", "dropout", "targets"):
+            no_effect(f"adapter.{name}", "has no effect with adapter.method=none")
+    no_effect("data.num_workers", NO_WORKERS)
+    if config.data.layout == "flat" and is_typed(origins, "data.pad_to_multiple_of"):
+        no_effect("data.pad_to_multiple_of", NOT_PADDED)
+    for key in ("data.valid_path", "cv.folds"):
+        if key in given:
+            no_effect("data.validation_share", f"has no effect with {key}")
+    return idle
+
+
+resolve_pair_classifier = Resolver(
+    schema=PairClassifierConfig,
+    aliases=TEXT_ALIASES,
+    presets=PRESETS,
+    experiments=EXPERIMENTS,
+    check=check_pair_classifier,
+)

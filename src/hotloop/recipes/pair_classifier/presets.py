@@ -1,0 +1,85 @@
+"""What pair-classifier sets for a card or for a known experiment, with the reason for every value.
+
+The experiments are those of the project behind the recipe, by its names.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hotloop.config.common import Preset
+from hotloop.config.gpu_presets import LAYOUT, by_memory, card_presets
+
+__all__ = ["EXPERIMENTS", "PRESETS", "auto_pair_classifier"]
+
+_SIZES = {12: 16, 16: 32, 24: 64, 80: 256}  # rows of a step, by GB of memory
+
+
+def _card(memory: str, batch_size: int) -> Preset:
+    parts = 4 if batch_size >= _SIZES[80] else 2
+    return Preset(
+        source="rule",
+        values={"training.batch_size": batch_size, "training.accumulation": parts},
+        reasons={
+            "training.batch_size": f"for {memory}, not measured",
+            "training.accumulation": "so that a 0.6B decoder is forecast to fit",
+        },
+    )
+
+
+_CPU = Preset(
+    source="rule",
+    values={
+        "training.batch_size": 32,
+        "training.accumulation": 2,
+        "data.max_length": 128,
+        "data.layout": "auto",
+        "data.pad_to_multiple_of": 1,
+    },
+    reasons={
+        "training.batch_size": "small steps: a model this small learns in a few hundred",
+        "training.accumulation": "micro batches of 16 rows stay in the cache",
+        "data.max_length": "attention grows with the square of it",
+        "data.layout": LAYOUT,
+        "data.pad_to_multiple_of": "a CPU has no units that want more",
+    },
+)
+PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
+auto_pair_classifier = by_memory(_SIZES, _card, cpu=_CPU)
+EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
+    {
+        "quick_test": Preset(
+            source="rule",
+            values={"training.epochs": None, "training.max_steps": 50, "training.log_every": 5},
+            reasons={
+                "training.epochs": "the steps end it",
+                "training.max_steps": "a minute that shows whether everything works",
+                "training.log_every": "a short run",
+            },
+        ),
+        "full_5fold": Preset(
+            source="rule",
+            values={"cv.folds": 5, "training.patience": 3},
+            reasons={
+                "cv.folds": "how much a figure scatters with the rows that are held out",
+                "training.patience": "each fold ends when it no longer improves",
+            },
+        ),
+        "rtx3090_max_perf": Preset(
+            source="rule",
+            values={
+                "training.batch_size": 64,
+                "training.accumulation": 2,
+                "training.precision": "bf16",
+                "training.use_compile": "auto",
+                "data.layout": "flat",
+            },
+            reasons={
+                "training.batch_size": "for 24 GB, not measured",
+                "training.accumulation": "so that a 0.6B decoder is forecast to fit",
+                "training.precision": "bf16 runs on tensor cores from sm80 on",
+                "training.use_compile": "where the run is long enough to pay it back",
+                "data.layout": "no padding is computed",
+            },
+        ),
+    }
+)

@@ -1,0 +1,239 @@
+"""The pair-classifier recipe: labels of texts, or of pairs of texts, by a pretrained model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from hotloop.config.resolve import AUTO
+from hotloop.core.errors import ConfigError
+from hotloop.core.units import many
+from hotloop.data.sampling.label_classes import balanced
+from hotloop.data.sampling.micro_batches import by_tokens
+from hotloop.data.sampling.token_rows import TokenRows
+from hotloop.models.adapters.attach import attach
+from hotloop.models.adapters.dora import norms_held
+from hotloop.models.attention_proofs import sees_ahead
+from hotloop.models.backbone import load_backbone
+from hotloop.models.classifier import Classifier
+from hotloop.models.confusion_counts import confusion
+from hotloop.models.pooling import Pooling
+from hotloop.models.trainable_parameters import check_trainable
+from hotloop.models.weights.discovery import find_model
+from hotloop.recipes.building.metrics import METRICS, positive_class, report
+from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
+from hotloop.recipes.building.pretrained import (
+    adapters_of,
+    choices,
+    is_frozen,
+    isolation,
+    pads_much,
+    shown,
+)
+from hotloop.recipes.pair_classifier.baselines import MOST, row_baselines, said, tested
+from hotloop.recipes.pair_classifier.predictions import predict
+from hotloop.recipes.pair_classifier.rows import form_of, prepare_data
+from hotloop.session.session import Job, Judge
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor, nn
+
+    from hotloop.data.sampling.labelled_rows import Labelled
+    from hotloop.data.sampling.token_rows import Form
+    from hotloop.data.sampling.train_and_valid import Part
+    from hotloop.models.weights.discovery import FoundModel
+    from hotloop.recipes.pair_classifier.config import PairClassifierConfig
+
+__all__ = ["build", "predict", "prepare_data", "rebuilt"]
+
+_HEAD = ("head", "pooling")  # of a Classifier: what is new, and trained whatever else is
+_TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive one
+
+
+def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) -> Classifier:
+    """Return the classifier on the CPU: pretrained below, its head drawn from torch's own stream.
+
+    Without `weights` none are read, for forecasts. Raises ConfigError for a model that does not do
+    or train what the configuration says.
+    """
+    model, adapter = config.model, config.adapter
+    found = find_model(str(model.name))
+    backbone = load_backbone(
+        found,
+        head=False,
+        isolation=isolation(),
+        weights=weights,
+        bidirectional=model.bidirectional,
+        attention_dropout=model.attention_dropout,
+        seed=config.seed,
+    )
+    if weights and found.is_decoder and sees_ahead(backbone) != model.bidirectional:
+        raise ConfigError(
+            f"model.bidirectional={str(model.bidirectional).lower()}, but a later token "
+            f"{'changes no' if model.bidirectional else 'changes an'} earlier output of "
+            f"{found.name}: take another model"
+        )
+    if adapter.method != "none":
+        attach(backbone.model, adapters_of(adapter, config.seed))
+    pooling = Pooling(model.pooling, width=backbone.width, tokens=model.pooling_tokens)
+    hidden = () if model.head_width is None else (model.head_width,)
+    return Classifier(backbone, pooling, classes=classes, hidden=hidden, dropout=model.head_dropout)
+
+
+def rebuilt(config: PairClassifierConfig, kept: Mapping[str, str]) -> Classifier:
+    """Return the model of a run, of which the run's own learned weights are still to be read.
+
+    Raises DataError where frozen weights are no longer those that it was trained on.
+    """
+    told, found = json.loads(kept["classes.json"]), find_model(str(config.model.name))
+    frozen = is_frozen(config.adapter, found, told["model"])
+    return _model(config, len(told["classes"]), weights=frozen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loss:
+    """Mean cross-entropy of the rows of a batch; a validation's counts are added to."""
+
+    weights: tuple[float, ...] | None  # of classes; a row counts as much as its class weighs
+
+    def __call__(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+        logits, labels = model(batch).float(), batch["label"]
+        if "counts" in batch:
+            confusion(logits, labels, batch.get("group"), batch["counts"])
+        if self.weights is None:
+            return cross_entropy(logits, labels)
+        # The mean over rows, not over weights: micro batches then add up to their batch.
+        each = cross_entropy(logits, labels, reduction="none")
+        mean: Tensor = (each * logits.new_tensor(self.weights)[labels]).mean()
+        return mean
+
+
+def _figures(data: Labelled, counts: Tensor) -> dict[str, float | None]:
+    found = report(counts.numpy(), names=data.classes.names, groups=data.groups)
+    named = [m for m in METRICS if found.whole.positive is not None or m not in _TWO_CLASSES]
+    of_groups = {f"macro_f1 of {name}": each.macro_f1 for name, each in found.groups.items()}
+    return {**{name: found.whole.value(name) for name in named}, **of_groups}
+
+
+def _judge(config: PairClassifierConfig, data: Labelled) -> Judge:
+    names = data.classes.names
+    if config.metric in _TWO_CLASSES and positive_class(names) is None:
+        raise ConfigError(
+            f"metric={config.metric} is of the positive one of two classes, and there are "
+            f"{len(names)}: metric=macro_f1"
+        )
+    shape = max(1, len(data.groups)), len(names), len(names)
+    return Judge(
+        start=lambda device: torch.zeros(shape, dtype=torch.int64, device=device),
+        figures=partial(_figures, data),
+        score=config.metric,
+    )
+
+
+def build(config: PairClassifierConfig, data: Labelled) -> Job:
+    """Return the job: rows of the data to their labels."""
+    training, classes = config.training, len(data.classes.names)
+    found = find_model(str(config.model.name))
+
+    def rows(part: Part, form: Form, *, shuffle: bool) -> TokenRows:
+        return TokenRows(
+            data.store,
+            part.split,
+            form=form,
+            seed=config.seed,
+            shuffle=shuffle,
+            like=training.batch_size,
+            rows=part.rows,
+            beside=part.columns,
+        )
+
+    counts = data.train.counts(classes)
+    weights = None
+    if config.class_weights == "balanced":
+        weights = tuple(balanced(counts, names=data.classes.names).tolist())
+    form = form_of(config, found)
+    train = rows(data.train, form, shuffle=True)
+    if config.data.layout == AUTO and pads_much(train, training):
+        form = replace(form, layout="flat")
+        train = rows(data.train, form, shuffle=True)
+    return Job(
+        name="pair-classifier",
+        model=lambda: _model(config, classes),
+        loss=_Loss(weights=weights),
+        optimizer=optimizer_of(training),
+        state_bytes=state_bytes(training),
+        train=train,
+        valid=rows(data.valid, form, shuffle=False),
+        seed=config.seed,
+        cut=by_tokens,
+        judge=_judge(config, data),
+        objective=f"one of {classes} classes by {found.fingerprint}",
+        widest=train.widest,
+        steady=norms_held if config.adapter.method == "dora" else None,
+        choices=choices,
+        learns_tokens=False,
+        learns_all=True,
+        skeleton=lambda: _model(config, classes, weights=False),
+        vocabulary=found.vocabulary,
+        guesses=classes,
+        kept={"classes.json": json.dumps(_kept(data, found))},
+        example=partial(_excerpt, data, found, train),
+        facts={
+            "objective": f"one of {classes} classes: {_shares(data, counts.tolist())}",
+            "data": _counted(data, train),
+            "to beat": _to_beat(data),
+            "trains": _trains(config, classes),
+        },
+    )
+
+
+def _kept(data: Labelled, found: FoundModel) -> dict[str, Any]:
+    """Return what a run folder keeps: what its logits are of."""
+    return {"classes": data.classes.labels, "groups": data.groups, "model": found.fingerprint}
+
+
+def _to_beat(data: Labelled) -> str:
+    train, valid = tested(data, data.train), tested(data, data.valid)
+    found = row_baselines(train, valid, names=data.classes.names)
+    rows = min(MOST, len(data.train.rows))
+    return f"accuracy (macro F1) on the validation rows, learned of {rows:,}: {said(found)}"
+
+
+def _counted(data: Labelled, train: TokenRows) -> str:
+    valid, groups = len(data.valid.rows), len(data.groups)
+    is_flat = train.form.layout == "flat"
+    return (
+        f"{many(len(train), 'training row')} and {many(valid, 'validation row')}"
+        + f" of {many(groups, 'group')}" * bool(groups)
+        + f", up to {train.longest} tokens; batches "
+        + ("without padding" if is_flat else "padded to their longest row")
+    )
+
+
+def _shares(data: Labelled, counts: list[int]) -> str:
+    rows = sum(counts)
+    pairs = zip(data.classes.names, counts, strict=True)
+    return ", ".join(f"{name} {count / rows:.0%}" for name, count in pairs)
+
+
+def _trains(config: PairClassifierConfig, classes: int) -> str:
+    """Return what is trained, once it was checked against what the configuration means."""
+    with torch.device("meta"):
+        model = _model(config, classes, weights=False)
+    if config.adapter.method == "none":
+        return f"all {check_trainable(model, means='all').numbers:,} parameters"
+    head = _HEAD if model.pooling.scores is not None else _HEAD[:1]
+    return str(check_trainable(model, means="adapters", head=head))
+
+
+def _excerpt(data: Labelled, found: FoundModel, rows: TokenRows) -> str:
+    """Return the beginning of the first row of the run, and its label."""
+    label = int(rows.batch(0, 0, 1).tensors["label"])
+    return f"{shown(found, rows)} -> {data.classes.names[label]}"

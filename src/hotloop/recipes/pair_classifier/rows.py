@@ -1,0 +1,96 @@
+"""The rows of pair-classifier: how they become tokens, and tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hotloop.config.resolve import AUTO
+from hotloop.core.errors import ConfigError
+from hotloop.data.readers.records import find_sources
+from hotloop.data.sampling.labelled_rows import labelled
+from hotloop.data.sampling.token_rows import Form
+from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.progress import told
+from hotloop.data.tokenising.rows import Packing
+from hotloop.data.tokenising.tokenizer_files import find_tokenizer
+from hotloop.models.weights.discovery import find_model
+from hotloop.recipes.building.pretrained import padding_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hotloop.data.sampling.labelled_rows import Labelled
+    from hotloop.models.weights.discovery import FoundModel
+    from hotloop.recipes.pair_classifier.config import PairClassifierConfig
+
+__all__ = ["SAID", "form_of", "order_of", "prepare_data"]
+
+SAID: Final = {  # what a user types in the place of the options of hotloop data
+    "--bad skip": "data.bad=skip",
+    "--max-length": "data.max_length",
+    "--fields text_a": "data.text_a=KEY",
+    "--fields text_b": "data.text_b=KEY",
+    "--fields label": "data.label=KEY",
+    "--fields task": "data.group=KEY",
+}
+
+
+def prepare_data(
+    config: PairClassifierConfig,
+    *,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+    poll: Callable[[], None] | None = None,
+) -> Labelled:
+    """Return the rows of the configured files, tokenised once and kept in the cache.
+
+    Raises DataError naming file, line and key of what cannot be used.
+    """
+    data, found = config.data, find_model(str(config.model.name))
+    fold, folds = config.cv.fold, config.cv.folds
+    if found.positions is not None and data.max_length > found.positions:
+        raise ConfigError(
+            f"data.max_length={data.max_length}, but {found.name} has {found.positions} positions:"
+            f" data.max_length={found.positions}"
+        )
+
+    return labelled(
+        find_sources([str(data.path)], by={}).files,
+        () if data.valid_path is None else find_sources([data.valid_path], by={}).files,
+        order_of(config, found),
+        cache=cache,
+        share=data.validation_share,
+        fold=None if fold is None or folds is None else (fold, folds),
+        seed=config.seed,
+        tell=told(progress, poll),
+    )
+
+
+def order_of(config: PairClassifierConfig, found: FoundModel) -> Order:
+    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+    data = config.data
+    named = {"text_a": data.text_a, "label": data.label, "task": data.group}
+    fields = {part: key for part, key in named.items() if key is not None}
+    if data.text_b != AUTO:
+        fields["text_b"] = data.text_b or ""
+    return Order(
+        vocabulary=find_tokenizer(found.name),
+        out=Path(),  # in the cache, by what they are
+        packing=Packing(longest=data.max_length),
+        shape="pair",
+        fields=fields,
+        policy=data.bad,
+        said=SAID,
+    )
+
+
+def form_of(config: PairClassifierConfig, found: FoundModel) -> Form:
+    """Return how rows become tensors; auto is for those that are trained on to decide."""
+    is_flat = config.data.layout == "flat"
+    return Form(
+        pad=padding_of(found),
+        layout="flat" if is_flat else "padded",
+        round_to=config.data.pad_to_multiple_of,
+        has_labels=False,
+    )

@@ -1,0 +1,191 @@
+"""What the recipes that teach a language model its answers share: chat-sft and expert-sft."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from hotloop.config.common import NO_WORKERS, Training, check_shared
+from hotloop.config.derive_plan import Asked
+from hotloop.config.schema import changed, said, setting
+from hotloop.config.text_common import NOT_PADDED, Adapter, check_adapter, is_typed
+
+__all__ = [
+    "SAID",
+    "SftAdapter",
+    "SftConfig",
+    "SftData",
+    "SftModel",
+    "asked_of",
+    "check_sft",
+    "idle_sft",
+    "sft_training",
+]
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_PARTS = ("messages", "prompt", "response", "instruction", "instances", "text")
+SAID = MappingProxyType(  # what a user types in the place of the options of hotloop data
+    {
+        "--bad skip": "data.bad=skip",
+        "--template": "data.template",
+        "--template chatml": "data.template=chatml",
+        "leave --pack out": "data.packing=false",
+        "--max-length": "data.max_length",
+        "--loss": "data.loss",
+        **{f"--fields {part}": f"data.{part}=KEY" for part in _PARTS},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SftModel:
+    """A pretrained language model, and how it is computed."""
+
+    name: str | None = setting(None, "folder or hub id of the pretrained model")
+    attention: Literal["auto", "naive"] = setting(
+        "auto", "auto: the fastest kernel there is; naive: written out, as a comparison"
+    )
+    tf32: bool | None = setting(None, "TF32 in float32 products; null: where the card has it")
+    checkpointing: Literal["off", "selective", "full"] = setting(
+        "off", "compute activations twice to save memory"
+    )
+    cross_entropy: Literal["auto", "whole", "fused"] = setting(
+        "auto", "fused: logits are made in parts; auto: where all of them take over 1 GiB"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SftData:
+    """Rows with answers; null finds the usual names of keys."""
+
+    path: str | None = setting(None, "file or folder of rows to train on")
+    valid_path: str | None = setting(None, "rows to validate on; null holds some of path out")
+    validation_share: float = setting(
+        0.1, "share of the rows held out", low=0, low_open=True, high=0.5
+    )
+    cache: str | None = setting(
+        None, "folder of hotloop data tokenize; others than wanted are left, and new ones made"
+    )
+    messages: str | None = setting(None, "key of the messages of a chat")
+    prompt: str | None = setting(None, "key of the question")
+    response: str | None = setting(None, "key of the answer")
+    instruction: str | None = setting(None, "key of the instruction")
+    instances: str | None = setting(None, "key of an instruction's inputs and outputs")
+    text: str | None = setting(None, "key of plain text, all of which is learned")
+    template: Literal["auto", "tokenizer", "chatml"] = setting(
+        "auto", "chat template; auto: the tokenizer's own, else chatml"
+    )
+    loss: Literal["auto", "answers", "all"] = setting(
+        "auto", "what carries loss; auto: answers, where the rows have them"
+    )
+    max_length: int = setting(1024, "tokens of a row; what is longer is cut off", low=2)
+    packing: bool = setting(False, "several texts in one row of max_length, kept apart")
+    group_by_length: bool = setting(True, "rows of like length come together")
+    layout: Literal["auto", "flat", "padded"] = setting(
+        "flat", "batches without padding, or padded to their longest row; auto: by the padding"
+    )
+    pad_to_multiple_of: int = setting(
+        8, "widths of padded batches are multiples of it, as matrix units like them", low=1
+    )
+    bad: Literal["stop", "skip"] = setting("stop", "what to do at a row that cannot be used")
+    drop_last: bool = setting(False, "leave out an epoch's last, smaller batch")
+    num_workers: int = setting(0, "loader processes", low=0)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Return the keys that were named, by what they are."""
+        return {part: key for part in _PARTS if (key := getattr(self, part)) is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SftAdapter(Adapter):
+    """Adapters, on frozen weights that may be packed to 4 bits (QLoRA)."""
+
+    method: Literal["none", "lora", "dora", "ia3"] = setting("lora", "adapters, or all weights")
+    quantization: Literal["none", "nf4"] = setting(
+        "none", "nf4: frozen weights in 4 bits, by bitsandbytes"
+    )
+
+
+def sft_training(**more: Any) -> Training:
+    """Return the usual settings of a fine-tuning, with some of them changed."""
+    usual = {
+        "epochs": 3,
+        "batch_size": 16,
+        "learning_rate": 2e-4,
+        "min_learning_rate": 0.0,
+        "warmup_steps": 0,
+        "warmup_share": 0.03,
+        "weight_decay": 0.0,
+        "betas": (0.9, 0.999),
+        "eval_every_steps": None,
+        "eval_every_epochs": 1,
+    }
+    return Training(**{**usual, **more})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SftConfig:
+    """Everything that decides a run, but for the machine."""
+
+    seed: int = setting(1337, "of adapters, order and dropout", low=0, high=2**32 - 1)
+    init_from: str | None = setting(None, "what an earlier run learned: a run or .safetensors")
+    training: Training = field(default_factory=sft_training)
+    data: SftData = field(default_factory=SftData)
+    model: SftModel = field(default_factory=SftModel)
+    adapter: SftAdapter = field(default_factory=SftAdapter)
+
+
+def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
+    """Raise ConfigError for settings that contradict each other, one line for each."""
+    problems = check_adapter(config, config.adapter, origins)
+
+    def both(one: str, other: str, why: str) -> None:
+        told = (said(config, key, origins) for key in (one, other))
+        problems.append(f"{' and '.join(told)}: {why}")
+
+    if config.model.name is None:
+        problems.append("model.name is missing: a folder of a pretrained model, or its hub id")
+    if config.data.path is None:
+        problems.append("data.path is missing: a file or folder of rows with answers")
+    if config.adapter.quantization != "none" and config.adapter.method == "none":
+        both(
+            "adapter.quantization",
+            "adapter.method",
+            "4-bit weights are frozen, so without an adapter nothing is trained",
+        )
+    check_shared(config, origins, problems)
+
+
+def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
+    """Return, by key, why a setting that is not its default has no effect."""
+    given, idle = changed(config), dict[str, str]()
+
+    def no_effect(key: str, why: str) -> None:
+        if key in given:
+            idle[key] = f"{said(config, key, origins)} {why}"
+
+    if config.adapter.method == "none":
+        for name in ("rank", "alpha", "dropout", "targets"):
+            no_effect(f"adapter.{name}", "has no effect with adapter.method=none")
+    no_effect("data.num_workers", NO_WORKERS)
+    if config.data.valid_path is not None:
+        no_effect("data.validation_share", "has no effect with data.valid_path")
+    if config.data.packing:
+        no_effect("data.group_by_length", "has no effect: packed rows are of one length")
+        if is_typed(origins, "data.layout"):
+            no_effect("data.layout", "has no effect: packed rows have next to no padding")
+    elif config.data.layout == "flat" and is_typed(origins, "data.pad_to_multiple_of"):
+        no_effect("data.pad_to_multiple_of", NOT_PADDED)
+    return idle
+
+
+def asked_of(config: SftConfig) -> dict[str, Asked]:
+    """Return the techniques that settings ask for, or ask to leave out, by id."""
+    asked = dict[str, Asked]()
+    if config.model.checkpointing != "off":
+        mode = {"mode": config.model.checkpointing}
+        asked["activation-checkpointing"] = Asked(key="model.checkpointing", choice=mode)
+    if config.model.tf32 is not None:
+        asked["tf32"] = Asked(key="model.tf32", is_wanted=config.model.tf32)
+    return asked

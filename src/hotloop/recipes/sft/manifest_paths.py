@@ -1,0 +1,81 @@
+"""Paths of a manifest: placeholders filled in, confined below its folder unless absolute."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from urllib.parse import unquote
+
+from hotloop.config.values import show
+from hotloop.core.errors import ConfigError, did_you_mean
+
+__all__ = ["below", "expert_name", "fill", "placeholders"]
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_KNOWN = ("expert-name", "model", "base-model")
+_REMEDY = "write a path below the manifest's folder, or a whole one"
+
+
+def expert_name(text: str) -> str:
+    """Return an expert's name; ConfigError where it could not be a folder's name everywhere."""
+    if not _NAME.fullmatch(text) or text.endswith("."):
+        raise ConfigError(
+            f"{show(text)} cannot be an expert's name, which becomes a folder's: expected letters,"
+            ' digits, _ . - and no . at the ends; write "name": "..." into the manifest'
+        )
+    return text
+
+
+def placeholders(expert: str, model: str | None) -> dict[str, str]:
+    """Return what paths may name: {expert-name} and {model} are the expert, {base-model} its base.
+
+    Of a base model the last part of its folder or hub id counts.
+    """
+    names = {"expert-name": expert, "model": expert}
+    last = re.split(r"[\\/]", (model or "").rstrip("\\/"))[-1]
+    if base := re.sub(r"[^A-Za-z0-9_.-]", "-", last).strip("."):
+        names["base-model"] = base
+    return names
+
+
+def fill(text: str, names: Mapping[str, str]) -> str:
+    """Return a path with its placeholders filled in; ConfigError for one that is unknown."""
+
+    def name(match: re.Match[str]) -> str:
+        word = match[1].replace("_", "-")
+        if word in names:
+            return names[word]
+        if word == "base-model":
+            raise ConfigError(f"{match[0]} comes from the field model, which is missing: write it")
+        meant = did_you_mean(word, _KNOWN) or f"; known: {', '.join(_KNOWN)}"
+        raise ConfigError(f"unknown placeholder {show(match[0])}{meant}")
+
+    filled = _BRACES.sub(name, text)
+    if "{" in filled or "}" in filled:
+        raise ConfigError("it has a { or } without its other half: remove it")
+    return filled
+
+
+def below(folder: Path, text: str) -> str:
+    """Return where a path leads: as it stands when absolute, else below a manifest's folder.
+
+    Raises ConfigError for a way out: .., a link, a drive without its root, or ~. The text has no
+    control characters.
+    """
+    if ".." in re.split(r"[\\/]", unquote(text)):
+        raise ConfigError(f"it goes up with ..; {_REMEDY}")
+    if Path(text).is_absolute():
+        return text
+    windows = PureWindowsPath(text)
+    if windows.drive or windows.root or PurePosixPath(text).is_absolute():
+        raise ConfigError(f"it is neither relative nor absolute on this system; {_REMEDY}")
+    if text.startswith("~"):
+        raise ConfigError(f"~ is not replaced; {_REMEDY}")
+    path = folder / text
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError) as error:  # links in a circle; RuntimeError before Python 3.13
+        raise ConfigError(f"it cannot be followed: {error}; {_REMEDY}") from error
+    if not inside:
+        raise ConfigError(f"it leads out of the manifest's folder by a link; {_REMEDY}")
+    return str(path)

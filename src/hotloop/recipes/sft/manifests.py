@@ -1,0 +1,150 @@
+"""Reads manifests of experts: strict JSON in, a layer of settings and an answer per field out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hotloop.config.layers import Layer, parse_assignments, read_config
+from hotloop.config.values import Plain, show, typed
+from hotloop.core.errors import ConfigError
+from hotloop.recipes.sft.manifest_answers import Answer, Given
+from hotloop.recipes.sft.manifest_fields import find_field
+from hotloop.recipes.sft.manifest_paths import expert_name, fill, placeholders
+from hotloop.recipes.sft.manifest_settings import answers
+
+__all__ = ["Manifest", "expand", "read_manifest", "typed_manifests"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One expert to train."""
+
+    path: Path
+    name: str  # of the expert; it can be a folder's name
+    layer: Layer  # dotted settings; their origins are "FILE:LINE manifest key KEY"
+    answers: tuple[Answer, ...]  # one for each field, in the order of the file
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest. Raises ConfigError with a line "FILE:LINE: ..." for each thing at fault."""
+    name = typed(str(path))
+    if path.suffix.lower() != ".json":
+        raise ConfigError(f"{name}: expected a .json file: a manifest is JSON")
+    given = _given(read_config(path))
+    expert = _expert(given, path)
+    found = answers(given, folder=path.parent, expert=expert)
+    return Manifest(path=path, name=expert, layer=_layer(name, found), answers=found)
+
+
+def typed_manifests(assignments: Sequence[str]) -> list[tuple[Manifest, Path | None]]:
+    """Return the runs of `manifest=` and `output=` among `key=value` arguments; none without them.
+
+    Raises what `expand` raises, and UsageError for an argument of another form.
+    """
+    typed_values = parse_assignments(assignments).values
+    given = typed_values.get("manifest")
+    if given is None:
+        return []
+    output = typed_values.get("output")
+    return expand(str(given), None if output is None else str(output))
+
+
+def expand(manifests: str, output: str | None = None) -> list[tuple[Manifest, Path | None]]:
+    """Return the runs of "a.json,b.json", each with its folder where `output` names one.
+
+    `output` may hold {model} or {expert-name}, which is the expert, and {base-model}. Raises
+    ConfigError with the problems of every manifest, or for two runs that would share a folder.
+    """
+    files = [file.strip() for file in manifests.split(",")]
+    if not all(files):
+        raise ConfigError(
+            f"manifest={show(Plain(manifests))}: expected FILE or FILE,FILE, got an empty name;"
+            " remove the comma, or write the name"
+        )
+    read, problems = [], []
+    for file in files:
+        try:
+            read.append(read_manifest(Path(file)))
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(problems))
+    runs = [(manifest, _folder(manifest, output)) for manifest in read]
+    _check_apart(runs)
+    return runs
+
+
+def _given(layer: Layer) -> dict[str, Given]:
+    """Return the fields by their own names, each as its Field reads it."""
+    found: dict[str, Given] = {}
+    problems = []
+    for key, raw in layer.values.items():
+        place, told = layer.where(key), show(Plain(key))
+        try:
+            field = find_field(key)
+        except ConfigError as error:
+            problems.append(f"{place}: {error}")
+            continue
+        if other := found.get(field.name):
+            both = f"{told} and {show(Plain(other.key))} ({other.place})"
+            problems.append(f"{place}: {both} are the same field; keep one")
+            continue
+        value = None
+        try:
+            value = field.read(raw)
+        except ConfigError as error:
+            problems.append(f"{place}: {told}: {error}")
+        found[field.name] = Given(key=key, place=place, raw=raw, value=value)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return found
+
+
+def _expert(given: Mapping[str, Given], path: Path) -> str:
+    """Return the expert's name: of the field, else of the file."""
+    asked = given.get("name")
+    is_asked = asked is not None and asked.value is not None
+    try:
+        return expert_name(str(asked.value) if asked and is_asked else path.stem)
+    except ConfigError as error:
+        told = f"{asked.place}: {asked.key}" if asked and is_asked else typed(str(path))
+        raise ConfigError(f"{told}: {error}") from error
+
+
+def _layer(origin: str, found: Sequence[Answer]) -> Layer:
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    for answer in found:
+        assert not values.keys() & answer.settings.keys(), "one field sets it, and only one"
+        values |= answer.settings
+        said = f"{answer.given.place} manifest key {answer.given.key}"
+        origins |= dict.fromkeys(answer.settings, said)
+    return Layer(origin=origin, values=values, origins=origins, asked=True)
+
+
+def _folder(manifest: Manifest, output: str | None) -> Path | None:
+    if output is None:
+        return None
+    model = manifest.layer.values.get("model.name")
+    try:
+        return Path(
+            fill(output, placeholders(manifest.name, None if model is None else str(model)))
+        )
+    except ConfigError as error:
+        raise ConfigError(f"output={show(Plain(output))} for {manifest.path}: {error}") from error
+
+
+def _check_apart(runs: Sequence[tuple[Manifest, Path | None]]) -> None:
+    taken: dict[str, Manifest] = {}
+    for manifest, folder in runs:
+        if folder is None:
+            continue
+        # Some file systems take names that differ in case only for one.
+        first = taken.setdefault(str(folder.resolve()).casefold(), manifest)
+        if first is not manifest:
+            alike = first.name.casefold() == manifest.name.casefold()
+            raise ConfigError(
+                f"{typed(str(first.path))} (expert {first.name}) and {typed(str(manifest.path))}"
+                f" (expert {manifest.name}) would share the folder {typed(str(folder))}:"
+                + (' give one another "name"' if alike else " write {model} into output=")
+            )

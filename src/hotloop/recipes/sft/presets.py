@@ -1,0 +1,45 @@
+"""What the recipes on language models set for a card, with the reason for every value."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hotloop.config.common import Preset
+from hotloop.config.gpu_presets import LAYOUT, by_memory, card_presets, same_batch
+
+__all__ = ["SFT_EXPERIMENTS", "SFT_PRESETS", "auto_sft"]
+
+_SIZES = {12: 2, 16: 2, 24: 4, 80: 16}  # rows of a micro batch, by GB of memory
+_BATCH = 16  # rows of an optimizer step: what is learned must not depend on the card
+_card = same_batch(_BATCH)
+_CPU = Preset(
+    source="rule",
+    values={
+        "training.batch_size": _BATCH,
+        "training.accumulation": 4,
+        "data.max_length": 512,
+        "data.layout": "auto",
+        "data.pad_to_multiple_of": 1,
+    },
+    reasons={
+        "training.batch_size": "the same on every card",
+        "training.accumulation": "micro batches of 4 rows stay in the cache",
+        "data.max_length": "attention grows with the square of it",
+        "data.layout": LAYOUT,
+        "data.pad_to_multiple_of": "a CPU has no units that want more",
+    },
+)
+SFT_PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
+auto_sft = by_memory(_SIZES, _card, cpu=_CPU)
+SFT_EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
+    {
+        "quick_test": Preset(
+            source="rule",
+            values={"training.epochs": None, "training.max_steps": 20, "training.log_every": 5},
+            reasons={
+                "training.epochs": "the steps end it",
+                "training.max_steps": "a minute that shows whether everything works",
+                "training.log_every": "a short run",
+            },
+        ),
+    }
+)

@@ -1,0 +1,192 @@
+"""The torch side of chat-sft and expert-sft: a language model learns the answers of rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from hotloop.config.resolve import AUTO
+from hotloop.core.errors import ConfigError
+from hotloop.core.units import bytes_, many
+from hotloop.data.sampling.micro_batches import by_tokens
+from hotloop.data.sampling.token_rows import TokenRows
+from hotloop.models.adapters.attach import attach, heads
+from hotloop.models.adapters.dora import norms_held
+from hotloop.models.adapters.nf4_linear import quantise
+from hotloop.models.adapters.nf4_skeleton import size_as_packed
+from hotloop.models.attention_proofs import head_is_whole, keeps_apart
+from hotloop.models.backbone import load_backbone
+from hotloop.models.causal_lm import CausalLm
+from hotloop.models.trainable_parameters import check_trainable
+from hotloop.models.weights.discovery import find_model
+from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
+from hotloop.recipes.building.pretrained import (
+    adapters_of,
+    choices,
+    is_frozen,
+    isolation,
+    pads_much,
+    shown,
+)
+from hotloop.recipes.sft.metrics import judge_of, loss
+from hotloop.recipes.sft.rows import form_of
+from hotloop.session.session import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hotloop.data.sampling.text_rows import Texts
+    from hotloop.data.sampling.token_rows import Form
+    from hotloop.data.sampling.train_and_valid import Part
+    from hotloop.data.tokenising.token_store import Store
+    from hotloop.models.causal_lm import Way
+    from hotloop.models.weights.discovery import FoundModel
+    from hotloop.recipes.sft.config import SftConfig
+
+__all__ = ["build", "rebuilt"]
+
+_FUSED_FROM: Final = 1 << 30  # bytes of float32 logits of a micro batch of the longest rows
+_LOSES: Final = {"all": "every token", "completion": "the answers", "assistant": "the answers"}
+
+
+def build(config: SftConfig, data: Texts, *, name: str) -> Job:
+    """Return the job: each token that carries loss, given those before it."""
+    training, found = config.training, find_model(str(config.model.name))
+
+    def rows(
+        part: Part, form: Form, *, shuffle: bool, beside: dict[str, Any] | None = None
+    ) -> TokenRows:
+        like = config.data.group_by_length and not config.data.packing
+        return TokenRows(
+            data.store,
+            part.split,
+            form=form,
+            seed=config.seed,
+            shuffle=shuffle,
+            like=training.batch_size if like else None,
+            rows=part.rows,
+            beside=beside,
+        )
+
+    form = form_of(config, found)
+    train = rows(data.train, form, shuffle=True)
+    if config.data.layout == AUTO and not train.is_packed and pads_much(train, training):
+        form = replace(form, layout="flat")
+        train = rows(data.train, form, shuffle=True)
+    of_file = data.store.splits[data.valid.split].rows
+    valid = rows(data.valid, form, shuffle=False, beside={"row": np.arange(of_file)})
+    return Job(
+        name=name,
+        model=lambda: _model(config, found, is_flat=form.layout == "flat"),
+        loss=loss,
+        optimizer=optimizer_of(training),
+        state_bytes=state_bytes(training),
+        train=train,
+        valid=valid,
+        seed=config.seed,
+        cut=by_tokens,
+        judge=judge_of(of_file),
+        objective=f"{_LOSES[data.store.identity['loss']]} of texts by {found.fingerprint}",
+        widest=train.widest,
+        steady=norms_held if config.adapter.method == "dora" else None,
+        choices=choices,
+        learns_all=True,
+        skeleton=lambda: _model(config, found, weights=False),
+        vocabulary=found.vocabulary,
+        guesses=found.vocabulary,
+        kept={"texts.json": json.dumps(_kept(data.store, found), ensure_ascii=False)},
+        example=partial(shown, found, train),
+        facts={
+            "objective": f"the next token, where {_LOSES[data.store.identity['loss']]} stand",
+            "data": _counted(config, data, train),
+            "trains": _trains(config, found),
+            "logits": _told_way(config, found),
+        },
+    )
+
+
+def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
+    """Return the model of a run, of which the run's own learned weights are still to be read.
+
+    Raises DataError where frozen weights are no longer those that it was trained on.
+    """
+    told, found = json.loads(kept["texts.json"]), find_model(str(config.model.name))
+    return _model(config, found, weights=is_frozen(config.adapter, found, told["model"]))
+
+
+def _model(
+    config: SftConfig, found: FoundModel, *, weights: bool = True, is_flat: bool = False
+) -> CausalLm:
+    """Return the model on the CPU, with adapters where they are asked for.
+
+    Without `weights` none are read, for forecasts, and those to be packed have the sizes of packed
+    ones. Raises ConfigError for a model that does not compute or train what the configuration says.
+    """
+    backbone = load_backbone(
+        found, head=True, isolation=isolation(), weights=weights, seed=config.seed
+    )
+    backbone.is_naive = config.model.attention == "naive"
+    model = CausalLm(backbone, cross_entropy=_way(config, found))
+    if weights and not head_is_whole(model):
+        raise ConfigError(
+            f"{found.name} does something between its last layer and its logits that hotloop does "
+            "not know: take another architecture"
+        )
+    if weights and is_flat and not keeps_apart(backbone):
+        raise ConfigError(f"{found.name} mixes texts that share a row: data.layout=padded")
+    if config.adapter.quantization == "nf4":
+        pack = quantise if weights else size_as_packed
+        pack(backbone.model, keep=heads(backbone.model))
+    if config.adapter.method != "none":
+        attach(backbone.model, adapters_of(config.adapter, config.seed))
+    return model
+
+
+def _logits_bytes(config: SftConfig, found: FoundModel) -> int:
+    training = config.training
+    rows = training.batch_size // training.accumulation
+    return 4 * rows * config.data.max_length * found.vocabulary
+
+
+def _way(config: SftConfig, found: FoundModel) -> Way:
+    if config.model.cross_entropy != "auto":
+        return config.model.cross_entropy
+    return "fused" if _logits_bytes(config, found) > _FUSED_FROM else "whole"
+
+
+def _told_way(config: SftConfig, found: FoundModel) -> str:
+    most = bytes_(_logits_bytes(config, found))
+    how = "in parts, twice" if _way(config, found) == "fused" else "all at once"
+    return f"only where a label carries loss, {how} (a micro batch has {most} of them at most)"
+
+
+def _kept(store: Store, found: FoundModel) -> dict[str, Any]:
+    """Return what a run folder keeps: how questions are put to the model."""
+    own = store.identity
+    return {"model": found.fingerprint, **{key: own[key] for key in ("shape", "fields", "loss")}}
+
+
+def _counted(config: SftConfig, data: Texts, train: TokenRows) -> str:
+    how = "padded to their longest row"
+    if config.data.packing:
+        how = "of packed rows, texts kept apart"
+    elif train.form.layout == "flat":
+        how = "without padding"
+    return (
+        f"{many(len(train), 'training row')} and {many(len(data.valid.rows), 'validation row')}, "
+        f"up to {train.longest} tokens; batches {how}"
+    )
+
+
+def _trains(config: SftConfig, found: FoundModel) -> str:
+    """Return what is trained, once it was checked against what the configuration means."""
+    with torch.device("meta"):
+        model = _model(config, found, weights=False)
+    if config.adapter.method == "none":
+        return f"all {check_trainable(model, means='all').numbers:,} parameters"
+    return str(check_trainable(model, means="adapters"))

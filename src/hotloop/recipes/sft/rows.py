@@ -1,0 +1,102 @@
+"""The rows of chat-sft and expert-sft: how they become tokens, and tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.config.resolve import AUTO
+from hotloop.core.errors import ConfigError
+from hotloop.data.readers.records import find_sources
+from hotloop.data.sampling.text_rows import texts
+from hotloop.data.sampling.token_rows import Form
+from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.progress import told
+from hotloop.data.tokenising.rows import Packing
+from hotloop.data.tokenising.tokenizer_files import find_tokenizer
+from hotloop.models.weights.discovery import find_model
+from hotloop.recipes.building.pretrained import padding_of
+from hotloop.recipes.sft.config import SAID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hotloop.data.readers.portions import Source
+    from hotloop.data.sampling.text_rows import Texts
+    from hotloop.models.weights.discovery import FoundModel
+    from hotloop.recipes.sft.config import SftConfig
+
+__all__ = ["form_of", "order_of", "prepare_data", "sources_of"]
+
+
+def prepare_data(
+    config: SftConfig,
+    *,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+    poll: Callable[[], None] | None = None,
+) -> Texts:
+    """Return the rows of the configured files, tokenised once.
+
+    Raises DataError naming file, line and key of what cannot be used.
+    """
+    data, found = config.data, find_model(str(config.model.name))
+    if found.positions is not None and data.max_length > found.positions:
+        raise ConfigError(
+            f"data.max_length={data.max_length}, but {found.name} has {found.positions} positions:"
+            f" data.max_length={found.positions}"
+        )
+    train, valid = sources_of(config)
+    made = texts(
+        train,
+        valid,
+        order_of(config, found),
+        cache=cache,
+        folder=None if data.cache is None else Path(data.cache),
+        share=data.validation_share,
+        seed=config.seed,
+        vocabulary=found.vocabulary,
+        tell=told(progress, poll),
+    )
+    if data.loss == "answers" and made.store.identity["loss"] == "all":
+        raise ConfigError(
+            f"data.loss=answers, but rows of shape {made.store.identity['shape']} have none: name "
+            "the key of the answer with data.response, or leave data.loss out"
+        )
+    return made
+
+
+def sources_of(config: SftConfig) -> tuple[Sequence[Source], Sequence[Source]]:
+    """Return the files to train on, and those to validate on."""
+    data = config.data
+    valid = () if data.valid_path is None else find_sources([data.valid_path], by={}).files
+    return find_sources([str(data.path)], by={}).files, valid
+
+
+def order_of(config: SftConfig, found: FoundModel) -> Order:
+    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+    data = config.data
+    length = data.max_length
+    return Order(
+        vocabulary=find_tokenizer(found.name),
+        out=Path(),  # in the cache, by what they are
+        packing=Packing(tokens=length) if data.packing else Packing(longest=length),
+        fields=data.fields,
+        loss="all" if data.loss == "all" else None,
+        template=None if data.template == AUTO else data.template,
+        policy=data.bad,
+        said=SAID,
+    )
+
+
+def form_of(config: SftConfig, found: FoundModel) -> Form:
+    """Return how rows become tensors; packed ones are of one length already.
+
+    Auto is for the rows that are trained on to decide.
+    """
+    is_flat = config.data.layout == "flat" and not config.data.packing
+    return Form(
+        pad=padding_of(found),
+        layout="flat" if is_flat else "padded",
+        round_to=config.data.pad_to_multiple_of,
+    )

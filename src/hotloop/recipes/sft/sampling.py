@@ -1,0 +1,119 @@
+"""Lets a language model of chat-sft or expert-sft answer, asked as its rows ask."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from tokenizers import Tokenizer
+
+from hotloop.config.resolve import AUTO
+from hotloop.core.errors import UsageError
+from hotloop.data.tokenising.row_shapes import Layout
+from hotloop.data.tokenising.tokenizer_files import find_tokenizer
+from hotloop.models.causal_lm import CausalLm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from torch import Tensor, nn
+
+    from hotloop.data.tokenising.chat_templates import Template
+    from hotloop.data.tokenising.tokenizer_files import Vocabulary
+    from hotloop.recipes.char_lm.sampling import Wanted
+    from hotloop.recipes.sft.config import SftConfig
+
+__all__ = ["sample"]
+
+_LENGTH: Final = 256  # tokens of an answer at most
+_ANSWER: Final = "0"  # any text that no template changes
+
+
+def sample(
+    config: SftConfig,
+    model: nn.Module,
+    kept: Mapping[str, str],
+    wanted: Wanted,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Return answers to the prompt, without it; `length` counts tokens.
+
+    Raises UsageError without a prompt, and for what such a model cannot do.
+    """
+    assert isinstance(model, CausalLm), type(model)
+    for name, value in (("--suffix", wanted.suffix), ("--steps", wanted.steps)):
+        if value is not None:
+            raise UsageError(f"{name} is for char-lm runs with objective=diffusion: leave it out")
+    if wanted.prompt is None:
+        raise UsageError("what is to be answered? hotloop sample RUN_DIR --prompt TEXT")
+    told: dict[str, Any] = json.loads(kept["texts.json"])
+    vocabulary = find_tokenizer(str(config.model.name))
+    layout = Layout(shape=told["shape"], fields=told["fields"], loss=told["loss"])
+    template = None
+    if layout.shape == "chat":
+        wished = None if config.data.template == AUTO else config.data.template
+        template = vocabulary.chat(wished, {})
+    asked = layout.asks(wanted.prompt, template)
+    made = Tokenizer.from_str(vocabulary.source)
+    ids = made.encode(asked.text, add_special_tokens=False).ids
+    if not asked.is_rendered:
+        ids = [*vocabulary.around[0], *ids]
+    drawn = _Drawn(model, made, vocabulary, ends=_ends(template))
+    length = _LENGTH if wanted.length is None else wanted.length
+    generator = torch.Generator().manual_seed(wanted.seed)
+    answers = []
+    for at in range(wanted.samples):
+        answers.append(drawn.answer(ids, length, wanted.temperature or 0.0, generator))
+        if progress is not None:
+            progress(at + 1, wanted.samples)
+    return answers
+
+
+def _ends(template: Template | None) -> str:
+    """Return what the template writes after an answer; nothing where there is no template."""
+    if template is None:
+        return ""
+    asked = [{"role": "user", "content": _ANSWER}]
+    before = template.render(asked, asks=True)
+    whole = template.render([*asked, {"role": "assistant", "content": _ANSWER}])
+    return whole.removeprefix(before).removeprefix(_ANSWER).strip()
+
+
+class _Drawn:
+    """Draws answers, one token at a time, with the keys and values of those before kept."""
+
+    def __init__(
+        self, model: CausalLm, tokenizer: Tokenizer, vocabulary: Vocabulary, *, ends: str
+    ) -> None:
+        self._model, self._tokenizer, self._ends = model, tokenizer, ends
+        self._eos = vocabulary.eos
+
+    @torch.inference_mode()
+    def answer(
+        self, asked: list[int], length: int, temperature: float, generator: torch.Generator
+    ) -> str:
+        """Return the text of one answer; temperature 0 takes the likeliest token."""
+        device = next(self._model.parameters()).device
+        given, cache, said, text = torch.tensor([asked], device=device), None, list[int](), ""
+        with self._model.backbone.as_transformers() as whole:
+            for _ in range(length):
+                out = whole(input_ids=given, past_key_values=cache, use_cache=True)
+                cache, token = out.past_key_values, _next(out.logits[0, -1], temperature, generator)
+                if token == self._eos:
+                    break
+                said.append(token)
+                text = self._tokenizer.decode(said, skip_special_tokens=False)
+                if self._ends and self._ends in text:
+                    return text.partition(self._ends)[0].strip()
+                given = torch.tensor([[token]], device=device)
+        return text.strip()
+
+
+def _next(logits: Tensor, temperature: float, generator: torch.Generator) -> int:
+    """Return the next token of its logits, [vocabulary]."""
+    if not temperature:
+        return int(logits.argmax())
+    shares = (logits.float().cpu() / temperature).softmax(-1)
+    return int(torch.multinomial(shares, 1, generator=generator))

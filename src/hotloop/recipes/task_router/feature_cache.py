@@ -1,0 +1,174 @@
+"""What the frozen model makes of each row, computed once and kept: frozen-feature-cache.
+
+Nothing that is trained stands below these features, so they are the same in every epoch of phases 2
+and 3. They are float32 [rows, D], in the cache by all that decides them, mapped and not read whole.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from hotloop.core.digest import digest
+from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.storage.files import make_folder, write_file
+from hotloop.data.sampling.epoch_order import permutation
+from hotloop.data.sampling.token_rows import TokenRows
+from hotloop.data.sampling.train_and_valid import made_of
+from hotloop.session.session import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from hotloop.data.sampling.token_rows import Form
+    from hotloop.data.tokenising.token_store import Store
+    from hotloop.models.task_router import TaskRouter
+    from hotloop.models.weights.discovery import FoundModel
+
+__all__ = ["FeatureRows", "Features", "features_of"]
+
+_VERSION: Final = 3  # raise it when the same model and tokens give other features
+_ROWS: Final = 32  # of a batch
+_CHECKED: Final = 8  # rows that are computed again when features are taken from the cache
+_CLOSE: Final = 1e-3  # of the largest feature: another number of threads rounds otherwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Features:
+    """Features of all rows of a file of tokens."""
+
+    values: NDArray[np.float32]  # [rows of the file, D], mapped
+    fingerprint: str
+    seconds: float | None  # that they took to make; None: they were there
+
+
+def features_of(
+    model: Callable[[], TaskRouter],
+    found: FoundModel,
+    store: Store,
+    *,
+    form: Form,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+    poll: Callable[[], None] | None = None,
+) -> Features:
+    """Return the features of all rows of a store, made if need be, on the card if there is one.
+
+    Of those that were there some are made again and compared. Raises DataError where they differ,
+    ConfigError where something that is trained stands below them.
+    """
+    key = digest(json.dumps([_VERSION, found.fingerprint, made_of(store)], sort_keys=True))
+    path = cache / "features" / f"{key}.npy"
+    rows = TokenRows(store, next(iter(store.splits)), form=form, seed=0, shuffle=False)
+    if path.is_file():
+        kept = np.load(path, mmap_mode="r", allow_pickle=False)
+        some = np.linspace(0, len(rows) - 1, min(_CHECKED, len(rows))).astype(np.int64)
+        _refuse_others(path, kept, some, _made(model(), rows, some))
+        return Features(values=kept, fingerprint=key, seconds=None)
+    began = time.perf_counter()
+    trunk = model().to("cuda" if torch.cuda.is_available() else "cpu")
+    _refuse_trained(trunk, rows)
+    by_length = np.argsort(rows.lengths, kind="stable").astype(np.int64)
+    made = np.empty((len(rows), trunk.features_width), np.float32)
+    for first in range(0, len(rows), _ROWS):
+        some = by_length[first : first + _ROWS]
+        made[some] = _made(trunk, rows, some)
+        if poll is not None:
+            poll()
+        if progress is not None:
+            progress("features of the frozen model", (first + len(some)) / len(rows))
+    out = io.BytesIO()
+    np.save(out, made, allow_pickle=False)
+    make_folder(path.parent)
+    write_file(path, out.getvalue())
+    kept = np.load(path, mmap_mode="r", allow_pickle=False)
+    return Features(values=kept, fingerprint=key, seconds=time.perf_counter() - began)
+
+
+def _refuse_trained(model: TaskRouter, rows: TokenRows) -> None:
+    """Raise ConfigError where a gradient would come back through the features of a row."""
+    batch = rows.batch(0, 0, 1)
+    device = next(model.parameters()).device
+    given = {name: each.to(device) for name, each in batch.tensors.items()}
+    with torch.enable_grad():
+        pooled = model.pooled({**given, **batch.beside(device)})
+    if pooled.requires_grad:
+        raise ConfigError(
+            "features cannot be kept: something that is trained stands below them "
+            f"({pooled.grad_fn})"
+        )
+
+
+def _made(model: TaskRouter, rows: TokenRows, some: NDArray[np.int64]) -> NDArray[np.float32]:
+    device = next(model.parameters()).device
+    batch = rows.gather(some)
+    given = {name: each.to(device) for name, each in batch.tensors.items()}
+    found: NDArray[np.float32] = model.features({**given, **batch.beside(device)}).cpu().numpy()
+    return found
+
+
+def _refuse_others(
+    path: Path, kept: NDArray[Any], some: NDArray[np.int64], made: NDArray[np.float32]
+) -> None:
+    fits = kept.ndim == 2 and kept.shape[1] == made.shape[1] and kept.shape[0] > some.max()
+    if not fits or not np.abs(kept[some] - made).max() <= _CLOSE * np.abs(made).max():
+        raise DataError(
+            f"{path} is not what the frozen model makes of these rows: remove it, it is made anew"
+        )
+
+
+class FeatureRows:
+    """Samples of phase 2: features [rows, D] with task and row [rows]; no token is computed."""
+
+    in_memory = True
+
+    def __init__(
+        self,
+        features: Features,
+        rows: NDArray[np.int64],
+        columns: Mapping[str, NDArray[np.int64]],
+        *,
+        seed: int,
+        shuffle: bool,
+    ) -> None:
+        """Take some rows of the file, and the columns that a batch has beside their features."""
+        self._features, self._rows, self._columns = features, rows, columns
+        self._seed, self._shuffle = seed, shuffle
+        self._order: tuple[int, NDArray[np.int64]] | None = None
+        self.fingerprint = (
+            f"features {features.fingerprint} of {len(rows)} rows {digest(rows.tobytes())}, tasks "
+            f"{digest(columns['task'][rows].tobytes())}"
+        )
+
+    def __len__(self) -> int:
+        """Return the number of rows of one epoch."""
+        return len(self._rows)
+
+    def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
+        """Return which rows of the file those samples are, [count]."""
+        n = len(self._rows)
+        if not 0 <= first <= first + count <= n:
+            raise IndexError(f"samples {first}..{first + count - 1} asked for, an epoch has {n}")
+        if not self._shuffle:
+            return self._rows[first : first + count]
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, self._rows[permutation(self._seed, epoch, n)]
+        return self._order[1][first : first + count]
+
+    def batch(self, epoch: int, first: int, count: int) -> Batch:
+        """Return those samples."""
+        rows = self.ids(epoch, first, count)
+        beside = {name: torch.from_numpy(column[rows]) for name, column in self._columns.items()}
+        features = torch.from_numpy(np.ascontiguousarray(self._features.values[rows]))
+        return Batch(
+            tensors={"features": features, **beside}, samples=count, tokens=count, targets=count
+        )

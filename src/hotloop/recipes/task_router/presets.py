@@ -1,0 +1,65 @@
+"""What task-router sets for a card, with the reason for every value."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from hotloop.config.common import Preset
+from hotloop.config.gpu_presets import by_memory, card_presets, same_batch
+
+__all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
+
+_SIZES = {12: 8, 16: 8, 24: 16, 80: 64}  # rows of a micro batch, by GB of memory
+_BATCH = 64  # rows of an optimizer step: what is learned must not depend on the card
+_phase_1 = same_batch(_BATCH)
+
+
+def _card(memory: str, micro: int) -> Preset:
+    one = _phase_1(memory, micro)
+    return replace(one, values=_in_both(one.values), reasons=_in_both(one.reasons))
+
+
+def _in_both(of_phase_1: Mapping[str, object]) -> dict[str, Any]:
+    """Return settings of phase 1 with the same of phase 3."""
+    return {**of_phase_1, **{f"joint_{key}": value for key, value in of_phase_1.items()}}
+
+
+_CPU = Preset(
+    source="rule",
+    values={
+        "training.batch_size": 32,
+        "training.accumulation": 2,
+        "joint_training.accumulation": 2,
+        "data.pad_to_multiple_of": 1,
+    },
+    reasons={
+        "training.batch_size": "small steps: adapters learn in some hundreds",
+        "training.accumulation": "micro batches of 16 rows stay in the cache",
+        "joint_training.accumulation": "as in phase 1",
+        "data.pad_to_multiple_of": "a CPU has no units that want more",
+    },
+)
+PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
+auto_task_router = by_memory(_SIZES, _card, cpu=_CPU)
+EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
+    {
+        "quick_test": Preset(
+            source="rule",
+            values={
+                f"{part}.{key}": value
+                for part in ("training", "router_training", "joint_training")
+                for key, value in (("epochs", None), ("max_steps", 20), ("log_every", 5))
+            },
+            reasons={
+                f"{part}.{key}": why
+                for part in ("training", "router_training", "joint_training")
+                for key, why in (
+                    ("epochs", "the steps end it"),
+                    ("max_steps", "minutes that show whether everything works"),
+                    ("log_every", "a short run"),
+                )
+            },
+        ),
+    }
+)

@@ -1,0 +1,235 @@
+"""The rows of task-router as tokens, and of each row what its head is to say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from hotloop.core.digest import digest
+from hotloop.core.errors import ConfigError, DataError
+from hotloop.core.units import many
+from hotloop.data.readers.records import find_sources
+from hotloop.data.sampling.mapped_rows import RowMap
+from hotloop.data.sampling.text_rows import answered
+from hotloop.data.sampling.train_and_valid import Part, made_of
+from hotloop.data.tokenising.open_or_make import own
+from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.progress import told
+from hotloop.data.tokenising.rows import Packing
+from hotloop.data.tokenising.token_store import FILE
+from hotloop.data.tokenising.tokenizer_files import find_tokenizer
+from hotloop.models.weights.discovery import find_model
+from hotloop.recipes.task_router.config import sizes_of, task_names
+from hotloop.recipes.task_router.corpus import chosen_tasks, mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from hotloop.data.tokenising.token_store import Store
+    from hotloop.models.weights.discovery import FoundModel
+    from hotloop.recipes.task_router.config import TaskRouterConfig
+    from hotloop.recipes.task_router.corpus import Mixed
+    from hotloop.recipes.task_router.feature_cache import Features
+
+__all__ = ["TaskRows", "prepare_rows"]
+
+NONE: Final = -1  # of a row that has no label, or no span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TaskRows:
+    """What a task router is trained on."""
+
+    store: Store
+    mixed: Mixed
+    labels: tuple[tuple[str, ...], ...]  # of each task, sorted; none of one without labels
+    train: Part  # with the columns task and, for an encoder, label, start, end and first
+    valid: Part
+    features: Features | None = None  # of the frozen model; None: the phase needs none
+    lengths: tuple[int, ...]  # tokens of each task's longest answer, of a decoder; else none
+    notes: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the tasks, in order."""
+        return tuple(task.name for task in self.mixed.tasks)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the rows, their tokens and answers, and what is held out."""
+        rows = (part.rows.tobytes() for part in (self.train, self.valid))
+        columns = (column.tobytes() for _, column in sorted(self.train.columns.items()))
+        known = json.dumps([*made_of(self.store), self.names, self.labels], sort_keys=True)
+        made = [] if self.features is None else [self.features.fingerprint]
+        return digest(known, *made, *rows, *columns)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What run.json says of them."""
+        return {
+            "fingerprint": self.fingerprint,
+            "tokens": str(self.store.folder),
+            "tasks": list(self.names),
+            "rows": {"train": len(self.train.rows), "valid": len(self.valid.rows)},
+        }
+
+
+def prepare_rows(
+    config: TaskRouterConfig,
+    *,
+    cache: Path,
+    progress: Callable[[str, float], None] | None = None,
+    poll: Callable[[], None] | None = None,
+) -> TaskRows:
+    """Return the rows of the chosen tasks, tokenised once.
+
+    Raises DataError with the place of what cannot be used.
+    """
+    data, found = config.data, find_model(str(config.model.name))
+    _refuse_longer(data.max_length, found)
+    chosen = chosen_tasks(
+        data.path,
+        declared=data.declared,
+        names=task_names(config),
+        files=data.files,
+        sizes=sizes_of(config),
+    )
+    rows = mixed(chosen, cache=cache, is_decoder=found.is_decoder, seed=config.seed)
+    _, store = own(
+        find_sources([str(rows.file)], by={}).files,
+        order_of(config, found),
+        cache=cache,
+        tell=told(progress, poll),
+    )
+    split = next(iter(store.splits))
+    columns: dict[str, NDArray[np.int64]] = {"task": rows.task}
+    labels: tuple[tuple[str, ...], ...] = ((),) * len(rows.tasks)
+    lengths: tuple[int, ...] = ()
+    if found.is_decoder:
+        answers = answered(RowMap(store.folder / split / FILE))
+        usable = answers > 0
+        lengths = tuple(int(answers[rows.task == n].max()) for n in range(len(rows.tasks)))
+    else:
+        labels = _labels(rows)
+        columns |= _columns(rows, labels, store, found)
+        usable = (columns["label"] >= 0) | (columns["start"] >= 0)
+    lost = int((~usable).sum())
+    notes = rows.notes
+    if lost:
+        notes += (f"{many(lost, 'row')} whose answer does not fit into data.max_length: left out",)
+    held = rows.held_out(data.validation_share, config.seed)
+    parts = [
+        Part(split=split, rows=np.flatnonzero(usable & part), columns=columns)
+        for part in (~held, held)
+    ]
+    return TaskRows(
+        store=store,
+        mixed=rows,
+        labels=labels,
+        train=parts[0],
+        valid=parts[1],
+        lengths=lengths,
+        notes=notes,
+    )
+
+
+def _refuse_longer(longest: int, found: FoundModel) -> None:
+    if found.positions is not None and longest > found.positions:
+        raise ConfigError(
+            f"data.max_length={longest}, but {found.name} has {found.positions} positions:"
+            f" data.max_length={found.positions}"
+        )
+
+
+def order_of(config: TaskRouterConfig, found: FoundModel) -> Order:
+    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+    order = Order(
+        vocabulary=find_tokenizer(found.name),
+        out=Path(),  # in the cache, by what they are
+        packing=Packing(longest=config.data.max_length),
+        said={"--max-length": "data.max_length"},
+    )
+    if found.is_decoder:
+        return replace(order, shape="prompt", fields={"prompt": "prompt", "response": "response"})
+    return replace(order, shape="pair", fields={"text_a": "text_a", "text_b": "text_b"})
+
+
+def _labels(rows: Mixed) -> tuple[tuple[str, ...], ...]:
+    found: list[set[str]] = [set() for _ in rows.tasks]
+    for number, example in zip(rows.task.tolist(), rows.examples, strict=True):
+        if rows.tasks[number].kind == "label":
+            found[number].add(example.answers[0])
+    if single := [t.name for t, own in zip(rows.tasks, found, strict=True) if len(own) == 1]:
+        raise DataError(f"all rows of {', '.join(single)} have one label: nothing can be learned")
+    return tuple(tuple(sorted(each)) for each in found)
+
+
+def _columns(
+    rows: Mixed, labels: Sequence[Sequence[str]], store: Store, found: FoundModel
+) -> dict[str, NDArray[np.int64]]:
+    """Return label, start, end and first of each row, [rows]; a span that was cut off has none."""
+    count = len(rows.examples)
+    columns = {n: np.full(count, NONE, np.int64) for n in ("label", "start", "end", "first")}
+    numbers = [{name: at for at, name in enumerate(own)} for own in labels]
+    for row, (number, example) in enumerate(zip(rows.task.tolist(), rows.examples, strict=True)):
+        if rows.tasks[number].kind == "label":
+            columns["label"][row] = numbers[number][example.answers[0]]
+    spans = [row for row, e in enumerate(rows.examples) if e.start is not None]
+    if spans:
+        for name, values in _spans(rows, spans, store, found).items():
+            columns[name][spans] = values
+    return columns
+
+
+def _spans(
+    rows: Mixed, spans: Sequence[int], store: Store, found: FoundModel
+) -> dict[str, NDArray[np.int64]]:
+    """Return first token of the text, and first and last of the answer, of rows with a span.
+
+    By the offsets of the tokenizer, whose tokens must be those of the file: checked, row by row.
+    """
+    from tokenizers import Tokenizer
+
+    vocabulary = find_tokenizer(found.name)
+    if not vocabulary.parts_pairs:
+        raise DataError(
+            f"the tokenizer of {found.name} puts nothing between a question and its text: take "
+            "another model, or leave out tasks with spans (data.tasks)"
+        )
+    made = Tokenizer.from_str(vocabulary.source)
+    made.no_truncation()
+    made.no_padding()
+    file = RowMap(store.folder / next(iter(store.splits)) / FILE)
+    examples = [rows.examples[row] for row in spans]
+    encoded = made.encode_batch([(e.question or "", e.text) for e in examples])
+    at = file.locate(np.array(spans, np.int64))
+    begins, counts = file.spans("input_ids", at)
+    ids = file.view("input_ids")
+    out = {n: np.full(len(spans), NONE, np.int64) for n in ("start", "end", "first")}
+    for place, (example, tokens) in enumerate(zip(examples, encoded, strict=True)):
+        kept = ids[begins[place] : begins[place] + counts[place]].tolist()
+        if tokens.ids[: len(kept)] != kept:
+            raise DataError(
+                f"the tokenizer of {found.name} gives other tokens than those of {store.folder}: "
+                "remove that folder, it is made anew"
+            )
+        assert example.start is not None
+        end = example.start + len(example.answers[0])
+        inside = [
+            token
+            for token, (sequence, (begin, stop)) in enumerate(
+                zip(tokens.sequence_ids, tokens.offsets, strict=True)
+            )
+            if sequence == 1 and begin < end and stop > example.start and stop > begin
+        ]
+        # The end of a text takes a token too: an answer that reaches it was cut.
+        if inside and inside[-1] < len(kept) - 1:
+            out["start"][place], out["end"][place] = inside[0], inside[-1]
+            out["first"][place] = tokens.sequence_ids.index(1)
+    return out

@@ -1,0 +1,58 @@
+"""A key of a configuration file is read by nobody, so changing it changes nothing.
+
+Looks at: the YAML, JSON and TOML files that the project's own code loads, and which keys the code
+    reads of them, which is followed from the call that loads a file; the names in other programs
+    of the project.
+Says so when: no program of the project names a key, and no part of the file that it stands in goes
+    where keys are not named. A note: programs elsewhere may read it.
+Stays silent when: a part is handed on whole (`**cfg`), gone through or read with a key that is a
+    variable; the key is a name or a note; the file is mostly not read by key; a library reads the
+    file too, or the file is a model's, or one of many that one line opens. A misspelt key is C3's.
+Remedy: read it, or take it out.
+Numbers: nothing, or training, where the key was meant.
+Seen: examples/slow/config_keys.
+Source: two of the five projects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.config_files import near, unread
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """List the keys that were not read."""
+    found = [setting for setting in unread(case) if near(case, setting) is None]
+    if not found:
+        return None
+    keys = ", ".join(f'"{setting.key}"' for setting in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return Finding(
+        rule=RULE.label,
+        claim=f"no program of the project reads {keys}{more} of the configuration",
+        severity="note",
+        places=[setting.place for setting in found if setting.place],
+        evidence={s.key: s.value if s.value is not None else "a section" for s in found[:10]},
+        remedies=[
+            Remedy(text=f"take {keys}{more} out of the file, or read it in the code"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="C1",
+    name="unread_key",
+    title="A configuration key that nobody reads",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CONFIG, Needs.CODE),
+    kind="correctness",
+)

@@ -1,0 +1,52 @@
+"""A key nobody reads is spelt almost like one that the code reads and no file has.
+
+Looks at: keys that nobody reads (C1), and what the code asks the same section for.
+Says so when: the code asks for a key that no file has and takes a default instead, and four fifths
+    of the letters agree, in order.
+Stays silent when: another program of the project has the key's name, or C1 would be silent.
+Remedy: spell it as the code does.
+Numbers: training: the setting is in effect from then on.
+Seen: examples/planted/asked_in_vain.py.
+Source: one of the five projects; difflib's ratio, cutoff 0.8 ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.config_files import near, unread
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for a near key of the code."""
+    found = [(setting, near(case, setting)) for setting in unread(case)]
+    misspelt = [(setting, meant) for setting, meant in found if meant]
+    if not misspelt:
+        return None
+    setting, meant = misspelt[0]
+    return Finding(
+        rule=RULE.label,
+        claim=f'nobody reads "{setting.key}"; the code reads "{meant}", which takes its default',
+        severity="warn",
+        places=[setting.place for setting, _ in misspelt if setting.place],
+        evidence={setting.key: f"read: {meant}" for setting, meant in misspelt},
+        remedies=[Remedy(text=f'write "{meant}" in place of "{setting.name}"')],
+    )
+
+
+RULE = Rule(
+    id="C3",
+    name="unknown_key",
+    title="A configuration key is misspelt",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CONFIG, Needs.CODE),
+    kind="correctness",
+)

@@ -1,0 +1,84 @@
+"""The installed versions ignore something the script asks for, or will drop it.
+
+Looks at: the warnings of torch and its libraries, and calls of known old names in the code.
+Says so when: a warning says that something is ignored or has no effect. A note, where a name is
+    deprecated.
+Stays silent when: nothing of it is there; an argument that is the default already does no harm.
+Remedy: the new name, or nothing at all.
+Numbers: nothing, but where an ignored argument was meant.
+Seen: examples/planted/asked_in_vain.py.
+Source: the warnings of torch 2.13 itself.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.syntax import parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Place
+
+__all__ = ["RULE"]
+
+_IGNORED = re.compile(r"\b(ignored|ignoring|has no effect|have no effect|no longer)\b", re.I)
+_OLD = {  # each was seen to warn on torch 2.13
+    "torch.cuda.amp.autocast": 'torch.amp.autocast("cuda", ...)',
+    "torch.cuda.amp.GradScaler": 'torch.amp.GradScaler("cuda", ...)',
+    "torch.cuda.amp.custom_fwd": 'torch.amp.custom_fwd(device_type="cuda")',
+    "torch.backends.cuda.sdp_kernel": "torch.nn.attention.sdpa_kernel(...)",
+    "torch.nn.utils.clip_grad_norm": "torch.nn.utils.clip_grad_norm_(...)",
+    "torch.set_default_tensor_type": "torch.set_default_dtype(...)",
+}
+
+
+def judge(case: Case) -> Finding | None:
+    """Read the warnings, then the code."""
+    ignored = [text for text in case.process.warnings if _IGNORED.search(text)]
+    old = _old(case)
+    if not ignored and not old:
+        return None
+    name, new = next(iter(old.values())) if old else ("", "")
+    first = " ".join(ignored[0].split()) if ignored else ""
+    version = case.hardware.versions.get("torch", "this version")
+    return Finding(
+        rule=RULE.label,
+        claim=f"a library says that it ignores something: {first[:120].rstrip('.')}"
+        if ignored
+        else f"{name} is deprecated in torch {version}",
+        severity="warn" if ignored else "note",
+        places=list(old),
+        evidence={name: f"now {new}" for name, new in old.values()},
+        remedies=[
+            Remedy(text="take out what is ignored, or set what the warning names")
+            if ignored
+            else Remedy(text=f"write {new}", effort="code edit")
+        ],
+    )
+
+
+def _old(case: Case) -> dict[Place, tuple[str, str]]:
+    """Return the calls of old names, with what is written for them today."""
+    found = {}
+    for module in parse(case.sources).modules:
+        for node in ast.walk(module.tree):
+            name = module.name(node) if isinstance(node, ast.Call) else ""
+            if name in _OLD:
+                found[module.place(node)] = (name, _OLD[name])
+    return found
+
+
+RULE = Rule(
+    id="C5",
+    name="version_drift",
+    title="The installed version ignores or deprecates an argument",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CODE,),
+    kind="correctness",
+)

@@ -1,0 +1,161 @@
+"""One epoch reads the same data many times, or training data are in the evaluation.
+
+Looks at: sampled rows of the batches, with all their fields: windows that overlap, rows twice in an
+    epoch, and evaluation rows that the model was trained on before.
+Says so when: each position is read twice an epoch or more (critical from four times on), 5 % of the
+    rows are twice in an epoch, or 5 % of the evaluation rows are training rows (critical at 20 %).
+    A note where another loader of the same part has rows of its own, or an evaluation reads the
+    training data themselves. Before a run: it reads the data more than 4 times (a warning from 40
+    times on), or rows stand twice in the training data, or in the validation data as well.
+Stays silent when: the sampler may draw a row again (with replacement, without end, or the script's
+    own), a stream is read, rows hold so little that they are equal by chance, or the script
+    evaluates its training data beside others.
+Remedy: windows side by side; rows once; a split before windows are cut.
+Numbers: training: an epoch is another thing.
+Seen: examples/slow/accelerate/pad_to_max.py, examples/slow/stride1_windows.
+Source: three of the five projects (stride-1 windows, a text twice in a row, rows in both parts).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Place, Remedy, by_share
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import place_of
+from hotloop.rules.support.dataset_code import returned, windows
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Batches, Loader
+    from hotloop.core.finding import Severity
+
+__all__ = ["RULE"]
+
+TIMES, MANY, ROWS, LEAK = 2.0, 4.0, 0.05, 0.20
+ALL = 0.9  # of its rows: such an evaluation is one of the training data
+
+
+def judge(case: Case) -> Finding | None:
+    """Judge windows first, then the split, then rows."""
+    loaders = {loader.key: loader for loader in case.loaders}
+    for seen in (_overlap, _leak, _twice):
+        for batch in case.batches:
+            loader = loaders.get(batch.loader) if batch.loader is not None else None
+            finding = seen(case, batch, loader)
+            if finding is not None:
+                return finding
+    return None
+
+
+def _overlap(case: Case, batch: Batches, loader: Loader | None) -> Finding | None:
+    if batch.role != "train" or batch.overlap is None:
+        return None
+    times, span = _times(case, batch.overlap, loader)
+    if times < TIMES:
+        return None
+    apart = f": windows are {batch.shifted} apart" if batch.shifted else ""
+    return Finding(
+        rule=RULE.label,
+        claim=f"{span} reads each position {times:.0f} times{apart}",
+        severity="critical" if times >= MANY else "warn",
+        places=_places(case, batch, loader, "__len__"),
+        evidence={"rows of an epoch": f"{loader.length}"} if loader and loader.length else {},
+        remedies=[
+            Remedy(
+                text="windows side by side: len(data) // block_size of them in __len__, starting at"
+                " i * block_size in __getitem__; overlap on purpose needs fewer epochs",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+def _times(case: Case, overlap: float, loader: Loader | None) -> tuple[float, str]:
+    """Return how often a position is read, and in what: an epoch, or a run that ends before one."""
+    if loader is None or not loader.batches:
+        return overlap, "one epoch"
+    if loader.length and loader.batch_size:  # a sampler may draw fewer rows than there are
+        overlap *= min(1.0, loader.batches * loader.batch_size / loader.length)
+    batches = (case.total_steps or 0) * (case.steps.backwards or 1.0)
+    if 0 < batches < loader.batches:
+        return overlap * batches / loader.batches, "the run"
+    return overlap, "one epoch"
+
+
+def _leak(case: Case, batch: Batches, loader: Loader | None) -> Finding | None:
+    share = batch.in_evaluation
+    if share is None or share < ROWS:
+        return None
+    others = [other.in_evaluation for other in case.batches if other is not batch]
+    beside = any(other is not None and other < ROWS for other in others)
+    same = batch.of_training and share >= ALL
+    if beside and share >= ALL:
+        return None  # the training data are evaluated on purpose
+    claim, severity = f"{share:.0%} of the evaluation rows are training rows too", _severity(share)
+    if same:
+        claim = "the evaluation reads the training data themselves: of others it says nothing"
+    if same or beside or _awaits(case):
+        severity = "note"
+    return Finding(
+        rule=RULE.label,
+        claim=claim,
+        severity=severity,
+        places=_places(case, batch, loader, "__init__"),
+        remedies=[
+            Remedy(text="evaluate rows that are not trained on", effort="code edit")
+            if same
+            else Remedy(
+                text="drop equal rows, then split, before windows are cut or rows are augmented",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+def _severity(share: float) -> Severity:
+    return "critical" if share >= LEAK else "warn"
+
+
+def _awaits(case: Case) -> bool:
+    """Whether another evaluation may come: a loader was built that a stopped run did not use."""
+    return case.stopped is not None and any(loader.role == "unused" for loader in case.loaders)
+
+
+def _twice(case: Case, batch: Batches, loader: Loader | None) -> Finding | None:
+    share = batch.duplicated
+    if batch.role != "train" or share is None or share < ROWS:
+        return None
+    if loader is None or not loader.once:
+        return None  # the sampler may draw a row again
+    beside = any(
+        other.role == "train" and other is not batch and (other.duplicated or 0.0) < ROWS
+        for other in case.batches
+    )
+    return Finding(
+        rule=RULE.label,
+        claim=f"{share:.0%} of the rows came before in the same epoch",
+        severity="note" if beside else by_share(share, warn=0.25, critical=0.5),
+        places=_places(case, batch, loader, "__getitem__"),
+        remedies=[
+            Remedy(text="drop equal rows when the data are read, or say that they are weights")
+        ],
+    )
+
+
+def _places(case: Case, batch: Batches, loader: Loader | None, method: str) -> list[Place]:
+    """Return the data set's own lines, the line that cuts windows, and the loader's."""
+    own = returned(case, loader.dataset, method) if loader else None
+    found = [own, loader.getitem if loader else None, *windows(case)[:1], batch.place]
+    return list(dict.fromkeys([place for place in found if place] + place_of(loader)))
+
+
+RULE = Rule(
+    id="X1",
+    name="repeated_data",
+    title="The same data come many times",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.BATCHES,),
+    kind="correctness",
+)

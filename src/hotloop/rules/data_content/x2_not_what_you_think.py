@@ -1,0 +1,75 @@
+"""The labels of sampled batches carry nothing to learn, or padding is learnt.
+
+Looks at: shape and ignored share of the labels, and the padding beside them.
+Says so when: 99 % of the label positions are ignored, or rows are padded by 10 % and more and the
+    loss takes the padding in. Before a run: 1 % of the training rows have a label that most rows of
+    the same text have not (a warning from 5 % on).
+Stays silent when: the loss is told to ignore an index of its own, or no label was recognised. That
+    all labels are one value is said by S13.
+Remedy: look at the decoded sample in the report, then at the line that makes the label.
+Numbers: training: the objective is another one.
+Seen: examples/planted/padded_labels.py.
+Source: two of the five projects; the thresholds are ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Batches
+    from hotloop.core.finding import Severity
+
+__all__ = ["RULE"]
+
+NOTHING, PADDED = 0.99, 0.10
+
+
+def judge(case: Case) -> Finding | None:
+    """Look at the labels of the training batches."""
+    for batch in case.batches:
+        found = _wrong(case, batch) if batch.role == "train" else None
+        if found is None:
+            continue
+        claim, remedy, severity = found
+        return Finding(
+            rule=RULE.label,
+            claim=claim,
+            severity=severity,
+            places=[batch.place] if batch.place else [],
+            evidence={"a sample": batch.decoded[:200]} if batch.decoded else {},
+            remedies=[Remedy(text=remedy, effort="code edit")],
+        )
+    return None
+
+
+def _wrong(case: Case, batch: Batches) -> tuple[str, str, Severity] | None:
+    """Return claim, remedy and severity."""
+    ignored = batch.ignored
+    if ignored is not None and ignored >= NOTHING:
+        claim = f"{ignored:.1%} of the label positions are ignored by the loss"
+        return claim, "keep the answer's tokens as labels; only prompt and padding get -100", "warn"
+    shape = batch.shapes.get(batch.label or "", ())
+    per_token = len(shape) == 2 and bool(batch.widths) and abs(shape[1] - batch.widths[0]) <= 1
+    told = any("ignore_index" in text for text in case.sources.values())
+    if per_token and not told and (batch.padding or 0.0) >= PADDED and ignored is not None:
+        padding = batch.padding or 0.0
+        if ignored < padding / 2:
+            claim = f"the loss takes in padding, {padding:.0%} of the positions"
+            return claim, "labels[input_ids == pad_id] = -100, or ignore_index=pad_id", "warn"
+    return None
+
+
+RULE = Rule(
+    id="X2",
+    name="not_what_you_think",
+    title="The labels are not what a loss can learn from",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.BATCHES,),
+    kind="correctness",
+)

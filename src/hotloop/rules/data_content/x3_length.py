@@ -1,0 +1,93 @@
+"""The rows are cut, or are not as long as the configuration says.
+
+Looks at: the width of sampled training batches, rows that fill it, and the configured length.
+Says so when: 5 % of the rows fill the whole width though rows vary (a warning from 20 % on), or all
+    batches are another width than the configured length. Before a run: 1 % of the tokens lie
+    beyond data.max_length (a warning from 10 % on).
+Stays silent when: rows are cut on purpose into windows of that length.
+Remedy: a longer limit, or the one that is meant.
+Numbers: training: the model sees more of each row.
+Seen: examples/planted/padded_labels.py.
+Source: three of the five projects; the thresholds are ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.config_files import asked
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Batches
+
+__all__ = ["RULE"]
+
+CUT, MANY = 0.05, 0.20
+LENGTH = (
+    "block_size",
+    "context_length",
+    "max_len",
+    "max_length",
+    "max_seq_len",
+    "max_seq_length",
+    "seq_len",
+    "seq_length",
+    "sequence_length",
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare widths with the setting, then with the rows."""
+    for batch in case.batches:
+        if batch.role != "train" or not batch.widths:
+            continue
+        finding = _not_in_effect(case, batch) or _cut(batch)
+        if finding is not None:
+            return finding
+    return None
+
+
+def _not_in_effect(case: Case, batch: Batches) -> Finding | None:
+    widest = max(batch.widths)
+    whole = len(set(batch.widths)) == 1 and batch.sampled > 1
+    wanted = [s for s in asked(case, LENGTH) if (s.value or "").isdigit()]
+    # a language model's batch is one longer or shorter than its window
+    if not wanted or any(abs(int(s.value or 0) - widest) <= 1 for s in wanted):
+        return None
+    setting = wanted[0]
+    if not whole and widest <= int(setting.value or 0):
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{setting.key}={setting.value} is not in effect: batches are {widest} wide",
+        severity="warn",
+        places=[place for place in (setting.place, batch.place) if place],
+        remedies=[Remedy(text=f'hand "{setting.name}" to what cuts or pads the rows')],
+    )
+
+
+def _cut(batch: Batches) -> Finding | None:
+    if batch.truncated is None or batch.truncated < CUT:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{batch.truncated:.0%} of the rows fill all {max(batch.widths)} positions: what was "
+        "longer is cut",
+        severity="warn" if batch.truncated >= MANY else "note",
+        places=[batch.place] if batch.place else [],
+        remedies=[Remedy(text="raise the maximal length, or split long rows into several")],
+    )
+
+
+RULE = Rule(
+    id="X3",
+    name="length",
+    title="The length of the rows is not what was asked for",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.BATCHES,),
+    kind="correctness",
+)

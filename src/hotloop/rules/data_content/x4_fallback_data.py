@@ -1,0 +1,89 @@
+"""The data were not there, and the script went on with made-up ones.
+
+Looks at: paths that were tried and not there, the script's own words, and code that draws random
+    data where loading fails.
+Says so when: the output says that made-up data stand in for what was not found; or code draws
+    random data where a path is tested or loading fails, and the path was not there or the output
+    says that made-up data are used.
+Stays silent when: random data are all the script ever meant to use.
+Remedy: the right path, and an error in place of the fallback.
+Numbers: training: other data.
+Seen: examples/planted/made_up.py.
+Source: two of the five projects.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.syntax import calls, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Place
+
+__all__ = ["RULE"]
+
+_SAID = re.compile(
+    r"(fall(ing|s)? ?back to|using|generat\w+|creat\w+) (\w+ )?(synthetic|dummy|fake|random) "
+    r"(\w+ )?(data|samples|rows|dataset|images|text|tokens)",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(r"not found|missing|fail|fall|could not|cannot|no such|instead", re.I)
+_DRAWN = ("rand", "randn", "randint", "make_classification", "make_regression")
+
+
+def judge(case: Case) -> Finding | None:
+    """Read the output, then the code that a missing path leads to."""
+    said = next((line for line in case.process.output if _SAID.search(line)), None)
+    places = _fallbacks(case)
+    missing = case.process.failed
+    stands_in = said is not None and _INSTEAD.search(said)
+    if not stands_in and (not places or (said is None and not missing)):
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f'the script trains on made-up data: "{said.strip()[:100]}"'
+        if said is not None
+        else f"{missing[0]} was not there, and random data stand in for it",
+        severity="critical" if missing else "warn",
+        places=places[:3],
+        evidence={"not there": ", ".join(missing[:5])} if missing else {},
+        remedies=[
+            Remedy(
+                text="give the path of the data, and raise where they are not found "
+                "(hotloop explain cache-not-found)"
+            ),
+        ],
+    )
+
+
+def _fallbacks(case: Case) -> list[Place]:
+    """Return where random data are drawn because something else is not there."""
+    found = []
+    for module in parse(case.sources).modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ExceptHandler):
+                parts: list[ast.stmt] = node.body
+            elif isinstance(node, ast.If) and any(calls(node.test, "exists", "is_file", "isfile")):
+                parts = [*node.body, *node.orelse]
+            else:
+                continue
+            drawn = [call for part in parts for call in calls(part, *_DRAWN)]
+            found += [module.place(call) for call in drawn[:1]]
+    return found
+
+
+RULE = Rule(
+    id="X4",
+    name="fallback_data",
+    title="Made-up data are used after a failed load",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CODE,),
+    kind="correctness",
+)

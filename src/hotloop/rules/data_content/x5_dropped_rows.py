@@ -1,0 +1,61 @@
+"""Rows are left out of the evaluation, or more of the training rows than a remainder.
+
+Looks at: drop_last, the number of rows and the batch size of each loader.
+Says so when: an evaluation drops its last batch (a note below 1 % of the rows), or a training epoch
+    leaves out 10 % of its rows or all of them. Before a run: drop_last leaves out 5 % of an epoch,
+    a limit that nobody typed cuts the text, or the steps end before all of it was read.
+Stays silent when: the rows fill their batches.
+Remedy: drop_last=False; a smaller batch.
+Numbers: training for the training; the metric for the evaluation.
+Seen: examples/planted/made_up.py.
+Source: two of the five projects; 10 % is ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import place_of
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+FEW, MANY = 0.01, 0.10  # of the rows
+
+
+def judge(case: Case) -> Finding | None:
+    """Count what does not fill a batch."""
+    for loader in case.loaders:
+        if not loader.drop_last or not loader.length or not loader.batch_size or loader.iterable:
+            continue
+        dropped = loader.length % loader.batch_size
+        share, training = dropped / loader.length, loader.role == "train"
+        if not dropped or loader.role == "unused" or (training and share < MANY):
+            continue
+        what = "each training epoch" if training else "the evaluation"
+        return Finding(
+            rule=RULE.label,
+            claim=f"{what} leaves out {dropped} of {loader.length} rows (drop_last)",
+            severity="critical" if share == 1 else "warn" if share >= FEW else "note",
+            places=place_of(loader),
+            remedies=[
+                Remedy(text="drop_last=False"),
+                *([Remedy(text=f"batch_size={max(1, loader.batch_size // 2)}")] * training),
+            ],
+        )
+    return None
+
+
+RULE = Rule(
+    id="X5",
+    name="dropped_rows",
+    title="Rows are left out",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.LOADER,),
+    kind="correctness",
+)

@@ -1,0 +1,81 @@
+"""Reading waits for the disk or the network, not for a core.
+
+Looks at: how busy the worker processes are, or the loop without them, and what is read per second.
+Says so when: rule D1 speaks, less than half of the time is computing, and 1 MB/s or more is read.
+Stays silent when: little is read, or the processes compute (D6, D7).
+Remedy: the data on a local disk, in few large files, or in the page cache.
+Numbers: bitwise the same.
+Seen: examples/planted/disk_bound.py.
+Source: gpuprof and SageMaker's IOBottleneck rule; 1 MB/s, to tell reading from sleeping, is ours.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import (
+    costs,
+    feeding,
+    lines,
+    place_of,
+    stacks_of,
+    waits_for_data,
+)
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+IDLE, READS = 0.50, 1e6  # of a core; bytes/s
+ALMOST_ALL = 0.5  # share of the wall time, where the loop reads itself and computes as well
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for waiting beside idle cores and a busy disk."""
+    loader, read = feeding(case), read_per_second(case)
+    if loader is None or read is None or read < READS or not waits_for_data(case):
+        return None
+    if loader.workers:
+        busy = None if loader.worker_cpu is None else loader.worker_cpu / loader.workers
+    else:
+        busy = case.steps.main_cpu if case.share("data wait") >= ALMOST_ALL else None
+    if busy is None or busy >= IDLE:
+        return None
+    return costs(
+        case,
+        RULE.label,
+        f"reading waits for the disk: {bytes_(read)}/s arrive and the cores are {busy:.0%} busy",
+        case.row("data wait"),
+        places=[*lines(stacks_of(case))[:1], *place_of(loader)],
+        remedies=[
+            Remedy(
+                text="copy the data to a local disk, or to /dev/shm where they fit, and read it"
+            ),
+            Remedy(text="pack many small files into few large ones", effort="code edit"),
+        ],
+    )
+
+
+def read_per_second(case: Case) -> float | None:
+    """Return the bytes read per second, median; None: not read."""
+    seen = case.readings.get("read_bytes_per_s")
+    return statistics.median(seen) if seen else case.process.disk_read
+
+
+RULE = Rule(
+    id="D10",
+    name="io_bound",
+    title="The data are waited for at the disk",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.LOADER),
+    under="D1",
+    weight=2,
+    numerics="bitwise",
+)

@@ -1,0 +1,76 @@
+"""The time goes into putting the samples of a batch together, not into reading them.
+
+Looks at: the call stacks while the loop waited for data that pass a collate function.
+Says so when: they are 20 % of the wait or more, more than reading takes, and 2 % of the wall time.
+Stays silent when: the data lie in memory and are cut one by one (D4).
+Remedy: one allocation and one copy per sample, or a worker process that collates.
+Numbers: bitwise the same.
+Seen: examples/planted/loader_python_collate.py.
+Source: hotloop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import (
+    costs,
+    feeding,
+    hottest,
+    place_of,
+    stacks_of,
+    workers_for,
+)
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+OF_THE_WAIT = 0.20
+
+
+def judge(case: Case) -> Finding | None:
+    """Add up the stacks that pass through collating."""
+    loader, waiting = feeding(case), stacks_of(case)
+    own = loader.collate if loader else "default_collate"
+    if loader and loader.in_memory and own == "default_collate":
+        return None
+    hot = [stack for stack in waiting if stack.passes("collate", "pad_sequence", own)]
+    seconds, wait = sum(stack.seconds for stack in hot), case.row("data wait")
+    read = sum(stack.seconds for stack in waiting if stack.passes("__getitem"))
+    if not hot or seconds < OF_THE_WAIT * wait or seconds < read or case.part(seconds) < ABSTAIN:
+        return None
+    workers = workers_for(case, loader) if loader else 0
+    return costs(
+        case,
+        RULE.label,
+        f"{own} takes {seconds / wait:.0%} of the wait for data",
+        seconds,
+        places=hottest(hot) or place_of(loader),
+        evidence={"collating": f"{seconds:.1f} s of {wait:.1f} s"},
+        remedies=[
+            *([Remedy(text=f"num_workers={workers} collates in another process")] * bool(workers)),
+            Remedy(
+                text="allocate the batch once with torch.full(...) and copy each sample into it; "
+                "no Python loop over its elements",
+                effort="code edit",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="D14",
+    name="collate_hot",
+    title="Putting samples into a batch is slow",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.STACKS),
+    under="D1",
+    weight=2,
+    numerics="bitwise",
+)

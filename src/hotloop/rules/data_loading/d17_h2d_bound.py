@@ -1,0 +1,57 @@
+"""The card waits for its batches to be copied.
+
+Looks at: the row "host to device".
+Says so when: it is 10 % of the wall time or more; 20 % is critical.
+Stays silent when: copies run beside the computing.
+Remedy: fewer bytes a batch, pinned memory, a copy ahead on a stream of its own.
+Numbers: bitwise the same; fewer bits a value round.
+Seen: golden case only; not yet seen on a card.
+Source: TraceML for the thresholds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import WARN, Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import costs, feeding, place_of
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Tell the share of copying."""
+    seconds, loader = case.row("host to device"), feeding(case)
+    if case.part(seconds) < WARN:
+        return None
+    size = loader.batch_bytes if loader else None
+    return costs(
+        case,
+        RULE.label,
+        f"copying batches to the card takes {case.part(seconds):.0%} of the time",
+        seconds,
+        places=place_of(loader),
+        evidence={"a batch": bytes_(size)} if size else {},
+        remedies=[
+            Remedy(text="pin_memory=True and .to(device, non_blocking=True)"),
+            Remedy(text="copy the next batch on a stream of its own", effort="code edit"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="D17",
+    name="h2d_bound",
+    title="Copying to the card takes much of the time",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD),
+    weight=0,
+    numerics="bitwise",
+)

@@ -1,0 +1,87 @@
+"""The loop waits for its next batch.
+
+Looks at: the wall time between asking for a batch and having it, of loaders and of the script's own
+    functions that make batches.
+Says so when: it is 5 % of the wall time or more; 10 % is a warning, 20 % critical. Before a
+    run: the same of the forecast.
+Stays silent when: worker processes or the card hide the reading, or batches are made by hand and
+    one line of that is a finding of its own (H19).
+Remedy: the rules below D1 name the cause; without one, worker processes are the first thing to try,
+    and where there are some, a look at what the reading does without them.
+Numbers: nothing by itself.
+Seen: examples/slow/slow_getitem, examples/slow/overthreaded_cpu.
+Source: TensorBoard's profiler plugin and TraceML for the row, hotloop for the thresholds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import (
+    costs,
+    feeding,
+    lines,
+    place_of,
+    read_ahead,
+    stacks_of,
+    waits_for_data,
+)
+from hotloop.rules.support.hot_lines import hot_line
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Loader
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Tell the share of the wait."""
+    if not waits_for_data(case):
+        return None
+    seconds, loader = case.row("data wait"), feeding(case)
+    if loader is None and hot_line(case) is not None:
+        return None  # H19 names the line
+    measured = next((c.factor for c in case.ceilings if c.name == "compute" and c.factor), None)
+    return costs(
+        case,
+        RULE.label,
+        f"the loop waits for data {case.part(seconds):.0%} of the time",
+        seconds,
+        places=[*place_of(loader), *lines(stacks_of(case))],
+        evidence={
+            "data wait": f"{seconds:.1f} s of {case.seconds:.1f} s",
+            **({"with the same batches replayed": f"{measured:.2f}x"} if measured else {}),
+        },
+        remedies=_remedies(loader),
+    )
+
+
+def _remedies(loader: Loader | None) -> list[Remedy]:
+    """Return what to try before more is known."""
+    if loader is None:
+        text = "make a batch with less work; where it does not depend on the model, a DataLoader "
+        text += "with num_workers=1 makes it beside the loop"
+        return [Remedy(text=text, effort="code edit")]
+    if loader.workers:
+        text = "let the doctor look with num_workers=0 once: it then names the line that reads"
+        return [Remedy(text=text)]
+    return read_ahead(loader) or [
+        Remedy(text="num_workers=1 reads beside the loop")
+        if loader.iterable
+        else Remedy(text="cut each batch at once, not sample by sample", effort="code edit")
+    ]
+
+
+RULE = Rule(
+    id="D1",
+    name="data_wait",
+    title="The loop waits for data",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    weight=0,
+)

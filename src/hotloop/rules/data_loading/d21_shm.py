@@ -1,0 +1,54 @@
+"""The shared memory through which workers hand over batches is nearly full.
+
+Looks at: the most of /dev/shm that was used after a step, in a run with worker processes.
+Says so when: it is above 80 %; above 95 % is critical, the next batch may end the run. Before a
+    run: all of it is smaller than 1 GiB (a warning below 256 MiB).
+Stays silent when: no loader has workers.
+Remedy: a larger /dev/shm, or fewer batches in it; both of torch's sharing strategies use it.
+Numbers: nothing.
+Seen: examples/planted/loader_small_shm.py, in a /dev/shm of 64 MB.
+Source: https://docs.pytorch.org/docs/stable/multiprocessing.html#sharing-strategies (2026-11).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import place_of
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+FULL, LAST = 0.80, 0.95
+
+
+def judge(case: Case) -> Finding | None:
+    """Tell how full it is."""
+    used = case.process.shm_used
+    loader = max(case.loaders, key=lambda found: found.workers, default=None)
+    if used is None or used <= FULL or loader is None or not loader.workers:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"/dev/shm is {used:.0%} full, and {loader.workers} workers hand batches over in it",
+        severity="critical" if used > LAST else "warn",
+        places=place_of(loader),
+        remedies=[
+            Remedy(text=f"prefetch_factor=1 or num_workers={max(1, loader.workers // 2)}"),
+            Remedy(text="docker run --shm-size=8g, or mount -o remount,size=8G /dev/shm"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="D21",
+    name="shm",
+    title="Shared memory is nearly full",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.LOADER,),
+)

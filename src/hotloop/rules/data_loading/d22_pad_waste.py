@@ -1,0 +1,110 @@
+"""The model computes on padding.
+
+Looks at: the share of padding in sampled training batches, and the time of forward and backward.
+Says so when: 20 % of the positions are padding, and their part of the time is 2 % or more. Before a
+    run: 5 % of what the first steps would compute is padding.
+Stays silent when: rows have one length, or several are packed into one.
+Remedy: batches of rows of similar length (length-bucketing), of like numbers of tokens where the
+    loss is one over tokens (token-budget), or packed rows.
+Numbers: the order of the samples changes; packing changes what a batch is as well.
+Seen: examples/slow/accelerate/pad_to_max.py, examples/blind/polarity_attention.
+Source: Hugging Face's group_by_length for the remedy; hotloop for the thresholds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import costs, feeding, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Batches
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+WASTE = 0.20
+COMPUTE = ("host to device", "forward", "backward")
+PACK = "pack several rows into one, with a mask that keeps them apart"
+MADE = "; hotloop data tokenize --pack makes such rows"
+RANDOM = ("RandomSampler", "SeedableRandomSampler", "SubsetRandomSampler")  # an order without sense
+
+
+def judge(case: Case) -> Finding | None:
+    """Take the share of padding as the share of the computing."""
+    padded = max(
+        (batch for batch in case.batches if batch.role == "train" and batch.padding),
+        key=lambda batch: batch.padding or 0.0,
+        default=None,
+    )
+    if padded is None or padded.padding is None or padded.padding < WASTE:
+        return None
+    seconds = padded.padding * sum(map(case.row, COMPUTE))
+    if case.part(seconds) < ABSTAIN:
+        return None
+    lengths = sorted(padded.lengths)
+    return costs(
+        case,
+        RULE.label,
+        f"{padded.padding:.0%} of what the model computes on is padding",
+        seconds,
+        places=[padded.place] if padded.place else place_of(feeding(case)),
+        evidence={"median row": f"{lengths[len(lengths) // 2]} of {max(padded.widths)} tokens"}
+        if lengths and padded.widths
+        else {},
+        remedies=[
+            *_bucketed(case, padded),
+            Remedy(
+                text="batches of similar length: sort each 50 batches' worth of shuffled indices "
+                "by length in a batch_sampler",
+                effort="code edit",
+            ),
+            Remedy(text=PACK + MADE * _is_per_token(padded), effort="code edit"),
+        ],
+    )
+
+
+def _bucketed(case: Case, batch: Batches) -> Iterator[Remedy]:
+    """Yield the techniques that make such batches, where they would not be refused."""
+    loader = next((each for each in case.training_loaders if each.key == batch.loader), None)
+    if loader is None or loader.sampler not in RANDOM or loader.iterable:
+        return
+    if (loader.batch_size or 0) < 2 or (loader.batches or 2) < 2:
+        return
+    if len(set(batch.widths)) < 2 and not any("attention_mask" in name for name in batch.shapes):
+        return  # the script pads to one width, and nothing says where a batch may be cut
+    if {"length-bucketing", "token-budget", "vectorised-reads"} & case.techniques.keys():
+        return
+    yield Remedy(
+        text="batches of rows of similar length", effort="option", technique="length-bucketing"
+    )
+    if _is_per_token(batch) and not loader.drop_last:
+        yield Remedy(
+            text="batches of about as many tokens each, of few long rows or many short ones",
+            effort="option",
+            technique="token-budget",
+        )
+
+
+def _is_per_token(batch: Batches) -> bool:
+    """Whether the loss is one over tokens, by the labels; where they are not known it may be."""
+    shape = batch.shapes.get(batch.label or "")
+    width = batch.widths[0] if batch.widths else 0
+    return shape is None or (len(shape) == 2 and abs(shape[1] - width) <= 1)
+
+
+RULE = Rule(
+    id="D22",
+    name="pad_waste",
+    title="Much of each batch is padding",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.BATCHES),
+    weight=1,
+    numerics="training",
+)

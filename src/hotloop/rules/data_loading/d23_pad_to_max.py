@@ -1,0 +1,139 @@
+"""Every batch has the full width, whatever its longest row.
+
+Looks at: width and real lengths of sampled training batches, and the code that pads.
+Says so when: all batches are equally wide, rows fill less than 60 % of it on average, and the width
+    above each batch's longest row is 2 % of the wall time or more.
+Stays silent when: the longest row of a batch nearly fills it (D22).
+Remedy: pad to the batch's longest row, on a card to a multiple of 8.
+Numbers: rounding, where padding is masked; where it is not, results change.
+Seen: examples/slow/accelerate/pad_to_max.py, examples/blind/polarity_attention.
+Source: TECHNIQUES (one real set: 1.04x by this alone, 2.36x with length buckets); 60 % is ours.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import costs, feeding, place_of
+from hotloop.rules.support.syntax import dotted, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Batches
+    from hotloop.core.finding import Finding, Place
+
+__all__ = ["RULE"]
+
+FILLED = 0.60
+CUT = [
+    Remedy(
+        text="cut each batch to its longest row, by its attention_mask",
+        effort="option",
+        technique="dynamic-padding",
+    )
+]
+MADE = ("full", "zeros", "ones", "new_full", "new_zeros")  # a whole table, then filled by rows
+LIMITS = re.compile(r"max_?(len|seq|tokens|length)|(seq|block|pad)_?(len|size|length)|maxlen")
+COMPUTE = ("host to device", "forward", "backward")
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the width with the longest row of each batch."""
+    for batch in case.batches:
+        if batch.role != "train" or len(set(batch.widths)) != 1 or len(batch.widths) < 2:
+            continue
+        width, mean = batch.widths[0], statistics.fmean(batch.lengths or (batch.widths[0],))
+        seconds = _saved(case, batch) * sum(map(case.row, COMPUTE))
+        if mean >= FILLED * width or case.part(seconds) < ABSTAIN:
+            continue
+        return costs(
+            case,
+            RULE.label,
+            f"every row is padded to {width} tokens and holds {mean:.0f} on average",
+            seconds,
+            places=_padding(case) or ([batch.place] if batch.place else place_of(feeding(case))),
+            evidence={"above a batch's longest row": f"{_above(batch):.0%} of the width"},
+            remedies=[
+                *(CUT if any("attention_mask" in name for name in batch.shapes) else []),
+                Remedy(
+                    text="pad in collate_fn: torch.nn.utils.rnn.pad_sequence(rows, "
+                    "batch_first=True), or padding='longest' in the tokenizer's call",
+                    effort="code edit",
+                ),
+            ],
+        )
+    return None
+
+
+def _above(batch: Batches) -> float:
+    """Return the share of the width that lies above the longest row, mean over batches."""
+    number = len(batch.lengths)
+    rows = batch.rows or [max(1, number // max(1, batch.sampled))] * number
+    parts = (batch.lengths[first:end] for first, end in pairwise([0, *accumulate(rows)]))
+    longest = [max(part) for part in parts if part]
+    return 1 - statistics.fmean(longest) / batch.widths[0] if longest else 0.0
+
+
+def _saved(case: Case, batch: Batches) -> float:
+    """Return the share of the compute that shorter rows save at most.
+
+    Attention grows with the square of the width, so where a model has it the square is the bound.
+    """
+    left = 1 - _above(batch)
+    return 1 - (left**2 if any(model.attention for model in case.models) else left)
+
+
+def _padding(case: Case) -> list[Place]:
+    """Return the first line that pads to a length that is given."""
+    for module in parse(case.sources).modules:
+        for node in ast.walk(module.tree):
+            if _pads(node):
+                return [module.place(node)]
+    return []
+
+
+def _pads(node: ast.AST) -> bool:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):  # [0] * (limit - len(ids))
+        return any(map(_missing, (node.left, node.right)))
+    if not isinstance(node, ast.Call):
+        return False
+    name = dotted(node.func).rpartition(".")[2]
+    if name == "pad":  # F.pad(ids, (0, limit - len(ids)))
+        return any(_missing(part) for given in node.args for part in ast.walk(given))
+    if name in MADE:  # torch.full((len(rows), max_length), pad)
+        first = node.args[0] if node.args else None
+        sizes = first.elts if isinstance(first, ast.Tuple | ast.List) else node.args
+        return len(sizes) > 1 and bool(LIMITS.search(ast.unparse(sizes[1]).lower()))
+    return any(
+        word.arg == "padding"
+        and isinstance(word.value, ast.Constant)
+        and word.value.value == "max_length"
+        for word in node.keywords
+    )
+
+
+def _missing(node: ast.AST) -> bool:
+    """Whether it is "a limit less the length of something"."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
+        return False
+    right = ast.unparse(node.right)
+    return right.startswith("len(") or ".size(" in right or ".shape[" in right
+
+
+RULE = Rule(
+    id="D23",
+    name="pad_to_max",
+    title="Rows are padded to the model's length",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.BATCHES),
+    under="D22",
+    weight=3,
+    numerics="rounding",
+)

@@ -1,0 +1,67 @@
+"""The data set is small enough to lie on the card, and is copied there batch by batch.
+
+Looks at: the bytes of a data set in memory, the card's free memory, and the time that waiting for
+    data and copying take.
+Says so when: it is less than 10 % of the free memory and they take 2 % of the wall time or more.
+Stays silent when: the size is unknown, or the data are read from files.
+Remedy: move the tensors to the card once, before the loop.
+Numbers: bitwise the same, in the same order.
+Seen: golden case only; not yet seen on a card.
+Source: hotloop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import costs, feeding, place_of
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+SMALL = 0.10  # of the free memory
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the data set with the memory the run leaves free."""
+    loader, memory = feeding(case), case.hardware.memory_bytes
+    if loader is None or not loader.in_memory or not loader.dataset_bytes or memory is None:
+        return None
+    free = memory - max(case.readings.get("gpu_memory_bytes", (0.0,)))
+    seconds = case.row("data wait") + case.row("host to device")
+    if loader.dataset_bytes >= SMALL * free or case.part(seconds) < ABSTAIN:
+        return None
+    return costs(
+        case,
+        RULE.label,
+        f"the data ({bytes_(loader.dataset_bytes)}) fit in the card's free memory and are copied "
+        "batch by batch",
+        seconds,
+        places=place_of(loader),
+        evidence={"free on the card": bytes_(free)},
+        remedies=[
+            Remedy(
+                text="data = data.to(device) once; cut batches with data[torch.randperm(n)[a:b]]",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="D24",
+    name="fits_on_gpu",
+    title="The data fit in the card's memory",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.LOADER, Needs.CARD),
+    under="D1",
+    weight=1,
+    numerics="bitwise",
+)

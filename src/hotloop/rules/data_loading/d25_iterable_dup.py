@@ -1,0 +1,70 @@
+"""Each worker goes through the whole iterable data set, so each sample comes several times.
+
+Looks at: loaders of an iterable data set with workers, and whether it asks for its worker's number.
+Says so when: it has two workers or more and neither it nor a stream that it reads asks.
+Stays silent when: one does, that is unknown, there is a worker_init_fn, or __iter__ draws its
+    samples at random: each worker draws others.
+Remedy: let each worker read its part.
+Numbers: training: the model sees other data, and an epoch is as long as its author believes.
+Seen: examples/planted/loader_whole_stream.py.
+Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset (2026-11).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import place_of
+from hotloop.rules.support.dataset_code import method
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+# A stream that is shuffled whole is read whole by each worker all the same.
+_DRAWS = re.compile(r"rand(?!perm|om\.shuffle|om\.permutation)|choice|sample\(")
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for a stream that nobody divides."""
+    for loader in case.loaders:
+        if not loader.iterable or loader.workers < 2 or loader.worker_info is not False:
+            continue
+        found = method(case, loader.dataset, "__iter__")
+        if found and _DRAWS.search(ast.unparse(found[1])):
+            continue
+        reading = [found[0].place(found[1])] if found else []
+        return Finding(
+            rule=RULE.label,
+            claim=f"each of {loader.workers} workers reads all of {loader.dataset or 'the stream'}:"
+            f" every sample comes {loader.workers} times an epoch",
+            severity="critical",
+            places=[*reading, *place_of(loader)],
+            remedies=[
+                Remedy(text="num_workers=1"),
+                Remedy(
+                    text="in __iter__: info = torch.utils.data.get_worker_info(); read only "
+                    "itertools.islice(samples, info.id, None, info.num_workers)",
+                    effort="code edit",
+                ),
+            ],
+        )
+    return None
+
+
+RULE = Rule(
+    id="D25",
+    name="iterable_dup",
+    title="Each worker reads the whole stream",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.LOADER,),
+    weight=2,
+    numerics="training",
+    kind="correctness",
+)

@@ -1,0 +1,82 @@
+"""Reading a sample gives the same result each epoch, and is done again each epoch.
+
+Looks at: samples that were read again in a later epoch, and the wait for data.
+Says so when: rule D1 speaks, 90 % of them were equal to the first reading, and reading them again
+    takes 5 % of the wall time or more.
+Stays silent when: reading draws random numbers, the samples are views of tensors that lie in
+    memory, or there was one epoch.
+Remedy: keep the samples: in memory, or in a file that is mapped.
+Numbers: bitwise the same.
+Seen: examples/slow/accelerate/slow_getitem.py, examples/slow/hf/slow_getitem.py.
+Source: the five projects (one parsed and tokenised its rows in each of 3 epochs); 90 % is ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.core.units import bytes_, moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import (
+    MATTERS,
+    costs,
+    feeding,
+    item_seconds,
+    keep_samples,
+    place_of,
+    reading_seconds,
+    waits_for_data,
+)
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+EQUAL = 0.90  # share of sampled items
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for work whose result is known already."""
+    loader = feeding(case)
+    if loader is None or loader.iterations < 2 or not waits_for_data(case):
+        return None
+    item = item_seconds(loader)
+    if loader.repeats is None or loader.repeats < EQUAL or loader.uses_random or loader.in_memory:
+        return None
+    again = 1 - 1 / loader.iterations  # of all readings
+    reading = reading_seconds(case, loader)
+    if reading is not None and case.part(reading * again) < MATTERS:
+        return None
+    size = (loader.batch_bytes or 0) * (loader.batches or 0)
+    return costs(
+        case,
+        RULE.label,
+        f"reading gives the same samples in each of {loader.iterations} epochs"
+        + (f", {moment(item)} a sample" if item else ""),
+        case.row("data wait") * again,  # at most: what else makes the loop wait is not told apart
+        places=[*([loader.getitem] if loader.getitem else []), *place_of(loader)],
+        evidence={"all samples": bytes_(size)} if size else {},
+        remedies=[
+            *keep_samples(loader),
+            Remedy(
+                text="read once, np.save the result and open it with np.load(mmap_mode='r')",
+                effort="code edit",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="D27",
+    name="decode_repeated",
+    title="The same samples are made again each epoch",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.LOADER),
+    under="D1",
+    weight=1,
+    numerics="bitwise",
+)

@@ -1,0 +1,98 @@
+"""The project's own code that reads a sample, or makes a batch by hand, is what the loop waits for.
+
+Looks at: the call stacks while the loop waited for data, and the project's lines in them.
+Says so when: rule D1 speaks and half of the wait or more is in the project's __getitem__,
+    __getitems__ or __iter__, or in its function that makes batches.
+Stays silent when: the reading is a library's, or worker processes hide it.
+Remedy: the same result once instead of at each read; then worker processes.
+Numbers: bitwise the same, as long as what is moved draws no random numbers.
+Seen: examples/slow/slow_getitem.
+Source: hotloop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import (
+    costs,
+    feeding,
+    item_seconds,
+    keep_samples,
+    lines,
+    read_ahead,
+    reader,
+    stacks_of,
+    waits_for_data,
+    workers_for,
+)
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Loader, Stack
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+OF_THE_WAIT = 0.50
+
+
+def judge(case: Case) -> Finding | None:
+    """Add up the stacks that pass through the project's reading."""
+    loader, waiting = feeding(case), stacks_of(case)
+    hot = [stack for stack in waiting if reader(stack)]
+    seconds, wait = sum(stack.seconds for stack in hot), case.row("data wait")
+    if not hot or seconds < OF_THE_WAIT * wait or not waits_for_data(case):
+        return None
+    item = item_seconds(loader) if loader else None
+    return costs(
+        case,
+        RULE.label,
+        f"{_name(hot)} takes {seconds / wait:.0%} of the wait for data"
+        + (f", {moment(item)} a sample" if item else ""),
+        seconds,
+        places=lines(hot),
+        evidence={"in it": f"{seconds:.1f} s of {wait:.1f} s"},
+        remedies=_remedies(case, loader),
+    )
+
+
+def _name(hot: list[Stack]) -> str:
+    """Return the function that reads, or the innermost one of the project's."""
+    seen: Counter[str] = Counter()
+    for stack in hot:
+        frame = reader(stack) or next(frame for frame in stack.frames if frame.own)
+        seen[frame.function] += stack.samples
+    return seen.most_common(1)[0][0]
+
+
+def _remedies(case: Case, loader: Loader | None) -> list[Remedy]:
+    found = keep_samples(loader)
+    if loader is None:
+        return [
+            *found,
+            Remedy(
+                text="do what is the same for each batch once, before the loop", effort="code edit"
+            ),
+        ]
+    if not loader.workers and workers_for(case, loader):
+        found += read_ahead(loader)
+    once = "do it once in __init__, so that __getitem__ only indexes"
+    return [*found, Remedy(text=once, effort="code edit")]
+
+
+RULE = Rule(
+    id="D28",
+    name="slow_getitem",
+    title="The project's own reading of a sample is slow",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.STACKS),
+    under="D1",
+    weight=2,
+    numerics="bitwise",
+)

@@ -1,0 +1,81 @@
+"""The loop's own process reads the data, and trains meanwhile nothing.
+
+Looks at: a DataLoader's number of workers, the time to read one sample, the cores of the machine.
+Says so when: rule D1 speaks, num_workers is 0, and reading samples takes 5 % of the wall time or
+    more.
+Stays silent when: samples are views of tensors that lie in memory, or no core is free.
+Remedy: num_workers; the first guess hides the wait behind the rest of a step, then measure it.
+Numbers: bitwise the same where reading draws no random numbers; else the random stream changes.
+Seen: examples/slow/slow_getitem.
+Source: hotloop. Handing a batch over costs time as well: of samples that are cut from memory 439k/s
+    came without and 109k/s with 2 workers (RULES; 2 cores, torch 2.13). hotloop tune measures it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.case.case import IN_STEP
+from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import (
+    MATTERS,
+    costs,
+    feeding,
+    item_seconds,
+    place_of,
+    read_ahead,
+    reading_seconds,
+    waits_for_data,
+    workers_for,
+)
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Ask how much of the wall time the loop's own process reads samples."""
+    loader = feeding(case)
+    if loader is None or loader.workers or not waits_for_data(case):
+        return None
+    item, workers = item_seconds(loader), workers_for(case, loader)
+    if item is None or loader.in_memory or not workers:
+        return None
+    if case.part(reading_seconds(case, loader) or 0.0) < MATTERS:
+        return None
+    wait = case.row("data wait")
+    left = max(0.0, wait / workers - (sum(map(case.row, IN_STEP)) - wait))
+    same = "no result changes" if loader.uses_random is False else "random streams change"
+    return costs(
+        case,
+        RULE.label,
+        f"one process reads the data and trains: num_workers=0, {moment(item)} a sample",
+        wait - left,
+        places=place_of(loader),
+        evidence={
+            "a batch": moment(item * (loader.batch_size or 1)),
+            "cores": f"{case.hardware.cores or 1:g}",
+        },
+        remedies=[
+            *read_ahead(loader),
+            Remedy(text=f"DataLoader(..., num_workers={workers}, persistent_workers=True); {same}"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="D2",
+    name="workers0",
+    title="The loop reads its data itself",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.LOADER),
+    under="D1",
+    weight=1,
+    numerics="training",
+)

@@ -1,0 +1,62 @@
+"""Worker processes hand over samples that the loop could cut from memory itself.
+
+Looks at: the wait for data, the number of workers, and whether the data lie in memory.
+Says so when: there are workers, the data lie in memory and the loop waits 5 % or more for them.
+Stays silent when: the data set makes its samples when they are read.
+Remedy: num_workers=0 (hotloop run --with loader-workers:count=0 keeps the order and the random
+    stream), and whole batches cut at once.
+Numbers: bitwise the same where reading draws no random numbers.
+Seen: examples/planted/loader_tiny_epochs.py.
+Source: measured for RULES: 439k samples/s without, 109k with 2 workers, 860k with __getitems__ and
+    1,228k by slicing (2 cores, torch 2.13); https://github.com/pytorch/pytorch/pull/181501.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.data_wait import costs, feeding, place_of, waits_for_data, with_workers
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for workers that read memory."""
+    loader = feeding(case)
+    if loader is None or not loader.workers or loader.iterable or not waits_for_data(case):
+        return None
+    if not loader.in_memory:
+        return None
+    return costs(
+        case,
+        RULE.label,
+        f"{loader.workers} processes hand over samples that lie in memory already",
+        case.row("data wait"),
+        places=place_of(loader),
+        evidence={"a batch": moment(statistics.median(loader.waits))} if loader.waits else {},
+        remedies=[
+            with_workers(case, loader, "num_workers=0", count=0),
+            Remedy(text="cut whole batches: __getitems__ in the data set", effort="code edit"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="D3",
+    name="workers_harmful",
+    title="Worker processes that cost more than they save",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.LOADER),
+    under="D1",
+    weight=2,
+    numerics="bitwise",
+)

@@ -1,0 +1,80 @@
+"""Convolutions add a bias that the batch norm behind them takes out again.
+
+Looks at: the model's modules, and the code for their place.
+Says so when: there is at least one. It is a note: a little memory and time.
+Stays silent when: such convolutions have bias=False.
+Remedy: bias=False.
+Numbers: training; the function is the same, but initial values are drawn in another order.
+Seen: examples/planted/conv_habits.py.
+Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("Disable bias for
+    convolutions directly followed by a batch norm")
+"""
+
+from __future__ import annotations
+
+import ast
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.syntax import dotted, is_constant, keyword, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Take the count, and look for the lines."""
+    count = sum(model.bias_before_norm for model in case.models)
+    if not count:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{count} convolution{'s add a bias' if count > 1 else ' adds a bias'} that batch "
+        "norm takes out again",
+        severity="note",
+        places=[
+            module.place(conv)
+            for module in parse(case.sources).modules
+            for conv in before_norm(module.tree)
+        ],
+        remedies=[Remedy(text="nn.Conv2d(..., bias=False)", effort="code edit")],
+    )
+
+
+def before_norm(tree: ast.AST) -> list[ast.Call]:
+    """Return constructions of a convolution, with a bias, that batch norm follows."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call | ast.List | ast.Tuple):
+            parts: list[ast.AST] = list(node.args if isinstance(node, ast.Call) else node.elts)
+        else:
+            body = getattr(node, "body", [])
+            body = body if isinstance(body, list) else []  # a lambda's is one expression
+            parts = [statement.value for statement in body if isinstance(statement, ast.Assign)]
+        for one, other in pairwise(parts):
+            if made(one, "Conv") and made(other, "BatchNorm"):
+                assert isinstance(one, ast.Call)
+                if not is_constant(keyword(one, "bias"), False):
+                    found.append(one)
+    return found
+
+
+def made(node: ast.AST, prefix: str) -> bool:
+    """Whether a module whose class begins with `prefix` is constructed."""
+    name = dotted(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    return name.startswith(prefix)
+
+
+RULE = Rule(
+    id="G11",
+    name="bias_bn",
+    title="A bias that batch norm takes out again",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.MODEL,),
+    numerics="training",
+)

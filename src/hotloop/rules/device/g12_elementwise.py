@@ -1,0 +1,74 @@
+"""Most of the card's time goes into element by element operations, which only move memory.
+
+Looks at: the profile's operators on the card.
+Says so when: activations, norms, sums and copies take 40 % of a step.
+Stays silent when: matrix products fill it.
+Remedy: compile the model: neighbours become one kernel; or fused layers.
+Numbers: rounding.
+Seen: golden cases only; not yet seen on a card.
+Source: threshold of hotloop; gains of 14-45 % by compiling are others' (page of compile).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, in_steps
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST, SHOWN = 0.40, 3  # of a step; operators
+SMALL = frozenset(
+    {"add", "sub", "mul", "div", "pow", "exp", "sqrt", "rsqrt", "neg", "where", "copy", "fill"}
+    | {"relu", "gelu", "silu", "sigmoid", "tanh", "softmax", "_softmax", "threshold_backward"}
+    | {"gelu_backward", "silu_backward", "_softmax_backward_data", "native_dropout"}
+    | {"native_layer_norm", "native_layer_norm_backward", "native_group_norm", "mean", "sum"}
+    | {"native_batch_norm", "native_batch_norm_backward", "cudnn_batch_norm", "cat", "clone"}
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Add up what is no product, no attention and no optimizer."""
+    small = [
+        op
+        for op in case.operators
+        if op.device == "cuda" and op.name.rpartition("::")[2].rstrip("_") in SMALL
+    ]
+    share = sum(op.share for op in small)
+    if share < LEAST:
+        return None
+    hottest = sorted(small, key=lambda op: -op.share)[:SHOWN]
+    return costing(
+        case,
+        in_steps(case, share),
+        rule=RULE.label,
+        claim=f"element by element operations take {share:.0%} of a step on the card",
+        places=list(dict.fromkeys(op.place for op in hottest if op.place)),
+        evidence={op.name: f"{op.share:.0%} of a step" for op in hottest},
+        remedies=[
+            Remedy(
+                text="hotloop run --with compile makes one kernel of neighbours",
+                effort="option",
+                technique="compile",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="G12",
+    name="elementwise",
+    title="Most of the card's time goes into small operations",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.PROFILE, Needs.CARD),
+    under="G25",
+    weight=2,
+    numerics="rounding",
+)

@@ -1,0 +1,65 @@
+"""Compiling takes a large part of the run, which it must save to pay back.
+
+Looks at: the time of compiling, the step time, and how many steps the run has.
+Says so when: compiling takes 10 % of the run. It tells what a step must get faster by, and when
+    that is more than the step itself. Before a run: the same of the forecast.
+Stays silent when: it takes less, or nobody knows how long the run is.
+Remedy: leave torch.compile out of short runs, or keep compiled kernels between runs.
+Numbers: rounding; uncompiled code rounds at other places.
+Seen: examples/planted/compiled_lengths.py.
+Source: hotloop; 11-24 s for a gain of 4-9 % on two cores (page of compile).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import WARN, Remedy
+from hotloop.core.units import duration, moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, whole_run
+from hotloop.rules.support.idioms import compiling
+from hotloop.rules.support.syntax import parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Divide what compiling takes among the steps."""
+    seconds = max(case.row("compile"), case.process.compile_seconds)
+    whole, step = whole_run(case), case.step_time
+    if not case.process.graphs or whole is None or step is None:
+        return None
+    steps = case.total_steps or case.steps.count
+    needed, now = seconds / steps, step.median
+    pays = f"pays back only if it makes a step, now {moment(now)}, faster by {moment(needed)}"
+    if needed >= now:
+        pays = f"cannot pay back in {steps:,} steps of {moment(now)}"
+    return costing(
+        case,
+        seconds,
+        least=WARN,
+        of=whole,
+        rule=RULE.label,
+        claim=f"compiling takes {duration(seconds)}, {seconds / whole:.0%} of the run: it {pays}",
+        places=compiling(parse(case.sources)),
+        remedies=[
+            Remedy(text="leave torch.compile out, and compare", effort="code edit"),
+            Remedy(text="set TORCHINDUCTOR_CACHE_DIR to a folder that stays", effort="option"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="G14",
+    name="compile_loss",
+    title="Compiling may cost more than it saves",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    numerics="rounding",
+)

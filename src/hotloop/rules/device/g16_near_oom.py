@@ -1,0 +1,62 @@
+"""The card's memory is almost full: a longer batch ends the run.
+
+Looks at: the peak of memory held by tensors, against the card's.
+Says so when: it is 92 % (a warning) or 97 % (critical). Before a run: the forecast of the memory is
+    too much for the device, or a first step ran out of memory.
+Stays silent when: it is less, or unknown.
+Remedy: a smaller micro batch with more accumulation, bfloat16, activation checkpointing.
+Numbers: bitwise with activation checkpointing; rounding with the others.
+Seen: golden cases only; not yet seen on a card.
+Source: TraceML's and the TensorBoard profiler plugin's thresholds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+FULL, FULLER = 0.92, 0.97  # of the card's memory
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the peak with the card."""
+    peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
+    if not peak or not memory or peak < FULL * memory:
+        return None
+    share = peak / memory
+    return Finding(
+        rule=RULE.label,
+        claim=f"tensors take {bytes_(peak)} of {bytes_(memory)}, {share:.0%} of the card",
+        severity="critical" if share >= FULLER else "warn",
+        remedies=[
+            Remedy(
+                text="half the micro batch and twice the accumulation "
+                "(hotloop explain out-of-memory)"
+            ),
+            Remedy(
+                text="hotloop run --with activation-checkpointing",
+                effort="option",
+                technique="activation-checkpointing",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="G16",
+    name="near_oom",
+    title="The card's memory is almost full",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD),
+    weight=2,
+    numerics="rounding",
+)

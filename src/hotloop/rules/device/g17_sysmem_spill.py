@@ -1,0 +1,80 @@
+"""More memory is in use than the card has: the driver keeps the rest in the host's memory, and each
+access goes over the bus.
+
+Looks at: the memory torch holds against the card's; on Windows and WSL also a full card that
+    computes little.
+Says so when: torch holds more than the card has; or there, memory is 95 % full, the card is used
+    less than 30 % and draws less than half of its power. Before a run, a note: the driver of this
+    system would do so.
+Stays silent when: memory fits, or a full card works.
+Remedy: use less memory first. Then forbid the spill, so that it is an error and not a slow run.
+Numbers: bitwise with activation checkpointing; rounding with the others.
+Seen: golden cases only; not yet seen on a card.
+Source: one of the five projects ran at 8 % utilisation with 20.4 GB and 15 GB in the host's memory;
+    https://nvidia.custhelp.com/app/answers/detail/a_id/5490 (sysmem fallback policy)
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+FULL, BUSY = 0.95, 0.30  # of the memory; of the time
+NAMES = ("gpu_memory_bytes", "gpu_utilisation", "gpu_power_w", "gpu_power_limit_w")
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare what is held with what is there."""
+    memory = case.hardware.memory_bytes
+    if not memory:
+        return None
+    held = max(case.readings.get("reserved_bytes", (0.0,)))
+    seen = {name: median(case.readings[name]) for name in NAMES if case.readings.get(name)}
+    spills = case.hardware.versions.get("platform", "").lower()
+    idle = (
+        len(seen) == len(NAMES)
+        and any(name in spills for name in ("windows", "microsoft", "wsl"))
+        and seen["gpu_memory_bytes"] >= FULL * memory
+        and seen["gpu_utilisation"] < BUSY
+        and seen["gpu_power_w"] < seen["gpu_power_limit_w"] / 2
+    )
+    if held <= memory and not idle:
+        return None
+    claim = f"the card is full and works {seen.get('gpu_utilisation', 0.0):.0%} of the time"
+    if held > memory:
+        claim = f"torch holds {bytes_(held)}, and the card has {bytes_(memory)}"
+    return Finding(
+        rule=RULE.label,
+        claim=f"{claim}: memory spills into the host's",
+        severity="critical",
+        evidence={name: f"{value:.3g}" for name, value in seen.items()},
+        remedies=[
+            Remedy(text="half the micro batch and twice the accumulation"),
+            Remedy(
+                text='NVIDIA control panel: "CUDA - Sysmem Fallback Policy" to "Prefer No Sysmem '
+                'Fallback"',
+                effort="option",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="G17",
+    name="sysmem_spill",
+    title="The card's memory spills into the host's",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+    weight=3,
+    numerics="rounding",
+)

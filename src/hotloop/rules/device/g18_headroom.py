@@ -1,0 +1,66 @@
+"""Much of the card's memory is free, and micro batches are small.
+
+Looks at: the peak of memory, accumulation, and whether the card waits for the host.
+Says so when: the peak is below 60 % of the card, and steps are made of several micro batches (half
+    as many, twice as large, must fit), or the card is done before the host. Before a run: by the
+    forecast of the memory, with half of that share.
+Stays silent when: memory is used, or neither would gain.
+Remedy: a larger micro batch with less accumulation; the batch stays.
+Numbers: rounding (2e-7) at constant batch without batch norm and dropout; else training.
+Seen: golden cases only; not yet seen on a card.
+Source: SageMaker and DLProf; 60 % is hotloop's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+ROOM, FULL = 0.60, 0.92  # of the card's memory; G16's
+STARVED = 0.80  # of the steps, H1's
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for room, and for what could use it."""
+    peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
+    if not peak or not memory or peak >= ROOM * memory:
+        return None
+    backwards = round(case.steps.backwards or 1)
+    starved = (case.steps.starved or 0.0) >= STARVED
+    if not starved and (backwards < 2 or 2 * peak >= FULL * memory):
+        return None
+    same = any(model.normalised or model.dropout for model in case.models)
+    claim = f"{peak / memory:.0%} of the card's memory is used"
+    remedies = [Remedy(text="a larger batch is another training run: compare the losses")]
+    if backwards > 1:
+        claim += f", and {backwards} micro batches make a step"
+        text = f"twice the micro batch, accumulation {max(1, backwards // 2)}: the batch stays"
+        remedies.insert(0, Remedy(text=text))
+    return Finding(
+        rule=RULE.label,
+        claim=claim,
+        severity="note",
+        evidence={"batch norm or dropout": "the numbers change with the micro batch"}
+        if same
+        else {},
+        remedies=remedies,
+    )
+
+
+RULE = Rule(
+    id="G18",
+    name="headroom",
+    title="The card could take larger micro batches",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD),
+    weight=1,
+    numerics="training",
+)

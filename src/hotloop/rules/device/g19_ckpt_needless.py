@@ -1,0 +1,82 @@
+"""Activation checkpointing computes each forward pass twice, and much memory is free.
+
+Looks at: whether the model checkpoints, and the peak of memory: the card's, or the process's.
+Says so when: it does, and the peak is below 40 % of the memory.
+Stays silent when: memory is used, or unknown. What the peak would be without it is not known
+    here: try it, or look at `hotloop train`'s forecast for its recipes.
+Remedy: gradient_checkpointing=False (popular stacks have it on), or selective checkpointing.
+Numbers: bitwise the same.
+Seen: examples/planted/checkpointed.py.
+Source: measured: full checkpointing takes 1.36 of the step time in float32 on a CPU (page of
+    activation-checkpointing); 21 % is what others measured.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+from hotloop.rules.support.syntax import calls, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding, Place
+
+__all__ = ["RULE"]
+
+ROOM = 0.40  # of the memory
+CALLS = ("checkpoint", "checkpoint_sequential", "gradient_checkpointing_enable")
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the peak with the memory; at most the forward pass is saved."""
+    model = next((m for m in case.models if m.checkpointed and m.role == "train"), None)
+    if case.on_card:
+        peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
+    else:
+        peak, memory = (
+            max(case.readings.get("rss_bytes", (0.0,))),
+            case.hardware.host_memory_bytes or case.hardware.memory_bytes,
+        )
+    if model is None or not peak or not memory or peak >= ROOM * memory:
+        return None
+    forward = case.row("forward")
+    ratio = case.row("backward") / forward if forward else None
+    return costing(
+        case,
+        min(forward, case.row("backward")),
+        rule=RULE.label,
+        claim=f"activation checkpointing is on, and {peak / memory:.0%} of the memory is used",
+        places=_asked(case) or ([model.place] if model.place else []),
+        evidence={"backward to forward": f"{ratio:.1f}, about 2 without it"} if ratio else {},
+        remedies=[
+            Remedy(
+                text="call the block itself in place of checkpoint(block, x), or "
+                "model.gradient_checkpointing_disable(), and look at the peak"
+            ),
+            Remedy(text="or keep what is costly: selective checkpointing", effort="code edit"),
+        ],
+    )
+
+
+def _asked(case: Case) -> list[Place]:
+    """Return the calls of the project that checkpoint."""
+    return [
+        module.place(call)
+        for module in parse(case.sources).modules
+        for call in calls(module.tree, *CALLS)
+    ]
+
+
+RULE = Rule(
+    id="G19",
+    name="ckpt_needless",
+    title="Activations are computed twice though memory is free",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL),
+    weight=2,
+    numerics="bitwise",
+)

@@ -1,0 +1,74 @@
+"""Matrix products run in full float32, and the card's tensor cores stand still.
+
+Looks at: the dtype of the products, the TF32 switch, the card's capability, and the profile.
+Says so when: the card has TF32 (capability 8.0), it is off and the model computes in float32; and,
+    with --profile, products are 20 % of the step.
+Stays silent when: autocast or TF32 is on, the card is older, or products take little time.
+Remedy: autocast to bfloat16, or TF32.
+Numbers: rounding; TF32 keeps 10 bits of mantissa in the inputs of products, bfloat16 7.
+Seen: golden cases only; not yet seen on a card.
+Source: the TensorBoard profiler plugin and DLProf (tensor cores eligible and unused); peaks by card
+    in hotloop/core/gpu_specs.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, in_steps, products
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+LEAST = 0.20  # of the step
+SWITCH = "cuda.matmul.fp32_precision"
+REMEDIES = (
+    Remedy(
+        text="hotloop run --with autocast-bf16 computes products in bfloat16",
+        effort="option",
+        technique="autocast-bf16",
+    ),
+    Remedy(
+        text='torch.set_float32_matmul_precision("high") uses TF32',
+        technique="tf32",
+    ),
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for float32 products, and for what else the card could do."""
+    hardware, precision = case.hardware, case.process.switches.get(SWITCH)
+    full = [m for m in case.models if m.role == "train" and m.compute in (None, "float32")]
+    if hardware.why_no_tf32() or precision in (None, "tf32") or not full or case.process.autocast:
+        return None
+    peaks = hardware.card.flops if hardware.card else {}
+    faster = peaks["bf16"] / peaks["fp32"] if {"bf16", "fp32"} <= peaks.keys() else None
+    said: dict[str, Any] = {
+        "rule": RULE.label,
+        "claim": "matrix products run in full float32: the tensor cores stand still",
+        "evidence": {"peaks": f"bf16 {faster:.1f} times float32"} if faster else {},
+        "remedies": REMEDIES,
+    }
+    if not case.profiled:
+        return Finding(**said, severity="warn")
+    share = sum(op.share for op in products(case) if op.dtype in (None, "float32"))
+    if share < LEAST:
+        return None
+    return costing(case, in_steps(case, share * (1 - 1 / (faster or 2.0))), **said)
+
+
+RULE = Rule(
+    id="G1",
+    name="fp32_tc",
+    title="Matrix products leave the tensor cores unused",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    under="G25",
+    weight=1,
+    numerics="rounding",
+)

@@ -1,0 +1,101 @@
+"""Memory grows from step to step, or the code keeps each step's graph alive.
+
+Looks at: the memory held by tensors over time; sums and lists of losses in the training loop.
+Says so when: a loss that was not detached is added up or kept in a list (a note); or tensors took
+    ever more memory, 100 MB (a note) or 1 GB (a warning) in all.
+Stays silent when: memory stays, and losses are kept with .item() or .detach().
+Remedy: total += loss.detach(), or .item() where the device is the CPU.
+Numbers: bitwise the same.
+Seen: examples/planted/kept_losses.py.
+Source: thresholds of TraceML's memory creep; https://docs.pytorch.org/docs/stable/notes/faq.html
+    ("My model reports cuda runtime error(2): out of memory")
+"""
+
+from __future__ import annotations
+
+import ast
+from statistics import median
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Place, Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.syntax import calls, dotted, parse, running
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.rules.support.syntax import Code
+
+__all__ = ["RULE"]
+
+NOTE, WARN = 100e6, 1e9  # bytes
+FEWEST = 3  # readings in each third
+
+
+def judge(case: Case) -> Finding | None:
+    """Look at the code, and at the memory of tensors."""
+    kept = keeps(parse(case.sources))
+    grown = growth(case.readings.get("allocated_bytes", ()))
+    if not kept and grown < NOTE:
+        return None
+    claim = "the loop keeps losses with their graphs"
+    if grown >= NOTE:
+        claim = f"tensors take ever more memory: {bytes_(grown)} in {case.steps.count:,} steps"
+    return Finding(
+        rule=RULE.label,
+        claim=claim,
+        severity="warn" if grown >= WARN else "note",
+        places=kept,
+        remedies=[
+            Remedy(text="add up loss.detach(), and read the sum at the end", effort="code edit")
+        ],
+    )
+
+
+def growth(readings: Sequence[float]) -> float:
+    """Return by how many bytes memory grew from third to third, the first quarter left out."""
+    used = [reading for reading in readings if reading]
+    used = used[len(used) // 4 :]
+    third = len(used) // 3
+    if third < FEWEST:
+        return 0.0
+    parts = [median(used[third * number : third * (number + 1)]) for number in range(3)]
+    return parts[2] - parts[0] if parts[0] < parts[1] < parts[2] else 0.0
+
+
+def keeps(code: Code) -> list[Place]:
+    """Return where a name that had its backward pass is added up or appended as it is."""
+    nodes = list(running(code, evaluation=False))
+    losses = {
+        dotted(call.func).removesuffix(".backward")
+        for call in calls((node for _, node in nodes), "backward")
+    } - {""}  # (a + b).backward()
+    return [
+        module.place(node)
+        for module, node in nodes
+        if (
+            isinstance(node, ast.AugAssign)
+            and dotted(node.value) in losses
+            and dotted(node.target) not in losses
+        )
+        or (
+            isinstance(node, ast.Call)
+            and dotted(node.func).endswith(".append")
+            and node.args
+            and dotted(node.args[0]) in losses
+        )
+    ]
+
+
+RULE = Rule(
+    id="G20",
+    name="mem_creep",
+    title="Memory grows from step to step",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    weight=3,
+    numerics="bitwise",
+)

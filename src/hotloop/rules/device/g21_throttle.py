@@ -1,0 +1,62 @@
+"""The card runs below its clock: too hot, or at its power limit.
+
+Looks at: the reasons the driver names, clock and temperature.
+Says so when: a reason of heat is named; or the clock is 15 % below its maximum above 82 degrees; a
+    power cap is a note, for a busy card is often at it.
+Stays silent when: the clock is where it should be.
+Remedy: air, a lower power limit with little loss, another room.
+Numbers: none.
+Seen: golden cases only; not yet seen on a card.
+Source: gpuprof's thresholds; https://docs.nvidia.com/deploy/nvml-api/ (clocks event reasons)
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+SLOW, HOT = 0.85, 82.0  # of the clock; degrees Celsius
+CLOCKS = ("gpu_clock_mhz", "gpu_max_clock_mhz")
+
+
+def judge(case: Case) -> Finding | None:
+    """Read the driver's reasons, and compare clocks."""
+    reasons = [reason.lower() for reason in case.throttle_reasons]
+    hot = [r for r in reasons if "thermal" in r or "brake" in r or r == "hw_slowdown"]
+    clocks, fastest = (case.readings.get(name) for name in CLOCKS)
+    ratio = median(clocks) / max(fastest) if clocks and fastest else 1.0
+    degrees = max(case.readings.get("gpu_temperature_c", (0.0,)))
+    slow = ratio < SLOW and degrees > HOT
+    capped = [r for r in reasons if "power" in r]
+    if not hot and not slow and not capped:
+        return None
+    why = ", ".join(hot or capped) or f"{degrees:.0f} degrees"
+    return Finding(
+        rule=RULE.label,
+        claim=f"the card runs at {ratio:.0%} of its clock: {why}",
+        severity="warn" if hot or slow else "note",
+        evidence={"temperature": f"{degrees:.0f} C"} if degrees else {},
+        remedies=[
+            Remedy(text="look at nvidia-smi -q -d PERFORMANCE, fans and dust", effort="option"),
+            Remedy(text="a power limit 10 % lower: nvidia-smi -pl", effort="option"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="G21",
+    name="throttle",
+    title="The card slows itself down",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+    weight=1,
+)

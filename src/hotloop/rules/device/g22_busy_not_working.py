@@ -1,0 +1,60 @@
+"""The card is always busy, but draws little power: what runs on it is small.
+
+Looks at: utilisation (the share of time in which any kernel runs) and power.
+Says so when: utilisation is 90 % or more and power below half of the limit.
+Stays silent when: it draws power, or is not busy.
+Remedy: larger micro batches, compilation, 16 bit: H1, G4 and G12 say which.
+Numbers: rounding.
+Seen: golden cases only; not yet seen on a card.
+Source: https://github.com/XuehaiPan/nvitop/issues/189
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+BUSY, WORKING = 0.90, 0.50  # of the time; of the power limit
+NAMES = ("gpu_utilisation", "gpu_power_w", "gpu_power_limit_w")
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare how busy it is with what it draws."""
+    seen = [case.readings.get(name) for name in NAMES]
+    if not all(seen):
+        return None
+    busy, watts, limit = (median(readings or ()) for readings in seen)
+    if busy < BUSY or watts >= WORKING * limit:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"the card is busy {busy:.0%} of the time at {watts / limit:.0%} of its power",
+        severity="warn",
+        remedies=[
+            Remedy(text="a larger micro batch (hotloop explain low-utilisation)"),
+            Remedy(
+                text="hotloop doctor --profile shows which operations are small", effort="option"
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="G22",
+    name="busy_not_working",
+    title="The card is busy without doing much",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+    under="G25",
+    weight=1,
+    numerics="rounding",
+)

@@ -1,0 +1,48 @@
+"""The card is not the training's alone.
+
+Looks at: other processes on the card, and whether it is a slice (MIG).
+Says so when: another process was seen there, or the device is a slice. Before a run: others hold
+    20 % of the card's memory.
+Stays silent when: the training is alone.
+Remedy: end what else runs, or take another card. On a slice, only the slice's speed can be reached.
+Numbers: none; but times hold only while the others are there.
+Seen: golden cases only; not yet seen on a card.
+Source: hotloop; https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Count the others."""
+    others = int(max(case.readings.get("gpu_other_processes", (0.0,))))
+    mig = "MIG" in case.hardware.name.split()
+    if not others and not mig:
+        return None
+    claim = f"{others} other process{'es use' if others > 1 else ' uses'} the card as well"
+    return Finding(
+        rule=RULE.label,
+        claim=claim if others else f"{case.hardware.name} is a slice of a card",
+        severity="warn" if others else "note",
+        remedies=[Remedy(text="look at nvidia-smi", effort="option")],
+    )
+
+
+RULE = Rule(
+    id="G23",
+    name="gpu_shared",
+    title="Others use the card as well",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CARD, Needs.READINGS),
+)

@@ -1,0 +1,60 @@
+"""The card's bus has fewer lanes, or an older generation, than card and board could use.
+
+Looks at: generation and width of the PCIe link, the highest seen (an idle card lowers it), and the
+    time of copies to the card.
+Says so when: either is below its maximum. The cost is the part of the copies that a full link would
+    save: below 2 % of the wall time it is a note.
+Stays silent when: the link is whole.
+Remedy: another slot, no riser, the BIOS setting.
+Numbers: none.
+Seen: golden cases only; not yet seen on a card.
+Source: hotloop; https://docs.nvidia.com/deploy/nvml-api/ (nvmlDeviceGetMaxPcieLinkGeneration)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+NAMES = ("pcie_generation", "pcie_generation_max", "pcie_width", "pcie_width_max")
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the link with what it could be."""
+    best = {name: max(case.readings.get(name, (0.0,))) for name in NAMES}
+    if not all(best.values()):
+        return None
+    now, full = best["pcie_generation"], best["pcie_generation_max"]
+    lanes, all_lanes = best["pcie_width"], best["pcie_width_max"]
+    speed = 2 ** (now - full) * lanes / all_lanes  # each generation doubles the rate of a lane
+    if now >= full and lanes >= all_lanes:
+        return None
+    return costing(
+        case,
+        case.row("host to device") * (1 - speed),
+        least=0.0,
+        rule=RULE.label,
+        claim=f"the card's bus runs as PCIe {now:.0f} x{lanes:.0f} and could be {full:.0f} "
+        f"x{all_lanes:.0f}",
+        evidence={"copies to the card": f"{case.share('host to device'):.1%} of the time"},
+        remedies=[Remedy(text="another slot, no riser card, or the BIOS setting", effort="option")],
+    )
+
+
+RULE = Rule(
+    id="G24",
+    name="pcie_link",
+    title="The card's bus runs below its speed",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD, Needs.READINGS),
+)

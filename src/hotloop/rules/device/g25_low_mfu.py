@@ -1,0 +1,74 @@
+"""The card computes, but reaches little of what it could.
+
+Looks at: the FLOP/s of the steps against the published peak of the dtype in use.
+Says so when: it is below 30 %, and the loop waits neither for data nor for the host.
+Stays silent when: the card has no published peak, or something else is the limit (D1, H1).
+Remedy: what the rules below say: 16 bit, fused attention, compilation, larger micro batches.
+Numbers: rounding.
+Seen: golden cases only; not yet seen on a card.
+Source: MFU as in PaLM, appendix B, https://arxiv.org/abs/2204.02311; 30 % is gpuprof's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import WARN, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import DTYPES, costing, flop_rate
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST, GOOD = 0.30, 0.50  # of the peak
+STARVED = 0.80  # of the steps, H1's
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the steps with the peak."""
+    rate = flop_rate(case)
+    models = [model for model in case.models if model.role == "train"]
+    dtype = DTYPES.get((models[0].compute if models else None) or "float32", "fp32")
+    peak = case.hardware.peak_flops(dtype)
+    if rate is None or peak is None:
+        return None
+    waits = case.share("data wait") >= WARN or (case.steps.starved or 0.0) >= STARVED
+    reached = rate / peak.median
+    if waits or reached >= LEAST:
+        return None
+    # half of the peak is what well-tuned training reaches, so that is the most to be saved
+    left = (case.row("forward") + case.row("backward")) * (1 - reached / GOOD)
+    share = case.part(left)
+    return costing(
+        case,
+        left,
+        severity="warn" if share >= WARN else "note",
+        rule=RULE.label,
+        claim=f"the steps reach {reached:.0%} of the card's {dtype} peak",
+        evidence={"peak": peak},
+        remedies=[
+            Remedy(
+                text="hotloop doctor --profile shows where the card's time goes", effort="option"
+            ),
+            Remedy(
+                text="hotloop run --with autocast-bf16,compile",
+                effort="option",
+                technique="autocast-bf16",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="G25",
+    name="low_mfu",
+    title="The card reaches little of its peak",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    weight=0,
+    numerics="rounding",
+)

@@ -1,0 +1,64 @@
+"""There is a card, and the training runs on the CPU.
+
+Looks at: the device of the models; the NVIDIA driver and what torch sees of it.
+Says so when: torch sees a card and no model is on it; or there is a driver, and torch sees no card.
+    Before a run: the latter.
+    Before a run: the latter.
+Stays silent when: the models are on the card, or there is none.
+Remedy: model.to("cuda"), and the batches; or a CUDA build of torch.
+Numbers: rounding; a card sums in another order, and its random numbers are others.
+Seen: golden cases only; not yet seen on a card: it needs one, or its driver.
+Source: hotloop
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare what is there with what is used."""
+    hardware, driver = case.hardware, case.hardware.versions.get("driver")
+    if hardware.device == "cuda" and not case.on_card:
+        return Finding(
+            rule=RULE.label,
+            claim=f"there is a card, {hardware.name}, and {case.models[0].name} is on the CPU",
+            severity="critical",
+            places=[model.place for model in case.models if model.place][:1],
+            remedies=[Remedy(text='model.to("cuda"), and each batch as well', effort="code edit")],
+        )
+    if hardware.device != "cpu" or driver is None:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"there is an NVIDIA driver ({driver}), but torch "
+        f"{hardware.versions.get('torch', '')} sees no card: the CPU is used",
+        severity="critical",
+        remedies=[
+            Remedy(
+                text="install a CUDA build of torch (https://pytorch.org/get-started/locally/), "
+                "or look at nvidia-smi and CUDA_VISIBLE_DEVICES",
+                effort="option",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="G26",
+    name="wrong_device",
+    title="A card is there, and the CPU trains",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.MODEL,),
+    weight=2,
+    numerics="rounding",
+)

@@ -1,0 +1,54 @@
+"""Adapters add several small products to each layer, and the host cannot launch them fast enough.
+
+Looks at: adapters in the model, and whether the card waits for the host.
+Says so when: there are adapters and the card was done first in 80 % of the steps.
+Stays silent when: the card is behind.
+Remedy: compile the model, larger micro batches, or adapters on fewer kinds of layers.
+Numbers: rounding; fewer adapters are another training run.
+Seen: golden cases only; not yet seen on a card.
+Source: hotloop, threshold of H1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+STARVED = 0.80  # of the steps, H1's
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for adapters in a launch-bound run."""
+    model = next((model for model in case.models if model.adapters), None)
+    if model is None or (case.steps.starved or 0.0) < STARVED:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"adapters ({', '.join(model.adapters)}) add many small products, and the card waits "
+        "for the host",
+        severity="warn",
+        remedies=[
+            Remedy(text="hotloop run --with compile", effort="option", technique="compile"),
+            Remedy(text="a larger micro batch"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="G29",
+    name="ungrouped_adapters",
+    title="Many small adapters keep the card waiting",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    under="H1",
+    weight=2,
+    numerics="rounding",
+)

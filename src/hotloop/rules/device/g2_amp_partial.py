@@ -1,0 +1,62 @@
+"""Autocast is on, but hot matrix products still run in float32.
+
+Looks at: the dtype of the profile's matrix products.
+Says so when: autocast was entered and products in float32 are 20 % of the step.
+Stays silent when: autocast was never entered (G1), or what is left in float32 is small.
+Remedy: move the forward pass and the loss's products into the autocast region; give no .float().
+Numbers: rounding.
+Seen: golden cases only; not yet seen on a card.
+Source: hotloop; threshold as G1's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, in_steps, products
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST = 0.20  # of the step
+
+
+def judge(case: Case) -> Finding | None:
+    """Add up the products that autocast did not reach."""
+    left = [op for op in products(case) if op.dtype == "float32" and op.share]
+    share = sum(op.share for op in left)
+    if not case.process.autocast or share < LEAST:
+        return None
+    hottest = max(left, key=lambda op: op.share)
+    return costing(
+        case,
+        in_steps(case, share / 2),  # 16 bit is twice as fast at least
+        rule=RULE.label,
+        claim=f"autocast is on, but matrix products in float32 take {share:.0%} of a step",
+        places=list(dict.fromkeys(op.place for op in left if op.place)),
+        evidence={"hottest": f"{hottest.name} {hottest.shapes}"},
+        remedies=[
+            Remedy(
+                text="put the whole forward pass into the autocast region, without .float()",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="G2",
+    name="amp_partial",
+    title="Hot matrix products run outside autocast",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.PROFILE, Needs.CARD),
+    under="G25",
+    weight=2,
+    numerics="rounding",
+)

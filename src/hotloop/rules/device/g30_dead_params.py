@@ -1,0 +1,54 @@
+"""The optimizer holds parameters that never get a gradient.
+
+Looks at: parameters in its groups that are frozen, or required a gradient and never got one.
+Says so when: they are 5 % of its numbers. It is a note: P2 says it where it may be an error.
+Stays silent when: all are trained.
+Remedy: give it only [p for p in model.parameters() if p.requires_grad].
+Numbers: bitwise the same.
+Seen: examples/slow/adapters_never_called.
+Source: hotloop
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+LEAST = 0.05  # of the numbers
+
+
+def judge(case: Case) -> Finding | None:
+    """Count what is never trained."""
+    for optimizer in case.optimizers:
+        whole = sum(group.parameters for group in optimizer.groups)
+        idle = sum(group.frozen + group.without_gradient for group in optimizer.groups)
+        if optimizer.steps and idle and idle >= LEAST * whole:
+            return Finding(
+                rule=RULE.label,
+                claim=f"{idle:,} of the {whole:,} numbers that {optimizer.name} holds are never "
+                "trained",
+                severity="note",
+                places=[optimizer.place] if optimizer.place else [],
+                remedies=[
+                    Remedy(text="[p for p in model.parameters() if p.requires_grad]"),
+                ],
+            )
+    return None
+
+
+RULE = Rule(
+    id="G30",
+    name="dead_params",
+    title="The optimizer holds parameters that are never trained",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.OPTIMIZER),
+    numerics="bitwise",
+)

@@ -1,0 +1,59 @@
+"""The steps compute nearly as fast as this machine multiplies matrices.
+
+Looks at: the FLOP/s of the steps against matrix products measured on this machine (--ceilings).
+Says so when: they reach 80 % of it.
+Stays silent when: the ceiling was not measured or is far, or nobody knows what a step computes.
+Remedy: none in the kernels: fewer operations (padding, frozen parts), another dtype, another card.
+Numbers: none.
+Seen: examples/planted/large_products.py.
+Source: hotloop
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import compute_dtype, flop_rate
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+LEAST = 0.80  # of the measured speed
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare with the measured products."""
+    rate, dtype = flop_rate(case), compute_dtype(case)
+    ceiling = case.hardware.measured.get(dtype)
+    if rate is None or ceiling is None or rate < LEAST * ceiling.median:
+        return None
+    reached = rate / ceiling.median
+    return Finding(
+        rule=RULE.label,
+        claim=f"the steps reach {reached:.0%} of the {dtype} speed measured here: faster kernels "
+        "have little to give",
+        severity="note",
+        ceiling=max(1.0, 1 / reached),
+        evidence={"ceiling": ceiling},
+        remedies=[
+            Remedy(
+                text="fewer operations: less padding, no unused outputs "
+                "(hotloop explain still-slow)"
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="G32",
+    name="near_ceiling",
+    title="Computation is near its ceiling",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.CEILINGS),
+    kind="not worth it",
+)

@@ -1,0 +1,46 @@
+"""cudnn.benchmark is on, and there is no convolution it could concern.
+
+Looks at: the switch and the modules of the models.
+Says so when: it is on and no model has a convolution.
+Stays silent when: there is one, or the run is on the CPU.
+Remedy: leave the line out.
+Numbers: none.
+Seen: golden cases only; not yet seen on a card.
+Source: page of cudnn-benchmark; 10-20 % are often claimed for it in transformers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for a convolution."""
+    switch = case.process.switches.get("cudnn.benchmark")
+    if switch != "True" or any(model.convolutions for model in case.models):
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim="cudnn.benchmark concerns convolutions only, and no model here has one",
+        severity="note",
+        remedies=[Remedy(text="leave the line out: it changes nothing", effort="code edit")],
+    )
+
+
+RULE = Rule(
+    id="G33",
+    name="no_convolution",
+    title="cudnn.benchmark does nothing here",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.MODEL, Needs.CARD),
+    kind="not worth it",
+)

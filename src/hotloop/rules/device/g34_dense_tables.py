@@ -1,0 +1,84 @@
+"""Whole embedding tables get gradients and updates for the few rows a batch looks up.
+
+Looks at: embeddings without sparse=True, the numbers in a batch, and the time of the update.
+Says so when: such tables hold 80 % of the trainable numbers, a batch has fewer numbers than a
+    quarter of the largest table's rows, and the update takes 10 % of the wall time.
+Stays silent when: the tables are small beside the rest, the batches large, or the update cheap.
+Remedy: Embedding(..., sparse=True) with SparseAdam or SGD: a step costs the rows of the batch.
+Numbers: training: SparseAdam moves only rows that were looked up; weight decay does not reach them.
+Seen: written after examples/blind2/basket2vec.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html (sparse).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+from hotloop.rules.support.syntax import calls, keyword, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding, Place
+
+__all__ = ["RULE"]
+
+MOST_OF, LOOKED_UP, LEAST = 0.80, 0.25, 0.10  # of the numbers; of the rows; of the time
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the tables with what a batch can look up."""
+    numbers = [
+        sum(math.prod(shape) for shape in batches.shapes.values())
+        for batches in case.batches
+        if batches.role == "train" and batches.shapes
+    ]
+    found = [
+        model
+        for model in case.models
+        if model.trainable and model.tables >= MOST_OF * model.trainable
+    ]
+    if not numbers or not found or max(numbers) > LOOKED_UP * found[0].table_rows:
+        return None
+    model = found[0]
+    return costing(
+        case,
+        case.row("optimizer") * model.tables / model.trainable,
+        least=LEAST,
+        rule=RULE.label,
+        claim=f"each step updates all {model.table_rows:,} rows of an embedding, and a batch looks "
+        f"up {max(numbers):,} at most",
+        places=[*_built(case), *(each.place for each in case.optimizers if each.place)][:5],
+        evidence={"numbers in embeddings": f"{model.tables:,} of {model.trainable:,}"},
+        remedies=[
+            Remedy(
+                text="nn.Embedding(..., sparse=True) with torch.optim.SparseAdam for its weights",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+def _built(case: Case) -> Iterator[Place]:
+    for module in parse(case.sources).modules:
+        for call in calls(module.tree, "Embedding", "EmbeddingBag"):
+            if keyword(call, "sparse") is None:
+                yield module.place(call)
+
+
+RULE = Rule(
+    id="G34",
+    name="dense_tables",
+    title="Whole embedding tables are updated for a few rows",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER, Needs.BATCHES),
+    under="G7",
+    weight=2,
+    numerics="training",
+)

@@ -1,0 +1,77 @@
+"""The model trains in float16 without a gradient scaler, or the scaler leaves out many steps.
+
+Looks at: the dtype of computation, and each GradScaler's steps.
+Says so when: a training model computes in float16 and no scaler scaled a loss; or a scaler left out
+    more than 1 % of the steps, and more than five (the first few find the scale).
+Stays silent when: bfloat16 or float32 is used, or the scaler works.
+Remedy: bfloat16 where the device has it; else GradScaler, and a smaller learning rate where it
+    keeps overflowing.
+Numbers: training; gradients that underflow to zero no longer do, steps that were lost are made.
+Seen: examples/planted/half_precision.py.
+Source: https://docs.pytorch.org/docs/stable/amp.html#gradient-scaling
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, in_steps
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+LEAST, SKIPPED = 0.01, 5  # of the steps; steps
+REMEDIES = (
+    Remedy(text="use torch.bfloat16, where the device has it: it needs no scaler"),
+    Remedy(
+        text="scale the loss with torch.amp.GradScaler, unscale_ before clipping",
+        effort="code edit",
+    ),
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for the scaler, then at what it skipped."""
+    half = [m for m in case.models if m.role == "train" and m.trainable and m.compute == "float16"]
+    scaled = [scaler for scaler in case.scalers if scaler.enabled and scaler.scaled]
+    if half and not scaled:
+        return Finding(
+            rule=RULE.label,
+            claim=f"{half[0].name} trains in float16 without a gradient scaler: small gradients "
+            "become zero",
+            severity="warn",
+            places=[half[0].place] if half[0].place else [],
+            remedies=REMEDIES,
+        )
+    worst = max(scaled, key=lambda scaler: scaler.skipped, default=None)
+    if worst is None or worst.skipped <= SKIPPED or worst.skipped < LEAST * worst.steps:
+        return None
+    share = worst.skipped / max(1, worst.steps)
+    scale = "unknown" if worst.scale is None else f"{worst.scale:g}"
+    return costing(
+        case,
+        in_steps(case, min(1.0, share)),
+        least=0.0,
+        rule=RULE.label,
+        claim=f"the gradient scaler left out {worst.skipped} of {worst.steps:,} steps: float16 "
+        "overflows",
+        places=[worst.place] if worst.place else [],
+        evidence={"last scale": scale},
+        remedies=REMEDIES,
+    )
+
+
+RULE = Rule(
+    id="G3",
+    name="fp16_no_scaler",
+    title="float16 without a working gradient scaler",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL),
+    weight=2,
+    numerics="training",
+)

@@ -1,0 +1,82 @@
+"""A size of hot matrix products is no multiple of 8, so that tensor cores run at a lower speed.
+
+Looks at: the last size of the model's output (the vocabulary), and the shapes of the profile's
+    hottest products, where 16 bit is used.
+Says so when: the vocabulary, of 1,024 or more, is no multiple of 8; or a product with such a size
+    takes 2 % of a step.
+Stays silent when: sizes are aligned, computation is in float32, or the product is small.
+Remedy: pad the vocabulary to a multiple of 64, hidden sizes and batches to one of 8.
+Numbers: rounding; rows added to a vocabulary must not be sampled.
+Seen: golden cases only; not yet seen on a card.
+Source: https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/
+    (alignment to 16 bytes); vocabulary to 64 as nanoGPT does.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import products
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+VOCABULARY = 1024  # classes: less is a small product
+
+
+def judge(case: Case) -> Finding | None:
+    """Look at the vocabulary, then at the profile."""
+    half = [m for m in case.models if m.role == "train" and m.compute in ("bfloat16", "float16")]
+    if not half:
+        return None
+    widest = max((m.output[-1] for m in half if m.output), default=0)
+    hot = [op for op in products(case) if op.share >= ABSTAIN and odd(op.shapes)]
+    if hot:
+        what = f"{hot[0].name} {hot[0].shapes}"
+        share = sum(op.share for op in hot)
+        claim = f"products with sizes that are no multiple of 8 take {share:.0%} of a step"
+    elif widest >= VOCABULARY and widest % 8:
+        what = f"{widest:,} = 64 x {widest / 64:.2f}"
+        claim = f"the output has {widest:,} classes, no multiple of 8: its products run slower"
+        share = 0.0
+    else:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=claim,
+        severity="warn" if share >= WARN else "note",
+        places=[half[0].place] if half[0].place else [],
+        evidence={"sizes": what},
+        remedies=[
+            Remedy(
+                text=f"pad to a multiple of 64: {-(-widest // 64) * 64:,}"
+                if widest % 8
+                else "pad sizes to a multiple of 8",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+def odd(shapes: str) -> bool:
+    """Whether one of the sizes in "[[32, 100], [100, 10]]" is no multiple of 8."""
+    sizes = [int(text) for text in re.findall(r"\d+", shapes)]
+    return any(size > 8 and size % 8 for size in sizes)
+
+
+RULE = Rule(
+    id="G4",
+    name="dim_align",
+    title="Sizes that tensor cores do not like",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    under="G25",
+    weight=2,
+    numerics="rounding",
+)

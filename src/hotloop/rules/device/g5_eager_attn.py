@@ -1,0 +1,96 @@
+"""Attention is computed as product, softmax, product, and keeps a matrix of length x length.
+
+Looks at: functions of the project that contain a softmax and two matrix products, and
+    "eager" attention of transformers; the time of the forward pass spent there; the profile.
+Says so when: attention so written takes 10 % of the wall time; the backward pass is counted in
+    proportion to the forward pass.
+Stays silent when: scaled_dot_product_attention does it, or it takes less.
+Remedy: torch.nn.functional.scaled_dot_product_attention; attn_implementation="sdpa".
+Numbers: rounding; the same sum in another order.
+Seen: examples/planted/masked_tokens.py.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+    threshold as gpuprof's. On short sequences in bfloat16 on a CPU the written-out form is faster
+    (page of sdpa): measure.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import Site, costing, seconds_at
+from hotloop.rules.support.syntax import calls, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+    from hotloop.rules.support.syntax import Module
+
+__all__ = ["RULE"]
+
+LEAST = 0.10
+PRODUCTS = ("matmul", "bmm", "einsum", "baddbmm")
+WRITTEN = Remedy(
+    text="torch.nn.functional.scaled_dot_product_attention(q, k, v), with is_causal=True in place "
+    "of a causal mask",
+    effort="code edit",
+)
+SWITCHED = Remedy(text='attn_implementation="sdpa" for a model of transformers', technique="sdpa")
+
+
+def judge(case: Case) -> Finding | None:
+    """Time the lines, and take the backward pass in proportion."""
+    eager = any(part.kind == "eager" for model in case.models for part in model.attention)
+    code = parse(case.sources)
+    sites = [at for module in code.modules for at in written_out(module)]
+    inside = [s for s in case.stacks if s.row == "forward" and s.passes("eager_attention_forward")]
+    if not sites and not inside and not eager:
+        return None
+    forward = case.row("forward")
+    seconds = seconds_at(case, sites, rows=("forward",)) + sum(s.seconds for s in inside)
+    factor = 1 + case.row("backward") / forward if forward else 1.0
+    share = case.part(seconds * factor)
+    return costing(
+        case,
+        seconds * factor,
+        least=LEAST,
+        rule=RULE.label,
+        claim=f"attention written out takes {share:.0%} of the time",
+        places=[at.place for at in sites],
+        evidence={"in the forward pass": f"{seconds:.2f} s of {forward:.2f} s"},
+        remedies=[WRITTEN, SWITCHED] if sites and inside else [WRITTEN if sites else SWITCHED],
+    )
+
+
+def written_out(module: Module) -> list[Site]:
+    """Return the lines from the first to the last product of functions with a softmax between."""
+    found = []
+    for function in ast.walk(module.tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        inside = list(ast.walk(function))
+        soft = [node.lineno for node in calls(iter(inside), "softmax", "Softmax")]
+        lines = [node.lineno for node in calls(iter(inside), *PRODUCTS)]
+        lines += [
+            node.lineno
+            for node in inside
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)
+        ]
+        if soft and len(lines) > 1 and min(lines) <= min(soft) <= max(lines):
+            found.append(Site(file=module.path, first=min(lines), last=max(lines)))
+    return found
+
+
+RULE = Rule(
+    id="G5",
+    name="eager_attn",
+    title="Attention is written out",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.STACKS, Needs.MODEL),
+    under="G25",
+    weight=3,
+    numerics="rounding",
+)

@@ -1,0 +1,59 @@
+"""scaled_dot_product_attention was called, but none of its fused kernels took the call.
+
+Looks at: which kernel it resolves to, and why.
+Says so when: it is the math form, on a card.
+Stays silent when: a fused kernel runs, or on a CPU, where the forms differ by some percent.
+Remedy: is_causal=True in place of a mask of your own, 16 bit, a head size up to 256, no mask that
+    requires a gradient.
+Numbers: rounding.
+Seen: golden cases only; not yet seen on a card.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for the math form."""
+    for model in case.models:
+        for part in model.attention:
+            if part.kind == "sdpa" and part.kernel == "math" and model.role == "train":
+                why = f": {part.why_math}" if part.why_math else ""
+                return Finding(
+                    rule=RULE.label,
+                    claim=f"attention of {model.name} runs in the math form, no fused kernel{why}",
+                    severity="warn",
+                    places=[model.place] if model.place else [],
+                    evidence={"calls per forward pass": f"{part.calls:g}"},
+                    remedies=[
+                        Remedy(
+                            text="is_causal=True in place of a mask of your own, and 16 bit "
+                            "(hotloop explain sdpa-unavailable)",
+                            effort="code edit",
+                        )
+                    ],
+                )
+    return None
+
+
+RULE = Rule(
+    id="G6",
+    name="sdpa_math",
+    title="Fused attention falls back to the slow form",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    under="G25",
+    weight=2,
+    numerics="rounding",
+)

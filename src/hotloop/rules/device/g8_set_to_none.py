@@ -1,0 +1,61 @@
+"""Gradients are filled with zeros at each step, and added to, where they could be dropped.
+
+Looks at: zero_grad(set_to_none=False), and the time spent in it.
+Says so when: it takes 1 % of the wall time (below 2 % a note).
+Stays silent when: gradients are set to None, the default since torch 2.0, or it costs nothing.
+Remedy: zero_grad() without the argument.
+Numbers: bitwise the same where each parameter gets a gradient at each step; else training: a
+    parameter without a gradient is left out of the step, so momentum and weight decay skip it
+    (parameters differed by 6e-2).
+Seen: examples/planted/conv_habits.py.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST = 0.01
+
+
+def judge(case: Case) -> Finding | None:
+    """Time zero_grad where it writes zeros."""
+    zeroed = [o for o in case.optimizers if o.zeroed_to_none is False]
+    inside = [stack for stack in case.stacks if stack.passes(":zero_grad", ".zero_grad")]
+    seconds = sum(stack.seconds for stack in inside)
+    if not zeroed or not inside:
+        return None
+    without = sum(group.without_gradient for o in zeroed for group in o.groups)
+    same = "training changes: some parameters get no gradient" if without else "bitwise the same"
+    place = max(inside, key=lambda stack: stack.seconds).place
+    return costing(
+        case,
+        seconds,
+        least=LEAST,
+        rule=RULE.label,
+        claim=f"filling gradients with zeros takes {case.part(seconds):.1%} of the time",
+        places=[place] if place else [],
+        evidence={"without it": same},
+        remedies=[Remedy(text="zero_grad() without set_to_none=False")],
+    )
+
+
+RULE = Rule(
+    id="G8",
+    name="set_to_none",
+    title="Gradients are filled with zeros instead of dropped",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.STACKS, Needs.OPTIMIZER),
+    numerics="training",
+)

@@ -1,0 +1,73 @@
+"""Convolutions compute in 16 bit, but images lie in memory plane by plane.
+
+Looks at: the layout of the convolutions' weights, the dtype of computation, and the profile's
+    kernels that turn one layout into the other.
+Says so when: 16-bit convolutions are not in channels_last: a note; with --profile when turning
+    layouts takes 5 % of a step.
+Stays silent when: there is no convolution, the layout is channels_last, or computation is in
+    float32.
+Remedy: model.to(memory_format=torch.channels_last), and the batch as well.
+Numbers: rounding.
+Seen: golden cases only; not yet seen on a card.
+Source: https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, in_steps
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+LEAST = 0.05  # of a step
+TURNING = ("nchwtonhwc", "nhwctonchw", "nchw_to_nhwc", "nhwc_to_nchw")
+REMEDIES = (
+    Remedy(text="hotloop run --with channels-last", effort="option", technique="channels-last"),
+    Remedy(text="model.to(memory_format=torch.channels_last), the batch too", effort="code edit"),
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Look at the layout, and at what turning it costs."""
+    model = next(
+        (
+            model
+            for model in case.models
+            if model.convolutions
+            and model.channels_last is False
+            and model.compute in ("bfloat16", "float16")
+        ),
+        None,
+    )
+    if model is None:
+        return None
+    said: dict[str, Any] = {
+        "rule": RULE.label,
+        "claim": f"{model.convolutions} convolutions run in 16 bit without channels_last",
+        "places": [model.place] if model.place else [],
+        "remedies": REMEDIES,
+    }
+    if not case.profiled:
+        return Finding(**said, severity="note")
+    turning = [op for op in case.operators if any(part in op.name.lower() for part in TURNING)]
+    share = sum(op.share for op in turning)
+    return costing(case, in_steps(case, share), **said) if share >= LEAST else None
+
+
+RULE = Rule(
+    id="G9",
+    name="layout",
+    title="Convolutions run in the layout tensor cores do not read",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.CARD),
+    under="G25",
+    weight=2,
+    numerics="rounding",
+)

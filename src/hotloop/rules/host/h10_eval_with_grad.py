@@ -1,0 +1,58 @@
+"""Evaluation runs with autograd on: it keeps activations and builds a graph that nobody uses.
+
+Looks at: forward passes in evaluation whose result carries a graph.
+Says so when: there are some and evaluating takes 2 % of the wall time.
+Stays silent when: evaluation stands under no_grad or inference_mode, or takes no time; or it may be
+    training whose update was left out: no eval mode, and no loader that training does not read.
+Remedy: with torch.inference_mode(): around the loop, or @torch.inference_mode() on the function.
+Numbers: bitwise the same.
+Seen: examples/planted/kept_losses.py.
+Source: https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disable-grad-doc
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import ABSTAIN, WARN, Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for graphs in evaluation; what they cost of it is not known, so no share is given."""
+    sure = [stretch for stretch in case.evaluations if stretch.is_sure]
+    recorded = [stretch for stretch in sure if stretch.with_grad]
+    seconds = sum(stretch.seconds for stretch in recorded)
+    if not recorded or case.part(seconds) < ABSTAIN:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{len(recorded)} of {len(sure)} evaluations ({case.part(seconds):.0%} "
+        "of the time) run with autograd on",
+        severity="warn" if case.part(seconds) >= WARN else "note",
+        places=list(dict.fromkeys(stretch.place for stretch in recorded if stretch.place)),
+        remedies=[
+            Remedy(
+                text="put with torch.inference_mode(): around the evaluation loop",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="H10",
+    name="eval_with_grad",
+    title="Evaluation records what only training needs",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.EVALUATIONS),
+    under="H9",
+    weight=2,
+    numerics="bitwise",
+)

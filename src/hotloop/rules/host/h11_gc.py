@@ -1,0 +1,73 @@
+"""Python's garbage collector stops the training, again and again or for long.
+
+Looks at: the time of its collections, and the longest; gc.collect() in the loop is H5's.
+Says so when: it takes 1 % of the wall time, or one collection of the oldest generation took as long
+    as ten steps.
+Stays silent when: it takes less.
+Remedy: gc.freeze() before the first step, which takes what exists out of its view.
+Numbers: bitwise the same.
+Seen: examples/slow/accelerate/evaluation_bound.py, examples/blind/credit_mlp.
+Source: https://docs.python.org/3/library/gc.html#gc.freeze; threshold as gpuprof's; measured here:
+    a full collection with torch loaded takes 0.29 s, 10 us after a freeze (page of gc-freeze).
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, seconds_at, site
+from hotloop.rules.support.syntax import parse, running
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST = 0.01  # of the wall time
+LONG = 10  # steps that one collection takes
+SHORTEST = 0.002  # of the wall time: below, even long stalls are not worth a line
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare with the wall time and with a step."""
+    process, step = case.process, case.step_time
+    asked = [
+        site(module, node)
+        for module, node in running(parse(case.sources))
+        if isinstance(node, ast.Call) and module.name(node) == "gc.collect"
+    ]
+    seconds = max(0.0, process.gc_seconds - seconds_at(case, asked))
+    share = case.part(seconds)
+    long = step is not None and process.gc_full and process.gc_longest >= LONG * step.median
+    return costing(
+        case,
+        seconds,
+        least=SHORTEST if long else LEAST,
+        rule=RULE.label,
+        claim=f"the garbage collector takes {share:.1%} of the time, at most "
+        f"{moment(process.gc_longest)} at once",
+        evidence={"full collections": str(process.gc_full)},
+        remedies=[
+            Remedy(
+                text="hotloop run --with gc-freeze, or gc.collect(); gc.freeze() before the loop",
+                effort="option",
+                technique="gc-freeze",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="H11",
+    name="gc",
+    title="Python's garbage collector stops the training",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    numerics="bitwise",
+)

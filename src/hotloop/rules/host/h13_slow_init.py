@@ -1,0 +1,73 @@
+"""The first step comes late.
+
+Looks at: the wall time before the first step: Python and the script's start, imports, reading data,
+    compiling.
+Says so when: it takes 10 % of a run of more than a minute, or 20 minutes. Before a run: the same of
+    the forecast.
+Stays silent when: the run is short (the start is a large part of any short run), or it was stopped
+    and nobody knows how long it would have been.
+Remedy: cache prepared data, import less, keep compiled kernels.
+Numbers: bitwise the same.
+Seen: examples/slow/pad_to_max.
+Source: 20 minutes as SageMaker's LongInitialization rule; the share is hotloop's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.core.units import duration
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, hot_path, whole_run
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST, LONG = 0.10, 1200.0  # of the run; seconds
+WORRIES = 60.0  # seconds before the first step; less is only noted
+SHORT = 60.0  # seconds: of less, the start is always a large part
+REMEDY = {
+    "start": "do once what the script does before its loop, and keep the result in a file",
+    "import": "import only what is used: python -X importtime shows what is slow",
+    "data load": "keep the prepared data in a file, memory-mapped, and open that",
+    "compile": "compile fewer graphs, or keep them: TORCHINDUCTOR_CACHE_DIR outside of /tmp",
+}
+ROWS = tuple(REMEDY)
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare what comes before the first step with the whole run."""
+    seconds = sum(map(case.row, ROWS))
+    whole = whole_run(case)
+    if seconds < LONG and (whole is None or whole < SHORT):
+        return None
+    of = whole or case.seconds
+    worst = max(ROWS, key=case.row)
+    return costing(
+        case,
+        seconds,
+        least=0.0 if seconds >= LONG else LEAST,
+        of=of,
+        **({"severity": "note"} if seconds < WORRIES else {}),
+        rule=RULE.label,
+        claim=f"the first step comes after {duration(seconds)}, {seconds / of:.0%} of the run, "
+        f"most of it {worst}",
+        places=hot_path(case, [stack for stack in case.stacks if stack.row == worst]),
+        evidence={row: duration(case.row(row)) for row in ROWS if case.row(row)},
+        remedies=[Remedy(text=REMEDY[worst], effort="code edit")],
+    )
+
+
+RULE = Rule(
+    id="H13",
+    name="slow_init",
+    title="The run is long in starting",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    numerics="bitwise",
+)

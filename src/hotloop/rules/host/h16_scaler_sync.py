@@ -1,0 +1,54 @@
+"""A GradScaler works on bfloat16 gradients, which need none, and waits for the card at every step.
+
+Looks at: enabled gradient scalers and the dtype of autocast.
+Says so when: a scaler scaled losses, and autocast is bfloat16.
+Stays silent when: autocast is float16, the scaler is disabled, or the run is on the CPU (S6 speaks
+    of misuse there; no wait is lost).
+Remedy: leave the scaler out: bfloat16 has the range of float32.
+Numbers: rounding; scaling by a power of two and back changes only what underflows.
+Seen: golden cases only; not yet seen on a card.
+Source: https://docs.pytorch.org/docs/stable/amp.html; one of the five projects did so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare each scaler with autocast's dtype."""
+    found = [
+        scaler
+        for scaler in case.scalers
+        if scaler.enabled and scaler.scaled and (scaler.autocast or "") in ("bfloat16", "bf16")
+    ]
+    if not found:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim="a GradScaler is used with bfloat16, which needs none; it makes the host wait for "
+        "the card at every step",
+        severity="note",
+        places=[scaler.place for scaler in found if scaler.place],
+        remedies=[Remedy(text="GradScaler(enabled=False), or take it out", effort="code edit")],
+    )
+
+
+RULE = Rule(
+    id="H16",
+    name="scaler_sync",
+    title="A gradient scaler waits for the card for nothing",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD),
+    weight=2,
+    numerics="rounding",
+)

@@ -1,0 +1,81 @@
+"""Metrics are computed on the host, step by step, while training waits.
+
+Looks at: call stacks after the step and in evaluation that pass through a metric library, or
+    through a function of the project named after a metric.
+Says so when: they take 2 % of the wall time.
+Stays silent when: they take less, or a loader reads and collates samples: NumPy and SciPy serve
+    that as well as metrics.
+Remedy: keep counts (right, total, a confusion matrix) as tensors, and compute once per epoch.
+Numbers: bitwise the same for training.
+Seen: examples/slow/after_step_work.
+Source: hotloop, from the five projects.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, hot_path
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Stack
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+ROWS = frozenset({"after step", "evaluate", "host waits", "log"})
+LIBRARIES = ("sklearn/metrics/", "torchmetrics/", "torcheval/", "sacrebleu", "nltk/translate/")
+READING = ("torch/utils/data/", "__getitem__", "__getitems__", "collate")
+METRIC = re.compile(
+    r"metric|accuracy|precision|recall|confusion|bleu|rouge|perplexity"
+    r"|(?:^|[_.])(?:auc|auroc|f1|iou|dice|psnr|ssim)(?:$|_)",
+    re.IGNORECASE,
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Add up the stacks that compute metrics."""
+    hot = [
+        stack
+        for stack in case.stacks
+        if stack.row in ROWS
+        and (stack.passes(*LIBRARIES) or named(stack))
+        and not stack.passes(*READING)
+    ]
+    seconds = sum(stack.seconds for stack in hot)
+    return costing(
+        case,
+        seconds,
+        rule=RULE.label,
+        claim=f"computing metrics on the host takes {case.part(seconds):.0%} of the time",
+        places=hot_path(case, hot),
+        remedies=[
+            Remedy(
+                text="add counts up as tensors and compute the metrics once per epoch",
+                effort="code edit",
+            ),
+            Remedy(text="compute them every 50 steps", effort="code edit"),
+        ],
+    )
+
+
+def named(stack: Stack) -> bool:
+    """Whether a function of the project is named after a metric."""
+    return any(frame.own and METRIC.search(frame.function) for frame in stack.frames)
+
+
+RULE = Rule(
+    id="H17",
+    name="metrics_cpu",
+    title="Metrics are computed on the host in the loop",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.STACKS),
+    under="H18",
+    weight=3,
+    numerics="bitwise",
+)

@@ -1,0 +1,63 @@
+"""Work that the script does after each update keeps the next step waiting.
+
+Looks at: the wall time between the update and the next batch that has no row of its own, and what
+    is logged; the call stacks there.
+Says so when: both rows together take 5 % of the wall time.
+Stays silent when: they take less.
+Remedy: do it every N steps, or not in the loop. H2, H5, H7, H15 and H17 say more where they know
+    the cause.
+Numbers: bitwise the same.
+Seen: examples/blind/cartpole_replay, examples/slow/after_step_work.
+Source: hotloop; the threshold is that of H7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.core.units import moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, hot_path
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+ROWS = ("after step", "log")
+LEAST = 0.05
+
+
+def judge(case: Case) -> Finding | None:
+    """Name the line that most of these rows goes to."""
+    seconds, share = sum(map(case.row, ROWS)), case.share(*ROWS)
+    stacks = [stack for stack in case.stacks if stack.row in ROWS]
+    each = case.per_step(seconds)
+    return costing(
+        case,
+        seconds,
+        least=LEAST,
+        rule=RULE.label,
+        claim=f"work after the update takes {share:.0%} of the time"
+        + (f", {moment(each)} a step" if each else ""),
+        places=hot_path(case, stacks),
+        evidence={row: f"{case.row(row):.2f} s" for row in ROWS},
+        remedies=[
+            Remedy(text="do it every 50 steps: if step % 50 == 0", effort="code edit"),
+            Remedy(text="leave out of the loop what nobody reads", effort="code edit"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="H18",
+    name="after_step",
+    title="Work between the update and the next batch",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    weight=0,
+    numerics="bitwise",
+)

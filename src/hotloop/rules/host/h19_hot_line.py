@@ -1,0 +1,60 @@
+"""One line of the project's own code takes a large part of the time, and is not the model's call.
+
+Looks at: the call stacks of the steps: the innermost line of the project's own code, where no
+    module of torch stands between it and the operation. Where batches are made by hand, the lines
+    that make them too.
+Says so when: one line holds 25 % of the time or more.
+Stays silent when: the time goes through modules, as a model's should, or the line only calls the
+    model, the loss or the backward pass.
+Remedy: look at that line; what it builds may be larger than what is needed of it.
+Numbers: depends on the remedy.
+Seen: written after examples/blind/signal_codebook and cartpole_replay, which no rule named.
+Source: hotloop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+from hotloop.rules.support.hot_lines import hot_line
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for it."""
+    found = hot_line(case)
+    if found is None:
+        return None
+    return costing(
+        case,
+        found.seconds,
+        rule=RULE.label,
+        claim=f"one line takes {case.part(found.seconds):.0%} of the time, backward left out",
+        places=[found.place, *([found.caller] if found.caller else [])],
+        remedies=[
+            Remedy(
+                text="look at what this line makes and how large it is; hotloop doctor --profile "
+                "lists its operators with their shapes",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="H19",
+    name="hot_line",
+    title="One line takes a large part of the time",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.STACKS),
+    weight=1,
+)

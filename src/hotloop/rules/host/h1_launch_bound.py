@@ -1,0 +1,77 @@
+"""The card has finished each step before the host has prepared the next: launching is the limit.
+
+Looks at: whether the event at the end of a step had passed when the host came back to the loop, how
+    busy the main thread was, and how busy the card.
+Says so when: the card was done first in 80 % of the sampled steps while the main thread computed
+    for 80 % of the time. The cost is the card's idle share of the steps: from 3 % a note, from
+    15 % critical; without readings of the card it is a warning without a figure.
+Stays silent when: the loop waits for data (D1), or the card is behind.
+Remedy: fewer and larger kernels: compilation, CUDA graphs, a fused optimizer, larger micro batches.
+Numbers: rounding; a larger batch is another training run.
+Seen: golden cases only; not yet seen on a card.
+Source: thresholds 3 and 15 % of kernel launch time from XProf; the run-ahead probe is hotloop's.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.case import IN_STEP
+from hotloop.core.finding import WARN, Finding, Remedy, by_share
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+STARVED, BUSY = 0.80, 0.80
+NOTE, CRITICAL = 0.03, 0.15  # XProf's kernel launch time: moderate and high
+REMEDIES = (
+    Remedy(
+        text="hotloop run --with compile puts many small kernels into few",
+        effort="option",
+        technique="compile",
+    ),
+    Remedy(
+        text="hotloop run --with fused-adamw updates all weights in one kernel",
+        effort="option",
+        technique="fused-adamw",
+    ),
+    Remedy(text="a larger micro batch makes larger kernels", effort="configuration line"),
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare who waited for whom."""
+    starved, busy = case.steps.starved, case.steps.main_cpu
+    if starved is None or starved < STARVED or busy is None or busy < BUSY:
+        return None
+    if case.share("data wait") >= WARN:
+        return None
+    said: dict[str, Any] = {
+        "rule": RULE.label,
+        "claim": f"in {starved:.0%} of the steps the card was done before the host: kernels are "
+        "launched more slowly than they run",
+        "evidence": {"main thread": f"computing {busy:.0%} of the step time"},
+        "remedies": REMEDIES,
+    }
+    used = case.readings.get("gpu_utilisation")
+    if not used:
+        return Finding(**said, severity="warn")
+    idle = (1 - median(used)) * sum(map(case.row, IN_STEP))
+    severity = by_share(case.part(idle), warn=NOTE, critical=CRITICAL)
+    return costing(case, idle, least=NOTE, severity=severity, **said)
+
+
+RULE = Rule(
+    id="H1",
+    name="launch_bound",
+    title="The card waits for the host to launch its kernels",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD),
+    numerics="rounding",
+)

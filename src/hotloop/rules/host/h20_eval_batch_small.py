@@ -1,0 +1,65 @@
+"""Evaluation goes through its data in much smaller batches than the training does.
+
+Looks at: the batch sizes of the loaders that evaluate and of those that train.
+Says so when: evaluation takes 10 % of the time and its batches are at most a quarter as large.
+Stays silent when: a row of the evaluation is as large as a training batch, or it takes little time.
+Remedy: batches as large as the training's or larger: nothing is kept for a backward pass.
+Numbers: rounding, of the metrics alone.
+Seen: written after examples/blind/sensor_autoencoder (a loader without batch_size).
+Source: hotloop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import WARN, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+SMALLER = 4
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the loaders' batch sizes."""
+    trains = max((loader.batch_size or 0 for loader in case.training_loaders), default=0)
+    small = [
+        loader
+        for loader in case.loaders
+        if loader.role == "evaluate" and 0 < SMALLER * (loader.batch_size or 0) <= trains
+    ]
+    if not small:
+        return None
+    loader = min(small, key=lambda each: each.batch_size or 0)
+    seconds = case.row("evaluate") * (1 - (loader.batch_size or 0) / trains)
+    return costing(
+        case,
+        seconds,
+        least=WARN,
+        rule=RULE.label,
+        claim=f"evaluation runs in batches of {loader.batch_size}, training of {trains}: it takes "
+        f"{case.share('evaluate'):.0%} of the time",
+        places=[each.place for each in small if each.place],
+        remedies=[
+            Remedy(text=f"DataLoader(..., batch_size={trains}) or larger for the evaluation"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="H20",
+    name="eval_batch_small",
+    title="Evaluation in small batches",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.LOADER, Needs.EVALUATIONS),
+    under="H9",
+    weight=3,
+    numerics="rounding",
+)

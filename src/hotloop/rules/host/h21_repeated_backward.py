@@ -1,0 +1,76 @@
+"""Several backward passes of a step go through one and the same graph.
+
+Looks at: `backward(retain_graph=True)` in the loops that train, the backward passes of a step, and
+    the time they take.
+Says so when: a step makes three such passes or more, and what could be left out is 10 % of the
+    time.
+Stays silent when: a step makes one or two (two losses of a GAN), or nothing keeps the graph.
+Remedy: add the losses up and call backward() once.
+Numbers: the same sum of gradients, added in another order: within rounding.
+Seen: written after examples/blind2/pendulum_rollout.
+Source: hotloop: n passes through one graph against one: 1 - 1 / n at most. Where each pass adds a
+    part to it (a rollout), n (n + 1) / 2 parts against n: 1 - 2 / (n + 1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding, Place
+
+__all__ = ["RULE"]
+
+FEWEST, LEAST = 3, 0.10  # passes of a step; share of the time
+
+
+def judge(case: Case) -> Finding | None:
+    """Count the passes of a step that keep their graph."""
+    passes, places = case.steps.backwards or 1.0, _kept(case)
+    if passes < FEWEST or not places:
+        return None
+    left_out = 1 - 1 / passes
+    return costing(
+        case,
+        case.row("backward") * left_out,
+        least=LEAST,
+        rule=RULE.label,
+        claim=f"{passes:.0f} backward passes a step keep the graph, and each goes through what "
+        "those before it went through",
+        places=places[:3],
+        evidence={"backward": f"{case.row('backward'):.1f} s of {case.seconds:.1f} s"},
+        remedies=[
+            Remedy(
+                text="add the losses up and call backward() once, without retain_graph",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+def _kept(case: Case) -> list[Place]:
+    """Return where a training loop's backward keeps the graph."""
+    found: dict[Place, None] = {}
+    for loop in parse(case.sources).loops:
+        for call in calls(loop.nodes(), "backward"):
+            if is_constant(keyword(call, "retain_graph"), True):
+                found[loop.module.place(call)] = None
+    return list(found)
+
+
+RULE = Rule(
+    id="H21",
+    name="repeated_backward",
+    title="Backward passes that go through the same graph again",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CODE),
+    weight=2,
+    numerics="rounding",
+)

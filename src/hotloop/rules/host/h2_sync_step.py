@@ -1,0 +1,77 @@
+"""The loop reads values from the card at every step, and the host waits until the card gets there.
+
+Looks at: waits of .item(), .tolist(), .cpu(), .numpy(), print and comparisons on tensors of the
+    card, timed, in the training loop and in evaluation.
+Says so when: such places wait once per step or more, or in evaluation, and together for 2 % of the
+    wall time.
+Stays silent when: the run is on the CPU, where reading a value costs nothing; or values are read
+    every N steps.
+Remedy: keep sums on the card and read them every N steps; .detach() what is kept.
+Numbers: bitwise the same.
+Seen: golden cases only; not yet seen on a card.
+Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("Avoid unnecessary
+    CPU-GPU synchronization"); 40-50 ms a step were lost so in one of the five projects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+READS = frozenset(
+    {"item", "tolist", "cpu", "numpy", "array", "print", "format", "contains"}
+    | {"bool", "int", "float", "index", "complex"}
+)
+SHOWN = 5
+
+
+def judge(case: Case) -> Finding | None:
+    """Add up the waits that are repeated at every step."""
+    waits = [
+        sync
+        for sync in case.syncs
+        if sync.method in READS and (sync.per_step >= 1 or sync.row == "evaluate")
+    ]
+    waits.sort(key=lambda sync: -sync.seconds)
+    seconds = sum(sync.seconds for sync in waits)
+    calls = sum(sync.per_step for sync in waits if sync.row != "evaluate")
+    where = f"{calls:.3g} times a step" if calls else "in evaluation"
+    return costing(
+        case,
+        seconds,
+        rule=RULE.label,
+        claim=f"the host waits for the card {where}, {case.part(seconds):.0%} of the time",
+        places=list(dict.fromkeys(sync.place for sync in waits if sync.place))[:SHOWN],
+        evidence={
+            f".{sync.method}() {number}": f"{sync.calls:,} calls, {sync.seconds:.2f} s"
+            for number, sync in enumerate(waits[:SHOWN], 1)
+        },
+        remedies=[
+            Remedy(
+                text="add losses and metrics up as tensors, and read them every 50 steps",
+                effort="code edit",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="H2",
+    name="sync_step",
+    title="The host waits for the card at every step",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CARD),
+    under="H18",
+    weight=3,
+    numerics="bitwise",
+)

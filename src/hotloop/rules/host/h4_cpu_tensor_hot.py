@@ -1,0 +1,80 @@
+"""The loop makes a tensor on the host and then sends it to the card, at each step.
+
+Looks at: torch.tensor, zeros, arange and their like followed by .to(...) or .cuda() in the code of
+    the training and the evaluation loops, and the time the main thread spent there.
+Says so when: there is such a line and it takes 2 % of the wall time.
+Stays silent when: the tensor is made with device=..., before the loop, or on the CPU.
+Remedy: make it on the card, torch.zeros(..., device=device), or once before the loop.
+Numbers: bitwise the same, unless it is filled with random numbers: the card draws others.
+Seen: golden cases only; not yet seen on a card.
+Source: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html ("Create tensors
+    directly on the target device")
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, seconds_at, site
+from hotloop.rules.support.syntax import parse, running
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+    from hotloop.rules.support.syntax import Module
+
+__all__ = ["RULE"]
+
+MAKERS = frozenset(
+    {"tensor", "zeros", "ones", "full", "empty", "arange", "linspace", "eye", "tril", "triu"}
+    | {"rand", "randn", "randint", "randperm", "from_numpy", "as_tensor"}
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Time the lines that make and send."""
+    sites = [
+        site(module, node) for module, node in running(parse(case.sources)) if sends(module, node)
+    ]
+    seconds = seconds_at(case, sites)
+    return costing(
+        case,
+        seconds,
+        rule=RULE.label,
+        claim=f"tensors made on the host and sent to the card take {case.part(seconds):.0%} of "
+        "the time",
+        places=[found.place for found in sites],
+        remedies=[
+            Remedy(
+                text="make them on the card: torch.zeros(..., device=device)", effort="code edit"
+            ),
+            Remedy(text="make what does not change once, before the loop", effort="code edit"),
+        ],
+    )
+
+
+def sends(module: Module, node: ast.AST) -> bool:
+    """Whether this is torch.zeros(...).to(...) or .cuda()."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    made = node.func.value
+    if node.func.attr not in ("to", "cuda") or not isinstance(made, ast.Call):
+        return False
+    name = module.name(made)
+    where = {keyword.arg for keyword in made.keywords}
+    return name.startswith("torch.") and name[6:] in MAKERS and "device" not in where
+
+
+RULE = Rule(
+    id="H4",
+    name="cpu_tensor_hot",
+    title="A tensor is made on the host and sent to the card at every step",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.STACKS, Needs.CODE, Needs.CARD),
+    weight=3,
+    numerics="bitwise",
+)

@@ -1,0 +1,73 @@
+"""The loop calls gc.collect, torch.cuda.empty_cache or torch.cuda.synchronize again and again.
+
+Looks at: these calls in the code of the training and the evaluation loops, and their time.
+Says so when: together they take 2 % of the wall time.
+Stays silent when: they are rare enough to cost nothing, or there is no card for the CUDA ones: they
+    return at once then.
+Remedy: leave them out. empty_cache gives memory back that the next step asks for again, slowly.
+Numbers: bitwise the same.
+Seen: examples/planted/left_over.py.
+Source: https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-memory-management; one of the five
+    projects recommends empty_cache in the loop.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, seconds_at, site
+from hotloop.rules.support.syntax import parse, running
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+EXPLICIT = frozenset(
+    {
+        "gc.collect",
+        "torch.cuda.empty_cache",
+        "torch.cuda.synchronize",
+        "torch.cuda.ipc_collect",
+    }
+)
+METHODS = EXPLICIT | {name.rpartition(".")[2] for name in EXPLICIT}
+
+
+def judge(case: Case) -> Finding | None:
+    """Time the lines of such calls."""
+    sites = [
+        site(module, node)
+        for module, node in running(parse(case.sources))
+        if isinstance(node, ast.Call) and module.name(node) in EXPLICIT
+    ]
+    seconds = seconds_at(case, sites)
+    named = ", ".join(dict.fromkeys(sync.method for sync in case.syncs if sync.method in METHODS))
+    return costing(
+        case,
+        seconds,
+        rule=RULE.label,
+        claim=f"{named or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
+        places=[found.place for found in sites if seconds_at(case, [found])],
+        remedies=[
+            Remedy(text="take the calls out of the loop: torch reuses memory", effort="code edit"),
+            Remedy(text="or make them once per epoch", effort="code edit"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="H5",
+    name="explicit_sync",
+    title="The loop empties caches or waits on purpose at every step",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.CODE),
+    under="H18",
+    weight=3,
+    numerics="bitwise",
+)

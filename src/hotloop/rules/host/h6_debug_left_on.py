@@ -1,0 +1,69 @@
+"""A switch that helps to find errors is on, and slows every operation down.
+
+Looks at: anomaly detection, CUDA_LAUNCH_BLOCKING, a profiler that never stops, deterministic
+    algorithms, TORCH_LOGS, as they stand while the steps run; the code for their place.
+Says so when: one of them is on: a warning for the first three, a note for the others.
+Stays silent when: none is, or it is one that costs nothing on this device.
+Remedy: take it out, or put it behind a --debug option.
+Numbers: bitwise the same; without deterministic algorithms rounding.
+Seen: examples/planted/left_over.py.
+Source: https://docs.pytorch.org/docs/stable/autograd.html#anomaly-detection ("only for debugging");
+    https://docs.pytorch.org/docs/stable/notes/cuda.html (CUDA_LAUNCH_BLOCKING)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.syntax import calls, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+SLOW = {"anomaly_detection": "anomaly detection", "profiler": "the autograd profiler"}
+CALLS = ("set_detect_anomaly", "detect_anomaly", "use_deterministic_algorithms")
+
+
+def judge(case: Case) -> Finding | None:
+    """Read the switches and the environment."""
+    switches, environment = case.process.switches, case.process.environment
+    slow = [what for name, what in SLOW.items() if switches.get(name) == "True"]
+    mild = []
+    if case.on_card:
+        if environment.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+            slow.append("CUDA_LAUNCH_BLOCKING")
+        if switches.get("deterministic_algorithms") == "True":
+            mild.append("deterministic algorithms")
+    if environment.get("TORCH_LOGS"):
+        mild.append(f"TORCH_LOGS={environment['TORCH_LOGS']}")
+    if not slow and not mild:
+        return None
+    found = [*slow, *mild]
+    return Finding(
+        rule=RULE.label,
+        claim=f"{', '.join(found)} {'is' if len(found) == 1 else 'are'} on, as for debugging",
+        severity="warn" if slow else "note",
+        places=[
+            module.place(call)
+            for module in parse(case.sources).modules
+            for call in calls(module.tree, *CALLS)
+        ],
+        remedies=[
+            Remedy(text="switch it off, or put it behind a --debug option of the script"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="H6",
+    name="debug_left_on",
+    title="A debugging aid is on",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    numerics="bitwise",
+)

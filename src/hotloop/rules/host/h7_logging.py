@@ -1,0 +1,72 @@
+"""Printing, progress bars, trackers or plots take a noticeable part of the time.
+
+Looks at: the wall time of the row "log", and call stacks after the step that pass through a logging
+    library.
+Says so when: together they take 5 % of the wall time or more.
+Stays silent when: they take less, or the time after the step goes elsewhere.
+Remedy: log every N steps, plot at the end of an epoch, or let a thread write.
+Numbers: bitwise the same.
+Seen: examples/planted/log_every_step.py.
+Source: hotloop; a figure drawn at each step took most of the time in one measured script.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, hot_path
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST = 0.05
+LIBRARIES = (
+    "wandb/",
+    "tensorboard",
+    "tqdm/",
+    "matplotlib/",
+    "mlflow/",
+    "rich/",
+    "logging/",
+    "comet_ml/",
+    "swanlab/",
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Add up the row and what hides behind the step."""
+    behind = [s for s in case.stacks if s.row == "after step" and s.passes(*LIBRARIES)]
+    seconds = case.row("log") + sum(stack.seconds for stack in behind)
+    stacks = [stack for stack in case.stacks if stack.row == "log"] + behind
+    through = [name.strip("/") for name in LIBRARIES if any(s.passes(name) for s in stacks)]
+    return costing(
+        case,
+        seconds,
+        least=LEAST,
+        rule=RULE.label,
+        claim=f"logging takes {case.part(seconds):.0%} of the time",
+        places=hot_path(case, stacks),
+        evidence={"through": ", ".join(through)} if through else {},
+        remedies=[
+            Remedy(text="log every 50 steps: if step % 50 == 0", effort="code edit"),
+            Remedy(text="plot and upload once per epoch, or from a thread", effort="code edit"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="H7",
+    name="logging",
+    title="Logging takes a noticeable part of the time",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    under="H18",
+    weight=3,
+    numerics="bitwise",
+)

@@ -1,0 +1,72 @@
+"""Saving takes a noticeable part of the time.
+
+Looks at: the time of each save.
+Says so when: saving takes 5 % of the wall time; or 2 %, where one save takes as long as ten steps
+    and so stands out of the curve of step times. Before a run: 5 % of the forecast of a run of a
+    minute or more.
+Stays silent when: it is less, or a single save was seen: nothing says how often it comes.
+Remedy: save less often, leave out what can be made again, or write in the background.
+Numbers: bitwise the same; async-checkpoint writes a copy taken between two steps.
+Seen: examples/slow/save_every_improvement.
+Source: threshold 5 % as TraceML's; one of the five projects lost 76 % of its wall time so.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.units import bytes_, moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+LEAST = 0.05
+SPIKE = 10  # steps that one save takes
+
+
+def judge(case: Case) -> Finding | None:
+    """Add the saves up and look for spikes."""
+    if len(case.saves) == 1:
+        return None
+    seconds = sum(save.seconds for save in case.saves)
+    each, step = median(save.seconds for save in case.saves), case.step_time
+    spiky = step is not None and each >= SPIKE * step.median
+    slowest = max(case.saves, key=lambda save: save.seconds)
+    sizes = [save.bytes for save in case.saves if save.bytes]
+    return costing(
+        case,
+        seconds,
+        least=ABSTAIN if spiky else LEAST,
+        rule=RULE.label,
+        claim=f"{len(case.saves)} saves of {moment(each)} take {case.part(seconds):.0%} of the "
+        "time",
+        places=[slowest.place] if slowest.place else [],
+        evidence={"each": bytes_(median(sizes))} if sizes else {},
+        remedies=[
+            Remedy(text="save every N steps or epochs, and once at the end", effort="code edit"),
+            Remedy(
+                text="hotloop run --with async-checkpoint writes beside the training",
+                effort="option",
+                technique="async-checkpoint",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="H8",
+    name="checkpoint",
+    title="Saving takes a noticeable part of the time",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.SAVES),
+    weight=2,
+    numerics="bitwise",
+)

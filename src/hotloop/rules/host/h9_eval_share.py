@@ -1,0 +1,161 @@
+"""Evaluation takes a large part of the wall time.
+
+Looks at: the stretches of forward passes without backward, in eval mode or on a loader of their
+    own.
+Says so when: they take 20 % of the wall time or more; in a run that was stopped early, of the time
+    from one evaluation to another. A note, with a range, where only one was seen. Before a run: the
+    same of the forecast.
+Stays silent when: they take less, or may be a part of training, as an agent's rollouts are.
+Remedy: evaluate less often, on fewer samples or in larger batches; under inference_mode.
+Numbers: training: each iterator over a validation loader draws a seed from the global generator, so
+    another interval is another random stream, unless it stands inside torch.random.fork_rng().
+Seen: examples/slow/evaluation_bound, and its versions for HF Trainer, Lightning and Accelerate.
+Source: hotloop; measured there: every 4 or every 8 steps moves the losses by 2.0e-1, inside
+    fork_rng by 0 (CPU, float32).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from math import ceil
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import WARN, Finding, Place, Remedy
+from hotloop.core.units import moment
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing, evaluation_seconds
+from hotloop.rules.support.syntax import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Evaluation
+
+__all__ = ["RULE"]
+
+LEAST = 0.20
+OFTEN = ("eval_steps", "val_check_interval", "check_val_every_n_epoch", "eval_strategy")
+BATCHES = Remedy(
+    text="larger batches under torch.inference_mode(): nothing is kept for a backward pass",
+    effort="code edit",
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Take the time of what surely evaluates, and the place where most of it went."""
+    found = [stretch for stretch in case.evaluations if stretch.is_sure]
+    moments = sorted({stretch.step for stretch in found})
+    if not found:
+        return None
+    if case.stopped is not None and len(moments) < 2:
+        return _once(case, found)
+    seconds, whole, steps = _seen(case, found)
+    share, count = seconds / whole if whole else 0.0, len(found)
+    each = evaluation_seconds(case, found) / count
+    often = [
+        Remedy(
+            text=f"evaluate every {rounded(steps / count * less(share)):,} steps: that makes it "
+            f"{WARN:.0%} of the time"
+        ),
+        Remedy(
+            text="evaluate on a fixed part of the validation data, all of it at the end",
+            effort="code edit",
+        ),
+    ]
+    return costing(
+        case,
+        seconds,
+        least=LEAST,
+        of=whole,
+        saves=seconds / steps if steps else None,
+        rule=RULE.label,
+        claim=f"{count} evaluation{'s' * (count > 1)} of {moment(each)}, one per "
+        f"{steps / count:,.0f} steps, take {share:.0%} of the time",
+        places=_places(case, found),
+        evidence={"batches": f"{sum(stretch.batches for stretch in found):,}"},
+        remedies=[*often, BATCHES] if count > 1 else [BATCHES],
+    )
+
+
+def _seen(case: Case, found: Sequence[Evaluation]) -> tuple[float, float, float]:
+    """Return the seconds of evaluation, the seconds they are a part of, and the steps in these.
+
+    Of a stopped run the time between the first evaluation's end and the last one's: it may have
+    been stopped right after an evaluation.
+    """
+    whole, steps = case.judged, float(case.steps.count)
+    if case.stopped is None:
+        return evaluation_seconds(case, found), whole, steps
+    first, last = min(stretch.step for stretch in found), max(stretch.step for stretch in found)
+    begin = max(stretch.at + stretch.seconds for stretch in found if stretch.step == first)
+    end = max(stretch.at + stretch.seconds for stretch in found if stretch.step == last)
+    later = [stretch for stretch in found if stretch.step > first]
+    # One per so many steps: of those that were seen, the first one included.
+    return evaluation_seconds(case, later), end - begin, (last - first) * len(found) / len(later)
+
+
+def _once(case: Case, found: Sequence[Evaluation]) -> Finding | None:
+    """Say of one evaluation in a stopped run between what bounds its share is: how often it comes
+    is not known.
+    """
+    seconds = evaluation_seconds(case, found)
+    most = case.part(seconds)
+    if most < LEAST:
+        return None
+    step, planned = case.step_time, case.planned_steps
+    least = seconds / (seconds + planned * step.median) if step and planned else 0.0
+    return Finding(
+        rule=RULE.label,
+        claim=f"an evaluation takes {moment(seconds)}; how often one comes was not seen: between "
+        f"{min(least, most):.0%} and {most:.0%} of the time",
+        severity="note",
+        places=_places(case, found),
+        remedies=[BATCHES],
+    )
+
+
+def _places(case: Case, found: Iterable[Evaluation]) -> list[Place]:
+    places: dict[Place, float] = defaultdict(float)
+    for stretch in found:
+        if stretch.place:
+            places[stretch.place] += stretch.seconds
+    return [*_settings(case), *sorted(places, key=lambda place: -places[place])]
+
+
+def _settings(case: Case) -> list[Place]:
+    """Return where a framework is told how often to evaluate: its loop is no line of the script."""
+    if case.framework not in ("transformers", "lightning"):
+        return []
+    return [
+        module.place(given.value)
+        for module in parse(case.sources).modules
+        for call in ast.walk(module.tree)
+        if isinstance(call, ast.Call)
+        for given in call.keywords
+        if given.arg in OFTEN
+    ][:1]
+
+
+def less(share: float) -> float:
+    """Return how many times less often to evaluate for WARN of the time."""
+    return share * (1 - WARN) / ((1 - share) * WARN) if share < 1 else 1 / WARN
+
+
+def rounded(steps: float) -> int:
+    """Return a number with two digits that is at least `steps`."""
+    unit: int = 10 ** max(0, len(str(int(steps))) - 2)
+    return ceil(steps / unit) * unit
+
+
+RULE = Rule(
+    id="H9",
+    name="eval_share",
+    title="Evaluation takes a large part of the time",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.EVALUATIONS),
+    weight=0,
+    numerics="training",
+)

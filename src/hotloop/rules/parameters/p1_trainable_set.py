@@ -1,0 +1,155 @@
+"""What is trained is another set of parameters than the script says.
+
+Looks at: trainable against all parameters of the model, what the optimizers hold, the adapters in
+    it, what the script printed about itself, and the code that freezes.
+Says so when: a model with adapters trains more than half of its parameters; the script prints a
+    trainable share that is off by 2 or more; the code sets `requires_grad` on a module, or a
+    misspelt attribute, and nothing is frozen; trainable parameters are in no optimizer.
+Stays silent when: the figures agree, or freezing takes effect in some model.
+Remedy: freeze by requires_grad_(False) before the optimizer is built, and print what is trained.
+Numbers: the run changes: other parameters are trained.
+Seen: examples/planted/head_only.py, examples/planted/adapted.py.
+Source: hotloop, from the five projects ("LoRA" that trained all, "92 % reduction" with all frozen);
+    the factor 2 is hotloop's own.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.syntax import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.objects import Model
+
+__all__ = ["RULE"]
+
+ADAPTED = 0.5  # of the parameters: adapters exist to train far fewer
+OFF = 2.0  # times
+FORGOTTEN = 0.01  # of the trainable parameters
+PRINTED = (
+    re.compile(r"trainable%[^0-9]*([0-9.]*[0-9])"),  # as peft prints it
+    re.compile(r"(?<!non-)(?<!un)trainable[^%]*?([0-9.]*[0-9])\s*%"),
+    re.compile(r"([0-9.]*[0-9])\s*%(?: of [a-z ]*)?(?: (?:are|is))? trainable"),
+)
+MISSPELT = {"require_grad", "requires_gradient", "required_grad", "requires_grads", "require_grads"}
+
+Fault = tuple[Severity, str, Place | None]
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare what is trained with what is said, model by model."""
+    for model in case.models:
+        if model.role != "train" or not model.parameters:
+            continue
+        fault = (
+            next(_without_effect(case), None)
+            or _unfrozen(case, model)
+            or _printed(case, model)
+            or _forgotten(case, model)
+        )
+        if fault is not None:
+            severity, claim, place = fault
+            return Finding(
+                rule=RULE.label,
+                claim=claim,
+                severity=severity,
+                places=[place] if place else [],
+                evidence={
+                    "trained": f"{model.trainable:,} of {model.parameters:,} "
+                    f"({model.trainable / model.parameters:.2%})",
+                    "in the optimizers": f"{_held(case):,}",
+                },
+                remedies=[
+                    Remedy(
+                        text="parameter.requires_grad_(False) for what is frozen, before the "
+                        "optimizer is built; then print what is trained",
+                        effort="code edit",
+                    )
+                ],
+            )
+    return None
+
+
+def _unfrozen(case: Case, model: Model) -> Fault | None:
+    share = model.trainable / model.parameters
+    if not model.adapters or share <= ADAPTED:
+        return None
+    kinds = " and ".join(model.adapters)
+    return "critical", f"{model.name} has {kinds} adapters and trains {share:.0%} of all", None
+
+
+def _printed(case: Case, model: Model) -> Fault | None:
+    """The share the script printed: "trainable params: 300 || all params: 9,000 || ...%: 3.3"."""
+    share = model.trainable / model.parameters
+    for text in case.process.output:
+        plain = text.lower().replace(",", "")
+        found = next(filter(None, (pattern.search(plain) for pattern in PRINTED)), None)
+        if found and found[1].count(".") < 2:
+            said = float(found[1]) / 100
+            if 0 < said <= 1 and share and not said / OFF < share < said * OFF:
+                return "warn", f"the script prints {said:.2%} trainable, {share:.2%} is", None
+    return None
+
+
+def _without_effect(case: Case) -> Iterator[Fault]:
+    """Yield the lines that should freeze, where no model has anything frozen."""
+    if any(model.trainable < model.parameters for model in case.models):
+        return
+    for module in parse(case.sources).modules:
+        for node in ast.walk(module.tree):
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if not isinstance(target, ast.Attribute):
+                continue
+            assert isinstance(node, ast.Assign)
+            off = isinstance(node.value, ast.Constant) and node.value.value is False
+            said = f"'{ast.unparse(node)}' sets an attribute"
+            if target.attr in MISSPELT:
+                claim = f"{said} PyTorch does not know: nothing is frozen"
+                yield "critical", claim, module.place(node)
+            elif target.attr == "requires_grad" and off and _is_module(target.value):
+                claim = f"{said} of a module: its parameters are not frozen"
+                yield "critical", claim, module.place(node)
+
+
+def _is_module(node: ast.expr) -> bool:
+    """Whether this is a module by its name: model, model.encoder, self.backbone."""
+    words = {"model", "backbone", "encoder", "trunk", "body", "bert", "net", "base_model"}
+    return bool(words & {ast.unparse(node).rpartition(".")[2]})
+
+
+def _held(case: Case) -> int:
+    return sum(group.parameters - group.frozen for o in case.optimizers for group in o.groups)
+
+
+def _forgotten(case: Case, model: Model) -> Fault | None:
+    missing = model.trainable - _held(case)
+    known = any(optimizer.groups for optimizer in case.optimizers)
+    if case.steps.how != "optimizer" or not known or missing <= FORGOTTEN * model.trainable:
+        return None
+    place = next((optimizer.place for optimizer in case.optimizers if optimizer.place), None)
+    claim = (
+        f"{missing:,} of {model.trainable:,} trainable parameters of {model.name} are in no "
+        "optimizer: their gradients are computed and never used"
+    )
+    return "warn", claim, place
+
+
+RULE = Rule(
+    id="P1",
+    name="trainable_set",
+    title="Another set of parameters is trained",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL),
+    weight=1,
+    numerics="training",
+    kind="correctness",
+)

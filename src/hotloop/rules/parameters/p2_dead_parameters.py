@@ -1,0 +1,116 @@
+"""Trainable parameters that never get a gradient, as of adapters that are never called.
+
+Looks at: the trainable parameters without a gradient after ten steps, and the modules that no
+    forward pass called.
+Says so when: adapters are among them, or 1 % of the trainable parameters; fewer are a note.
+Stays silent when: all got a gradient, or what runs has an output that nobody reads (P3). A module
+    that is not called and whose weights are used (tied weights, the output projection of
+    nn.MultiheadAttention) is no such case.
+Remedy: call them in forward, let the loss depend on them, or do not build them.
+Numbers: the run changes when they are called; leaving them out is bitwise the same for what is
+    trained, but for weight decay and the initial random numbers.
+Seen: examples/slow/adapters_never_called.
+Source: hotloop, from the five projects (adapters built, counted, printed, and never called).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy, Severity
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.objects import Model
+
+__all__ = ["RULE"]
+
+STEPS = 10  # that a layer left out at random, or an expert, should be in
+MANY = 0.01  # of the trainable parameters
+ADAPTER = re.compile(r"lora|adapter|prompt|prefix|ia3|dora", re.IGNORECASE)
+NAMED = 3
+
+
+def judge(case: Case) -> Finding | None:
+    """Name the modules that hold the dead parameters."""
+    if case.steps.count < STEPS:
+        return None
+    for model in case.models:
+        dead, numbers = _own(model)
+        if model.role != "train" or not dead:
+            continue
+        uncalled = [m for m in model.unused if any(_within(name, m) for name in dead)]
+        if uncalled and model.uncalled_parameters:  # the others have another cause
+            dead = [name for name in dead if any(_within(name, m) for m in uncalled)]
+            numbers = model.uncalled_parameters
+        named = _outermost(uncalled or [name.rpartition(".")[0] or name for name in dead])
+        share = numbers / model.trainable if model.trainable else 1.0
+        place = (model.unused_place if uncalled else None) or model.place
+        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        return Finding(
+            rule=RULE.label,
+            claim=(
+                f"{', '.join(named[:NAMED])}{more} "
+                + ("are never called: " if uncalled else "never get a gradient: ")
+                + f"{numbers:,} of {model.trainable:,} trainable parameters "
+                f"({share:.1%}) are not trained"
+            ),
+            severity=_severity(dead, share),
+            places=[place] if place else [],
+            evidence={
+                "parameters without a gradient": ", ".join(dead[:NAMED]),
+                "steps": f"{case.steps.count}",
+            },
+            remedies=[
+                Remedy(
+                    text=f"{'call them in forward' if uncalled else 'let the loss depend on them'}"
+                    ", or do not build them",
+                    effort="code edit",
+                )
+            ],
+        )
+    return None
+
+
+def _outermost(names: Sequence[str]) -> list[str]:
+    """Return the names below none of the others, each once."""
+    kept = dict.fromkeys(names)
+    return [name for name in kept if not any(name.startswith(f"{other}.") for other in kept)]
+
+
+def _own(model: Model) -> tuple[list[str], int]:
+    """Return the dead parameters without those of modules whose output nobody reads: P3 has them.
+
+    And how many numbers are in them.
+    """
+    others = [part for part in model.discarded if not part.returned]
+    dead = [name for name in model.dead if not any(_within(name, part.module) for part in others)]
+    return dead, model.dead_parameters - sum(part.parameters for part in others)
+
+
+def _within(name: str, module: str) -> bool:
+    return name.startswith(f"{module}.")
+
+
+def _severity(dead: Sequence[str], share: float) -> Severity:
+    if any(map(ADAPTER.search, dead)):
+        return "critical"
+    return "warn" if share >= MANY else "note"
+
+
+RULE = Rule(
+    id="P2",
+    name="dead_parameters",
+    title="Parameters that are never trained",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL),
+    under="P1",
+    weight=2,
+    numerics="training",
+    kind="correctness",
+)

@@ -1,0 +1,107 @@
+"""A change that changes nothing: attention that is called bidirectional and is still causal.
+
+Looks at: whether a later token changes an earlier output, as probed, against names in the code and
+    what the configuration asks for.
+Says so when: the code or a configuration asks for bidirectional attention, or sets is_decoder to
+    False, and the probe finds that no later token changes an earlier output.
+Stays silent when: the probe was not made or finds the change, the code only hands a value on
+    (self.bidirectional = bidirectional), or what is bidirectional is an LSTM, a GRU or an RNN.
+Remedy: change the mask that the attention really uses, then probe again.
+Numbers: the run changes: the model sees what it was meant to see.
+Seen: examples/planted/masked_tokens.py.
+Source: hotloop, from the five projects (a patched `is_causal` that the installed version of the
+    library no longer read).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Place, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support import idioms
+from hotloop.rules.support.syntax import Function, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.core.case.case import Case
+    from hotloop.rules.support.syntax import Module
+
+__all__ = ["RULE"]
+
+BIDIRECTIONAL = re.compile(r"bidirectional|noncausal|non_causal|bi_attention", re.IGNORECASE)
+RECURRENT = {"LSTM", "GRU", "RNN"}
+NO = {"", "0", "false", "none", "no", "off"}
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare what is asked for with what was probed."""
+    still = [model for model in case.models if any(a.causal for a in model.attention)]
+    if not still:
+        return None
+    asked, place = next(_asked(case), (None, None))
+    if asked is None:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{asked} asks for bidirectional attention, and {still[0].name} is still causal: "
+        "no later token changes an earlier output",
+        severity="critical",
+        places=[place] if place else [],
+        evidence={
+            "attention": ", ".join(sorted({a.kind for m in still for a in m.attention if a.causal}))
+        },
+        remedies=[
+            Remedy(text="change the mask that the attention really uses", effort="code edit")
+        ],
+    )
+
+
+def _asked(case: Case) -> Iterator[tuple[str, Place | None]]:
+    for key, value in case.requested.items():
+        if BIDIRECTIONAL.search(key) and value.lower() not in NO:
+            yield f"{key}={value}", None
+    for module in parse(case.sources).modules:
+        yield from _in_code(module)
+
+
+def _in_code(module: Module) -> Iterator[tuple[str, Place]]:
+    """Yield the names and settings that say it."""
+    recurrent = {
+        id(below)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and idioms.last_name(node) in RECURRENT
+        for below in ast.walk(node)
+    }
+    for node in ast.walk(module.tree):
+        if id(node) in recurrent:
+            continue
+        said, value = "", None
+        if isinstance(node, Function | ast.ClassDef) and BIDIRECTIONAL.search(node.name):
+            yield node.name, module.place(node)
+        elif isinstance(node, ast.keyword):
+            said, value = node.arg or "", node.value
+        elif isinstance(node, ast.Assign):
+            said, value = ast.unparse(node.targets[0]).rpartition(".")[2], node.value
+        if not isinstance(value, ast.Constant):
+            continue  # what is only handed on may be False
+        if said == "is_decoder" and value.value is False:
+            yield "is_decoder=False", module.place(node)
+        elif BIDIRECTIONAL.search(said) and value.value:
+            yield f"{said}={ast.unparse(value)}", module.place(node)
+
+
+RULE = Rule(
+    id="P6",
+    name="no_op_change",
+    title="A change without effect",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.MODEL,),
+    weight=2,
+    numerics="training",
+    kind="correctness",
+)

@@ -1,0 +1,62 @@
+"""Gradients are computed for a model that no optimizer updates.
+
+Looks at: the outermost modules that are called with gradients in training, and which of their
+    trainable parameters an optimizer holds.
+Says so when: none of a module's trainable parameters is in any optimizer: a teacher, a reference
+    model or a frozen trunk without no_grad.
+Stays silent when: an optimizer holds some of them.
+Remedy: with torch.no_grad() around its call, or requires_grad_(False) where gradients pass through.
+Numbers: bitwise the same for what is trained.
+Seen: written after examples/blind/char_student, which no rule named.
+Source: hotloop.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.costs import costing
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Finding
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Take the largest model that is trained by nobody; its part of the backward pass at most."""
+    asked = [model for model in case.models if model.role == "train" and model.trainable]
+    idle = [model for model in asked if model.unoptimised]
+    if not idle or len(idle) == len(asked):  # parameters may be updated by hand
+        return None
+    model = max(idle, key=lambda each: each.trainable)
+    part = model.trainable / sum(each.trainable for each in asked)
+    return costing(
+        case,
+        part * case.row("backward"),
+        least=ABSTAIN,
+        rule=RULE.label,
+        claim=f"gradients of {model.name} ({model.trainable:,} parameters) are computed and no "
+        "optimizer uses them",
+        places=model.call_places,
+        evidence={"its part of all trainable parameters": f"{part:.0%}"},
+        remedies=[
+            Remedy(text="with torch.no_grad(): around its call", effort="code edit"),
+            Remedy(text="model.requires_grad_(False)", effort="code edit"),
+        ],
+    )
+
+
+RULE = Rule(
+    id="P8",
+    name="gradients_unused",
+    title="Gradients that nobody uses",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.OPTIMIZER),
+    weight=3,
+    numerics="bitwise",
+)

@@ -1,0 +1,89 @@
+"""Attention or a recurrent layer runs across the batch, because it takes it for the sequence.
+
+Looks at: layers with batch_first=False, the rows of what the model is given, and whether changing
+    one row changes the output for another, as probed.
+Says so when: the model is given batches with the rows first, holds such a layer, and the rows meet.
+Stays silent when: the probe was not made, no row changes another's output, or the model is given
+    something else than batches of the loader.
+Remedy: batch_first=True, or x.transpose(0, 1) before and after the layer.
+Numbers: the run changes: a sample's output no longer depends on its neighbours in the batch.
+Seen: written after examples/blind2/load_forecast.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html: batch_first
+    is False by default, also for TransformerEncoderLayer, LSTM, GRU and RNN.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Place
+
+__all__ = ["RULE"]
+
+BUILDS = (
+    "TransformerEncoderLayer",
+    "TransformerDecoderLayer",
+    "Transformer",
+    "MultiheadAttention",
+    "LSTM",
+    "GRU",
+    "RNN",
+)
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for a model whose rows meet in such a layer."""
+    sizes = {loader.batch_size for loader in case.training_loaders}
+    sizes |= {  # a label for each row
+        shape[0]
+        for batches in case.batches
+        if batches.role == "train"
+        for shape in batches.shapes.values()
+        if len(shape) == 1
+    }
+    found = [
+        model
+        for model in case.models
+        if model.mixes_rows and model.sequence_first and model.rows in sizes - {None}
+    ]
+    if not found:
+        return None
+    model = found[0]
+    return Finding(
+        rule=RULE.label,
+        claim=f"{model.sequence_first[0]} of {model.name} has batch_first=False and is given "
+        f"batches with the {model.rows} rows first: samples of a batch change each other's output",
+        severity="critical",
+        places=list(_built(case))[:3],
+        remedies=[
+            Remedy(text="batch_first=True where the layer is built", effort="code edit"),
+        ],
+    )
+
+
+def _built(case: Case) -> Iterator[Place]:
+    for module in parse(case.sources).modules:
+        for call in calls(module.tree, *BUILDS):
+            if not is_constant(keyword(call, "batch_first"), True):
+                yield module.place(call)
+
+
+RULE = Rule(
+    id="P9",
+    name="rows_mix",
+    title="Attention across the batch",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.MODEL, Needs.CODE),
+    weight=3,
+    numerics="training",
+    kind="correctness",
+)

@@ -1,0 +1,54 @@
+"""nn.DataParallel drives all cards from one process and copies the model at each step.
+
+Looks at: how the model is wrapped.
+Says so when: it is a DataParallel and there is more than one card.
+Stays silent when: there is one card, or DistributedDataParallel.
+Remedy: DistributedDataParallel, one process a card, by torchrun.
+Numbers: training; batch norm and the order of samples differ.
+Seen: golden cases only; not yet seen on a card.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html (its warning)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look at the wrapper."""
+    model = next((model for model in case.models if model.wrapped == "DataParallel"), None)
+    if model is None or case.hardware.count < 2:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"nn.DataParallel drives {case.hardware.count} cards from one process",
+        severity="warn",
+        places=[model.place] if model.place else [],
+        remedies=[
+            Remedy(
+                text="DistributedDataParallel, started by torchrun --nproc-per-node "
+                f"{case.hardware.count}",
+                effort="code edit",
+            )
+        ],
+    )
+
+
+RULE = Rule(
+    id="M1",
+    name="data_parallel",
+    title="DataParallel where DistributedDataParallel is meant",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.MODEL, Needs.CARD),
+    weight=2,
+    numerics="training",
+)

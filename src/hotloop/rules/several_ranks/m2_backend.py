@@ -1,0 +1,54 @@
+"""Cards exchange gradients through a back end that is not NCCL.
+
+Looks at: the back end of torch.distributed.
+Says so when: several processes train on cards and it is another one than NCCL. Of a run of hotloop
+    train its record says whether it trained on cards.
+Stays silent when: it is NCCL, or the run is on CPUs, where gloo is right.
+Remedy: torch.distributed.init_process_group("nccl"); for hotloop train a PyTorch that has NCCL,
+    and no more processes than cards.
+Numbers: rounding; sums are formed in another order.
+Seen: golden cases only; not yet seen on a card.
+Source: https://docs.pytorch.org/docs/stable/distributed.html ("Which backend to use?")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look at the back end."""
+    backend = (case.process.backend or "").lower()
+    recorded = case.by_hotloop and case.hardware.device == "cuda"  # a record has no models
+    if not backend or "nccl" in backend or not (case.on_card or recorded):
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{case.process.world} processes on cards exchange gradients by {backend}",
+        severity="warn",
+        remedies=[
+            Remedy(text="a PyTorch that has NCCL, and no more processes on a machine than cards")
+            if case.by_hotloop
+            else Remedy(text='init_process_group("nccl")')
+        ],
+    )
+
+
+RULE = Rule(
+    id="M2",
+    name="backend",
+    title="Cards talk through the hosts' network stack",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.RANKS,),
+    weight=2,
+    numerics="rounding",
+)

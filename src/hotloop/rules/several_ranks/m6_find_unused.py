@@ -1,0 +1,69 @@
+"""DistributedDataParallel walks the graph at each step to find unused parameters: there are none.
+
+Looks at: find_unused_parameters=True in the code, torch's own warning, and parameters that never
+    got a gradient.
+Says so when: it is on and every parameter gets its gradient.
+Stays silent when: some do not, or it is off.
+Remedy: find_unused_parameters=False, the default.
+Numbers: bitwise the same.
+Seen: examples/planted/parallel_defaults.py.
+Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support.syntax import calls, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Look for the argument, and for what it is needed for."""
+    if any(model.dead or model.unused for model in case.models):
+        return None
+    warned = any("find_unused_parameters=True was" in text for text in case.process.warnings)
+    places = [
+        module.place(call)
+        for module in parse(case.sources).modules
+        for call in calls(module.tree, "DistributedDataParallel", "DDP")
+        if any(is_on(keyword) for keyword in call.keywords)
+    ]
+    if not warned and not places:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim="DistributedDataParallel searches for unused parameters at each step, and finds none",
+        severity="warn" if warned else "note",
+        places=places,
+        remedies=[Remedy(text="find_unused_parameters=False, the default")],
+    )
+
+
+def is_on(keyword: ast.keyword) -> bool:
+    """Whether this is find_unused_parameters=True."""
+    value = keyword.value
+    return (
+        keyword.arg == "find_unused_parameters"
+        and isinstance(value, ast.Constant)
+        and value.value is True
+    )
+
+
+RULE = Rule(
+    id="M6",
+    name="find_unused",
+    title="DDP searches for unused parameters, and there are none",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS, Needs.MODEL, Needs.RANKS),
+    weight=2,
+    numerics="bitwise",
+)

@@ -1,0 +1,71 @@
+"""One process needs much more memory than the others, and limits the batch for all.
+
+Looks at: the peak of memory of each process.
+Says so when: the highest is 20 % above the median (a note) or 30 % (a warning).
+Stays silent when: they are alike.
+Remedy: let no process load everything to one card (map_location), spread what only rank 0 does; of
+    hotloop train a smaller micro batch, where that process runs out.
+Numbers: bitwise the same.
+Seen: examples/planted/first_rank_late.py.
+Source: thresholds of TraceML.
+"""
+
+from __future__ import annotations
+
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.core.units import bytes_
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+NOTE, WARN = 0.20, 0.30  # above the median
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare the highest with the median."""
+    peaks = case.process.ranks.get("memory") or (0.0,)
+    typical, most = median_low(peaks), max(peaks)
+    if typical <= 0 or most < (1 + NOTE) * typical:
+        return None
+    rank = case.process.rank_at(peaks.index(most))
+    return Finding(
+        rule=RULE.label,
+        claim=f"{case.process.named(rank)} needs {bytes_(most)}, the others {bytes_(typical)}",
+        severity="warn" if most >= (1 + WARN) * typical else "note",
+        remedies=list(_remedies(case, rank)),
+    )
+
+
+def _remedies(case: Case, rank: int) -> Iterator[Remedy]:
+    if case.by_hotloop:
+        alone = "it alone saves" if rank == 0 else "its rows may be longer"
+        yield Remedy(text=f"a smaller micro batch for all, should it run out of memory: {alone}")
+    elif case.on_card:
+        yield Remedy(text='torch.load(..., map_location="cpu")', effort="code edit")
+        yield Remedy(text="torch.cuda.set_device(local_rank) before the first tensor")
+    else:
+        yield Remedy(
+            text="map what one process alone reads, in place of loading it: "
+            'np.load(..., mmap_mode="r"), torch.load(..., mmap=True)',
+            effort="code edit",
+        )
+
+
+RULE = Rule(
+    id="M8",
+    name="memory_imbalance",
+    title="One process needs much more memory",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.RANKS,),
+    weight=1,
+    numerics="bitwise",
+)

@@ -1,0 +1,151 @@
+"""A resumed run goes on with less than it had.
+
+Looks at: the code that resumes: what it loads, what was saved in the middle of an epoch.
+Says so when: the weights are loaded and the state of the optimizer, of the schedule or of a scaler
+    in use is not, nor is the place in the run; or a checkpoint saved within an epoch is resumed
+    with the next epoch, so that the rest of its data is left out.
+Stays silent when: the script does not resume, a framework does, or all of it is loaded.
+Remedy: save and load optimizer, schedule, scaler, epoch and step beside the weights.
+Numbers: the resumed run becomes the one that was not interrupted.
+Seen: examples/planted/resumed.py.
+Source: hotloop, from the five projects; "Saving and loading a general checkpoint",
+    https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html
+    (2026-11).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy, Severity
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support import idioms
+from hotloop.rules.support.syntax import Function, calls, parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.rules.support.syntax import Code, Module
+
+__all__ = ["RULE"]
+
+RESUME = re.compile(r"resum", re.IGNORECASE)
+POSITION = re.compile(r"epoch|step|iter|batch", re.IGNORECASE)
+WITHIN = re.compile(r"step|batch|iter|skip|islice|offset", re.IGNORECASE)
+# What a script makes, by the words of its code, and the word of the object that is loaded.
+PARTS = {
+    "optimizer": (re.compile(r"optim"), re.compile(r"opt", re.IGNORECASE)),
+    "schedule": (
+        re.compile(r"LR\(|LROnPlateau\(|WarmRestarts\(|_schedule\w*\("),
+        re.compile("sched"),
+    ),
+    "scaler": (re.compile(r"GradScaler"), re.compile(r"scaler")),
+}
+GRAVE = {"optimizer", "schedule"}
+STATELESS = re.compile(r"last_epoch|LambdaLR")  # a schedule that is told where it stands
+
+
+def judge(case: Case) -> Finding | None:
+    """Compare what the resume path loads with what the script trains with."""
+    code = parse(case.sources)
+    if case.framework not in ("plain", "fabric") or not code.loops:
+        return None
+    for module in code.modules:
+        resuming = _resuming(code, module) if RESUME.search(module.text) else []
+        loads = [node for part in resuming for node in calls(part, "load_state_dict")]
+        if not loads:
+            continue
+        text = "\n".join(map(ast.unparse, resuming))
+        lost = _lost(code, scaled=any(scaler.enabled for scaler in case.scalers))
+        if any(loop.module is module for loop in code.loops) and not POSITION.search(text):
+            lost.append("the place in the run")
+        middle = _leaves_out(code, text)
+        if lost or middle:
+            severity: Severity = "warn" if middle or set(lost) & GRAVE else "note"
+            left = "leaves out the rest of the epoch it was saved in"
+            said = f"starts without the state of: {', '.join(lost)}"
+            return Finding(
+                rule=RULE.label,
+                claim=f"a resumed run {' and '.join([said] * bool(lost) + [left] * middle)}",
+                severity=severity,
+                places=[module.place(loads[0])],
+                remedies=[
+                    Remedy(
+                        text="save and load optimizer, schedule, scaler, epoch and step beside "
+                        "the weights",
+                        effort="code edit",
+                    )
+                ],
+            )
+    return None
+
+
+def _resuming(code: Code, module: Module) -> list[ast.AST]:
+    """Return what runs to resume: functions so named, and what stands under such a test."""
+    found: list[ast.AST] = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, Function) and RESUME.search(node.name):
+            found.append(node)
+        elif isinstance(node, ast.If) and RESUME.search(ast.unparse(node.test)):
+            found += node.body
+    called = {idioms.last_name(call) for part in found for call in ast.walk(part)} - {""}
+    named = [name for name in called if re.search(r"load|restore|resum", name.lower())]
+    return found + [f for name in named for _, f in code.functions.get(name, ()) if f not in found]
+
+
+def _lost(code: Code, *, scaled: bool) -> list[str]:
+    """Return what is made and loaded nowhere in the project."""
+    whole = "\n".join(module.text for module in code.modules)
+    receivers = [
+        ast.unparse(call.func)
+        for module in code.modules
+        if "load_state_dict" in module.text
+        for call in calls(module.tree, "load_state_dict")
+    ]
+    # Loaded in a loop over all of them: "for part in parts: part.load_state_dict(...)".
+    if any(_is_looped(module) for module in code.modules):
+        return []
+    lost = [
+        part
+        for part, (made, loaded) in PARTS.items()
+        if made.search(whole) and not any(loaded.search(each) for each in receivers)
+    ]
+    idle = {"schedule"} if STATELESS.search(whole) else set()
+    idle |= set() if scaled else {"scaler"}
+    return [part for part in lost if part not in idle]
+
+
+def _is_looped(module: Module) -> bool:
+    return "load_state_dict" in module.text and any(
+        any(calls(part, "load_state_dict"))
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.For | ast.comprehension | ast.DictComp | ast.ListComp)
+        for part in ast.iter_child_nodes(node)
+        if idioms.names(part)
+    )
+
+
+def _leaves_out(code: Code, text: str) -> bool:
+    """Whether a save within an epoch is resumed with the next epoch."""
+    if not re.search(r"epoch['\"]?\]?\)? \+ 1", text) or WITHIN.search(text):
+        return False
+    for loop in code.inner_loops:
+        if isinstance(loop.node, ast.For) and not WITHIN.search(ast.unparse(loop.node.iter)):
+            saved = idioms.saves(idioms.own(loop))
+            if any("epoch" in ast.unparse(call) for call in saved):
+                return True
+    return False
+
+
+RULE = Rule(
+    id="S10",
+    name="resume_gaps",
+    title="Resuming with less than there was",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CODE,),
+    weight=3,
+    numerics="training",
+    kind="correctness",
+)

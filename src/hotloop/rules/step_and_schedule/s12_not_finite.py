@@ -1,0 +1,73 @@
+"""The loss becomes NaN or infinite.
+
+Looks at: the losses at backward: every step for the first that is not finite, and the samples.
+Says so when: one is NaN or infinite. Before a run: a first step cannot be made, because its loss or
+    gradients are not finite.
+Stays silent when: all are finite. A step that a GradScaler skips is no such step: there gradients
+    overflow, not the loss.
+Remedy: find the step: learning rate, log or division of 0, an all-masked row, a bad sample.
+Numbers: the run changes: from that step on most weights are NaN.
+Seen: examples/planted/diverging.py.
+Source: hotloop, from the five projects (a Trainer logs `loss: 0` and exits 0).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+
+__all__ = ["RULE"]
+
+
+def judge(case: Case) -> Finding | None:
+    """Name the first step."""
+    bad = [(step, value) for step, value in case.steps.losses if not math.isfinite(value)]
+    first = case.steps.nonfinite
+    if first is None and not bad:
+        return None
+    first = bad[0][0] if first is None else first
+    last = [value for step, value in case.steps.losses if step < first and math.isfinite(value)]
+    later = [step for step, _ in case.steps.losses if step >= first]
+    return Finding(
+        rule=RULE.label,
+        claim=f"the loss is not finite from step {first} of {case.steps.count} on"
+        if len(bad) == len(later)
+        else f"the loss is not finite at step {first} of {case.steps.count}",
+        severity="critical",
+        places=[optimizer.place for optimizer in case.optimizers if optimizer.place],
+        evidence={
+            "sampled losses": f"{len(bad)} of {len(case.steps.losses)} are not finite",
+            "the last finite one before": f"{last[-1]:.6g}" if last else "none",
+        },
+        remedies=[
+            Remedy(
+                text="torch.autograd.set_detect_anomaly(True) for the steps before it names the "
+                "operation; then the learning rate, a log or division of 0, an all-masked row "
+                "(hotloop explain unstable-loss)",
+                effort="code edit",
+            ),
+            Remedy(
+                text="stop the run when the loss is not finite, before weights are saved",
+                effort="code edit",
+            ),
+        ],
+    )
+
+
+RULE = Rule(
+    id="S12",
+    name="not_finite",
+    title="NaN or infinite loss",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.STEPS,),
+    weight=2,
+    numerics="training",
+    kind="correctness",
+)

@@ -1,0 +1,164 @@
+"""Validation or saving that should run every epoch stands after the loop, by its indentation.
+
+Looks at: the syntax tree: what stands after a training loop and uses what only the loop changes.
+Says so when: after the loop, code that evaluates or saves stands under an "every N" test of the
+    loop's variable or counter; or compares with a best value that is set before the loop and never
+    in it; or appends to a list of validation values that starts empty before the loop; or prints
+    the loop's variable beside a validation value. The last three only where the loop itself does
+    not evaluate.
+Stays silent when: the code after the loop evaluates or saves once without such a sign, as a final
+    test does, or flushes the last accumulation window.
+Remedy: indent the block into the loop.
+Numbers: nothing changes in what is trained; which checkpoint is called the best does. An evaluation
+    that runs more often draws from the random stream more often.
+Seen: examples/slow/validation_outside_loop.
+Source: hotloop, from the five projects (two had it; one had trained for hours without validation).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support import idioms
+from hotloop.rules.support.syntax import Function, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.rules.support.syntax import Loop
+
+__all__ = ["RULE"]
+
+BEST = re.compile(r"best|lowest|highest")
+VALIDATION = re.compile(r"(^|[^a-z])(val|valid|validation|dev|eval)([^a-z]|$)", re.IGNORECASE)
+# Words of a summary, which rightly stands after the loop.
+SUMMARY = re.compile(r"final|test|finish|done|best|total|after|trained|complete", re.IGNORECASE)
+
+
+def judge(case: Case) -> Finding | None:
+    """Look after each training loop for code that was meant to stand in it."""
+    code = parse(case.sources)
+    for loop in code.loops:
+        for node, why in _misplaced(loop):
+            target = ast.unparse(loop.node.target) if isinstance(loop.node, ast.For) else "while"
+            return Finding(
+                rule=RULE.label,
+                claim=(
+                    f"{why} stands after the loop over {target} "
+                    f"(line {loop.node.lineno}), so it runs once when that loop has ended"
+                ),
+                severity="critical",
+                places=[loop.module.place(node)],
+                evidence={
+                    "the loop": f"lines {loop.node.lineno} to {loop.node.end_lineno}",
+                    "seen": f"{case.epochs} epochs, {len(case.evaluations)} evaluations, "
+                    f"{len(case.saves)} saves",
+                },
+                remedies=[Remedy(text="indent the block into the loop", effort="code edit")],
+            )
+    return None
+
+
+def _misplaced(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+    tree = loop.module.tree
+    rest = list(idioms.unnested(idioms.following(tree, loop.node)))
+    yield from _every_n(loop, rest)
+    if isinstance(loop.node, ast.For) and not _is_nested(loop):
+        found = [*_printed(loop, rest)]
+        if idioms.evaluations(rest):
+            found = [*_best(loop, rest), *_appended(loop, rest), *found]
+        if found and not idioms.evaluations(loop.nodes()):
+            yield from found
+
+
+def _every_n(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the "every N" tests of what only the loop changes."""
+    body = idioms.own(loop)
+    changed = idioms.names(loop.node.target) if isinstance(loop.node, ast.For) else set()
+    changed |= idioms.assigned(n for n in body if isinstance(n, ast.AugAssign))
+    changed -= idioms.assigned(n for n in rest if isinstance(n, ast.stmt))
+    for node in rest:
+        if not isinstance(node, ast.If) or not idioms.counted(node.test) & changed:
+            continue
+        inside = [below for part in node.body for below in ast.walk(part)]
+        if not idioms.optimizer_steps(inside) and (
+            idioms.evaluations(inside) or idioms.saves(inside)
+        ):
+            yield node, f"the test '{ast.unparse(node.test)}'"
+
+
+def _best(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the comparisons with a best value that the loop never updates."""
+    inside = idioms.assigned(loop.node.body)
+    for node in rest:
+        if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
+            continue
+        kept = idioms.names(node.test) & idioms.assigned(node.body)
+        for name in sorted(name for name in kept if BEST.search(name) and name not in inside):
+            if name in _before(loop):
+                yield node, f"the update of {name}"
+
+
+def _appended(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+    """Yield what is appended to a list of validation values, once."""
+    for node in rest:
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        listed = node.func.value
+        if node.func.attr == "append" and VALIDATION.search(ast.unparse(listed).replace("_", " ")):
+            name = next(iter(idioms.names(listed)), "")
+            if name in _before(loop):
+                yield node, f"'{ast.unparse(node.func)}'"
+
+
+def _printed(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+    """Yield what prints the loop's variable beside a validation value."""
+    assert isinstance(loop.node, ast.For)
+    target = idioms.names(loop.node.target)
+    for node in rest:
+        if isinstance(node, ast.JoinedStr) and idioms.names(node) & target:
+            text = ast.unparse(node).replace("_", " ")
+            if VALIDATION.search(text) and not SUMMARY.search(text):
+                yield node, "the line that prints a validation value for each epoch"
+
+
+def _before(loop: Loop) -> set[str]:
+    """Return the names assigned before the loop, in the same function or module."""
+    earlier = (n for n in idioms.unnested(_home(loop).body) if isinstance(n, ast.stmt))
+    return idioms.assigned(
+        n
+        for n in earlier
+        if isinstance(n, ast.Assign | ast.AnnAssign) and n.lineno < loop.node.lineno
+    )
+
+
+def _home(loop: Loop) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
+    """Return the function the loop stands in, or the module."""
+    above = idioms.ancestors(loop.module.tree)
+    node = above[loop.node]
+    while not isinstance(node, Function | ast.Module):
+        node = above[node]
+    return node
+
+
+def _is_nested(loop: Loop) -> bool:
+    """Return whether a loop of the same function repeats the loop and what follows it."""
+    around = (n for n in ast.walk(_home(loop)) if isinstance(n, ast.For | ast.While))
+    return any(loop.node in set(ast.walk(n)) for n in around if n is not loop.node)
+
+
+RULE = Rule(
+    id="S1",
+    name="eval_or_save_outside_loop",
+    title="Validation or saving outside the loop",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CODE,),
+    weight=3,
+    kind="correctness",
+)

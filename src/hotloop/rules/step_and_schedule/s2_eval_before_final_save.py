@@ -1,0 +1,86 @@
+"""Hours of training are first saved after an evaluation that may fail.
+
+Looks at: the order of what follows the training loop, and how long the run trains.
+Says so when: nothing in the loop saves, an evaluation stands between the loop and the first save,
+    and the run trains for half an hour or more.
+Stays silent when: something is saved before, or the run is short enough to be done again.
+Remedy: save first, then evaluate.
+Numbers: bitwise the same.
+Seen: golden case only; it takes a run of half an hour.
+Source: hotloop, from the five projects (an evaluation ran out of memory after six hours of
+    training); half an hour is hotloop's own threshold.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Remedy
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support import idioms
+from hotloop.rules.support.syntax import parse
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.rules.support.syntax import Loop
+
+__all__ = ["RULE"]
+
+AT_STAKE = 1800.0  # seconds of training
+
+
+def judge(case: Case) -> Finding | None:
+    """Ask what stands between the end of the training and its first save."""
+    seconds = _planned_seconds(case)
+    if seconds < AT_STAKE or any(save.step < case.steps.count for save in case.saves):
+        return None
+    loops = parse(case.sources).loops
+    if any(idioms.saves(loop.nodes()) for loop in loops):
+        return None
+    for loop in loops:
+        call = _risk(loop)
+        if call is not None:
+            return Finding(
+                rule=RULE.label,
+                claim=(
+                    f"{seconds / 3600:.1f} h of training are first saved after "
+                    f"'{ast.unparse(call.func)}', which may fail"
+                ),
+                severity="warn",
+                places=[loop.module.place(call)],
+                evidence={"training": f"{seconds:.0f} s, as planned"},
+                remedies=[
+                    Remedy(text="save before the evaluation", effort="code edit"),
+                    Remedy(text="save every half hour in the loop", effort="code edit"),
+                ],
+            )
+    return None
+
+
+def _planned_seconds(case: Case) -> float:
+    """Return how long the training takes in seconds: as observed, or as planned."""
+    time = case.step_time
+    planned = (case.total_steps or 0) * (time.median if time else 0.0)
+    return max(planned, sum(case.steps.wall), case.seconds)
+
+
+def _risk(loop: Loop) -> ast.Call | None:
+    """Return the evaluation that stands before the first save after the loop, or None."""
+    rest = list(idioms.unnested(idioms.following(loop.module.tree, loop.node)))
+    first = min(map(idioms.line, idioms.saves(rest)), default=0)
+    risky = [call for call in idioms.evaluations(rest) if idioms.line(call) < first]
+    return next((call for call in risky if call.args or call.keywords), None)
+
+
+RULE = Rule(
+    id="S2",
+    name="eval_before_final_save",
+    title="An evaluation before the first save",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CODE, Needs.STEPS),
+    weight=3,
+    numerics="bitwise",
+    kind="correctness",
+)

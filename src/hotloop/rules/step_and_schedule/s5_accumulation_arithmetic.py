@@ -1,0 +1,205 @@
+"""Gradient accumulation whose arithmetic is not that of the larger batch.
+
+Looks at: the loop over batches: where gradients are set to zero, clipped and applied, whether the
+    loss is divided; and how many backward calls a step really had.
+Says so when: gradients are set to zero at every micro batch (only the last one counts); the loss is
+    not divided by the number of micro batches; gradients are clipped at every micro batch; the last
+    batches of an epoch do not fill a window and make no step of their own.
+Stays silent when: one backward call makes a step, a framework accumulates, the loss is a sum, or
+    gradients or the learning rate are divided instead.
+Remedy: divide the loss, and do all of clip, step and zero_grad under one "every N" test.
+Numbers: the run changes: this is a fault in the training itself.
+Seen: examples/planted/wiped_gradients.py.
+Source: hotloop, from the five projects; "Working with scaled gradients" in PyTorch's AMP examples,
+    https://docs.pytorch.org/docs/stable/notes/amp_examples.html (2026-11).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.rules.base import Needs, Rule
+from hotloop.rules.support import idioms
+from hotloop.rules.support.syntax import calls, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hotloop.core.case.case import Case
+    from hotloop.rules.support.syntax import Code, Loop
+
+__all__ = ["RULE"]
+
+ACCUMULATION = re.compile(r"accum|micro", re.IGNORECASE)
+FEWEST = 1.5  # backward calls per step: below, nothing is accumulated
+# Their update does not change with the scale of the gradient; clipping and logged losses do.
+SCALE_FREE = ("Adam", "NAdam", "RAdam", "Adafactor", "Lion", "RMSprop", "Muon")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A loop over micro batches of which several make a step."""
+
+    loop: Loop
+    nodes: list[ast.AST]  # of the loop and the functions it calls
+    above: Mapping[ast.AST, ast.AST]
+    guard: ast.If | None  # the "every N" test; None for a loop over the micro batches of a step
+    number: str  # N, as it is written
+
+    def unguarded(self, *names: str) -> Iterator[ast.Call]:
+        """Yield the calls that every micro batch makes."""
+        for call in calls(iter(self.nodes), *names):
+            node: ast.AST | None = call
+            while node is not None and node is not self.loop.node and not idioms.is_every_n(node):
+                node = self.above.get(node)
+            if node is None or node is self.loop.node:
+                yield call
+
+
+def judge(case: Case) -> Finding | None:
+    """Report the gravest fault of the first loop that accumulates."""
+    backwards = case.steps.backwards
+    if case.framework not in ("plain", "fabric") or (backwards or FEWEST) < FEWEST:
+        return None
+    code = parse(case.sources)
+    for window in _windows(code):
+        found = [*_wiped(window), *_undivided(case, window), *_clipped(window)]
+        found += _dropped(case, window)
+        if found:
+            severity, claim, node = found[0]
+            module = code.module_of(node)
+            return Finding(
+                rule=RULE.label,
+                claim=claim,
+                severity=severity,
+                places=[Place(file=module.path, line=idioms.line(node))],
+                evidence={
+                    "backward calls per step": "unknown" if backwards is None else f"{backwards:g}",
+                    **{f"also {n}": said for n, (_, said, _) in enumerate(found[1:], 1)},
+                },
+                remedies=[
+                    Remedy(
+                        text=f"(loss / {window.number}).backward(), and clip, step and zero_grad "
+                        "together, once in a window",
+                        effort="code edit",
+                    )
+                ],
+            )
+    return None
+
+
+Fault = tuple[Severity, str, ast.AST]
+
+
+def _windows(code: Code) -> Iterator[Window]:
+    above = {k: v for module in code.modules for k, v in idioms.ancestors(module.tree).items()}
+    for loop in code.inner_loops:
+        if "accelerat" in loop.module.text:  # accelerate divides the loss and skips steps itself
+            continue
+        nodes = list(loop.nodes())
+        steps, found = idioms.optimizer_steps(nodes), idioms.guards(nodes, above)
+        # An optimizer that steps at every batch beside it: the every-N one is a second network.
+        if len(found) == 1 and all(idioms.guards([step], above) for step in steps):
+            number = idioms.modulus(found[0].test)
+            yield Window(loop=loop, nodes=nodes, above=above, guard=found[0], number=number)
+        elif not steps and isinstance(loop.node, ast.For):
+            rest = idioms.unnested(idioms.following(loop.module.tree, loop.node))
+            said = ast.unparse(loop.node.iter)
+            if said.startswith("range(") and idioms.optimizer_steps(rest):
+                named = f"{said} {ast.unparse(loop.node.target)}"
+                if ACCUMULATION.search(named):
+                    number = said[len("range(") : -1]
+                    yield Window(loop=loop, nodes=nodes, above=above, guard=None, number=number)
+
+
+def _wiped(window: Window) -> Iterator[Fault]:
+    for call in window.unguarded("zero_grad"):
+        yield (
+            "critical",
+            "gradients are set to zero at every micro batch: only the last one of each step counts",
+            call,
+        )
+
+
+def _undivided(case: Case, window: Window) -> Iterator[Fault]:
+    backward = next(calls(iter(window.nodes), "backward"), None)
+    if backward is None or _is_divided(window, backward):
+        return
+    clips = any(calls(iter(window.nodes), "clip_grad_norm_", "clip_grad_value_"))
+    free = all(optimizer.name.startswith(SCALE_FREE) for optimizer in case.optimizers)
+    times = f"{case.steps.backwards:g}" if case.steps.backwards else window.number
+    effect = (
+        "the optimizer's update does not depend on it, logged losses do"
+        if free and not clips
+        else f"gradients are {times} times those of the mean"
+    )
+    yield (
+        "note" if free and not clips else "warn",
+        f"the accumulated loss is not divided by {window.number}: {effect}",
+        backward,
+    )
+
+
+def _is_divided(window: Window, backward: ast.Call) -> bool:
+    """Return whether the loss, the gradients or the learning rate are divided somewhere."""
+    if "reduction='sum'" in window.loop.module.text.replace('"', "'"):
+        return True
+    if any(calls(iter(window.nodes), "div", "div_", "mul_", "_foreach_div_", "_foreach_mul_")):
+        return True
+    loss = idioms.names(backward.func)
+    made: list[ast.AST] = [backward]  # the expressions that make the loss
+    for node in window.nodes:
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
+            if idioms.names(node.target) & loss or "grad" in ast.unparse(node.target):
+                return True
+        elif isinstance(node, ast.Assign) and idioms.assigned([node]) & loss:
+            made.append(node)
+    if any(_scales(node) for part in made for node in ast.walk(part)):
+        return True
+    elsewhere = [*ast.walk(window.loop.module.tree), *window.nodes]
+    said = {ast.unparse(node) for node in elsewhere if _scales(node)}
+    return any(ACCUMULATION.search(x) and ".item()" not in x and "len(" not in x for x in said)
+
+
+def _scales(node: ast.AST) -> bool:
+    if not isinstance(node, ast.BinOp):
+        return False
+    if isinstance(node.op, ast.Div):
+        return True
+    return isinstance(node.op, ast.Mult) and bool(ACCUMULATION.search(ast.unparse(node)))
+
+
+def _clipped(window: Window) -> Iterator[Fault]:
+    for call in window.unguarded("clip_grad_norm_", "clip_grad_value_"):
+        yield "warn", "gradients are clipped at every micro batch, before they are whole", call
+
+
+def _dropped(case: Case, window: Window) -> Iterator[Fault]:
+    batches = next((loader.batches for loader in case.training_loaders), None)
+    size = round(case.steps.backwards or 0)
+    left = batches % size if batches and size else case.steps.left
+    if window.guard is None or size < 2 or not left:
+        return
+    rest = idioms.unnested(idioms.following(window.loop.module.tree, window.loop.node))
+    if idioms.optimizer_steps(rest) or isinstance(window.guard.test, ast.BoolOp):
+        return
+    whole = f"the last {left} of {batches} batches of an epoch"
+    seen = f"{left} micro batches at the end of an epoch or of the run"
+    yield "note", f"{whole if batches else seen} make no step of their own", window.guard
+
+
+RULE = Rule(
+    id="S5",
+    name="accumulation_arithmetic",
+    title="Wrong arithmetic of accumulation",
+    page=__doc__ or "",
+    judge=judge,
+    needs=(Needs.CODE, Needs.STEPS),
+    weight=3,
+    numerics="training",
+    kind="correctness",
+)

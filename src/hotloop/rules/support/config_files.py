@@ -1,0 +1,192 @@
+"""Reads the configuration files a script loaded: their keys with lines, and who reads them.
+
+YAML and JSON go through PyYAML's event parser, which builds no objects and keeps a key that stands
+twice; TOML, which refuses such keys itself, is read line by line. A file that is none of them, or
+cannot be parsed, has no settings.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import functools
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import yaml  # type: ignore[import-untyped]  # only its event parser, which builds no objects
+
+from hotloop.core.finding import Place
+from hotloop.rules.support.config_reads import reads
+from hotloop.rules.support.syntax import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.environment import Config
+    from hotloop.rules.support.config_reads import Reads
+
+__all__ = ["Setting", "asked", "near", "own", "settings", "unread"]
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in every build of PyYAML
+_NOT_READ = {"author", "comment", "description", "name", "notes", "project", "run_name", "tags"}
+_MOST_KEYS = 2_000  # of a file that is taken for a configuration, not for data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One key of a configuration file, or of what the code asks for."""
+
+    key: str  # dotted
+    value: str | None  # as it stands; None: a section or a list
+    place: Place | None
+    first: Place | None = None  # the same key, earlier in the same section
+    first_value: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the last part of the key."""
+        return self.key.rpartition(".")[2]
+
+
+def settings(config: Config) -> tuple[Setting, ...]:
+    """Return all keys of a file in their order, sections before what is in them."""
+    if config.path.endswith(".toml"):
+        return tuple(_toml(config))
+    # JSON is YAML, but for tabs
+    text = config.text.replace("\t", " ") if config.path.endswith(".json") else config.text
+    try:
+        events = iter(yaml.parse(text, Loader=_LOADER))
+        return tuple(s for e in events for s in _below(e, events, config.path, ""))
+    except (yaml.YAMLError, RecursionError):
+        return ()
+
+
+def own(case: Case) -> Iterator[Config]:
+    """Yield the project's configuration: what its own code loads, each file once."""
+    for config in case.configs:
+        if config.place is not None and 0 < len(settings(config)) <= _MOST_KEYS:
+            yield config
+
+
+def asked(case: Case, names: Iterable[str]) -> list[Setting]:
+    """Return what code and configuration ask for under one of these names, where it is read."""
+    wanted = set(names)
+    found = [Setting(key=k, value=v, place=None) for k, v in case.requested.items()]
+    for config in own(case):
+        if (seen := _read(case, config)) is not None:
+            last = {s.key: s for s in settings(config) if s.key in seen.keys}
+            found += last.values()
+    return [setting for setting in found if setting.name in wanted and setting.value is not None]
+
+
+def unread(case: Case) -> list[Setting]:
+    """Return the topmost settings that no program of the project reads, as far as that is certain.
+
+    None of a file that cannot be followed through the code, or of which most would be left: labels,
+    a vocabulary. A key counts as read if its name stands in the code, or in another program.
+    """
+    found: list[Setting] = []
+    known = _names(case)
+    for config in own(case):
+        seen, others = _read(case, config), config.elsewhere
+        if seen is None or others is None:
+            continue
+        there = {s.key: s for s in settings(config)}
+        left = [
+            s
+            for s in there.values()
+            if not (s.name in known or s.name in others or s.key in seen.keys or seen.covers(s.key))
+        ]
+        keys = {s.key for s in left}
+        if len(left) <= len(there) / 2:
+            found += [s for s in left if s.key.rpartition(".")[0] not in keys]
+    return [s for s in found if s.name not in _NOT_READ and s.name[:1] not in "_$<"]
+
+
+def near(case: Case, setting: Setting) -> str | None:
+    """Return the key that `setting`, which nobody reads, is meant to be, as far as can be told.
+
+    The code asks for it in the same section, takes a default where it is not there, and no file has
+    it.
+    """
+    files = [config for config in own(case) if any(s == setting for s in settings(config))]
+    there = {s.key for config in own(case) for s in settings(config)}
+    section = setting.key.rpartition(".")[0]
+    for config in files:
+        seen = _read(case, config)
+        wanted = (seen.asked if seen is not None else frozenset()) - there
+        names = [n for above, _, n in (key.rpartition(".") for key in wanted) if above == section]
+        if close := difflib.get_close_matches(setting.name, sorted(names), n=1, cutoff=0.8):
+            return close[0]
+    return None
+
+
+def _read(case: Case, config: Config) -> Reads | None:
+    assert config.place is not None
+    return _followed(tuple(case.sources.items()), config.place)
+
+
+@functools.lru_cache(maxsize=32)
+def _followed(sources: tuple[tuple[str, str], ...], place: Place) -> Reads | None:
+    return reads(parse(dict(sources)), place)
+
+
+def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterator[Setting]:
+    """Yield what stands in a map or list that `event` starts; nothing for any other event."""
+    if isinstance(event, yaml.SequenceStartEvent):
+        while not isinstance(child := next(events), yaml.SequenceEndEvent):
+            yield from _below(child, events, path, prefix)
+    if not isinstance(event, yaml.MappingStartEvent):
+        return
+    seen: dict[str, Setting] = {}
+    while not isinstance(key := next(events), yaml.MappingEndEvent):
+        named = isinstance(key, yaml.ScalarEvent)
+        if not named:
+            yield from _below(key, events, path, prefix)
+        value = next(events)
+        name = prefix + (str(key.value) if named else "?")
+        first = seen.get(name) if named else None
+        setting = Setting(
+            key=name,
+            value=str(value.value) if isinstance(value, yaml.ScalarEvent) else None,
+            place=Place(file=path, line=key.start_mark.line + 1),
+            first=first.place if first else None,
+            first_value=first.value if first else None,
+        )
+        seen[name] = setting
+        yield setting
+        yield from _below(value, events, path, f"{name}.")
+
+
+def _toml(config: Config) -> Iterator[Setting]:
+    section = ""
+    for number, line in enumerate(config.text.splitlines(), 1):
+        place = Place(file=config.path, line=number)
+        if header := re.match(r"\s*\[\[?\s*([\w.\"-]+)\s*\]", line):
+            section = header[1].replace('"', "") + "."
+            yield Setting(key=section[:-1], value=None, place=place)
+        elif pair := re.match(r"\s*([\w.-]+)\s*=\s*([^#]*)", line):
+            yield Setting(key=section + pair[1], value=pair[2].strip().strip("\"'"), place=place)
+
+
+def _names(case: Case) -> set[str]:
+    """Return all names the code reads: variables, attributes, strings that are no dict's keys."""
+    found: set[str] = set()
+    for module in parse(case.sources).modules:
+        written = {id(k) for n in ast.walk(module.tree) if isinstance(n, ast.Dict) for k in n.keys}
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.add(node.attr)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                found.add(node.id)
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in written
+                and not re.search(r"\s", node.value)
+            ):
+                # "--weight-decay" is an option's name
+                found.update(node.value.lstrip("-").replace("-", "_").split("."))
+    return found

@@ -1,0 +1,211 @@
+"""What seconds of a run cost, as rules say it: hot lines, time at a line, findings from seconds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hotloop.core.case.case import IN_STEP
+from hotloop.core.finding import ABSTAIN, Finding, Place, by_share
+from hotloop.rules.support.syntax import parse
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Collection, Iterable, Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.environment import Operator
+    from hotloop.core.case.steps_and_loaders import Evaluation, Stack
+    from hotloop.rules.support.syntax import Module
+
+__all__ = [
+    "DTYPES",
+    "Site",
+    "compute_dtype",
+    "costing",
+    "evaluation_seconds",
+    "flop_rate",
+    "hot_path",
+    "in_steps",
+    "products",
+    "seconds_at",
+    "site",
+    "whole_run",
+]
+
+MOST = 0.5  # of the seconds: a line that holds less is not the line they go to
+DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}  # torch's -> Hardware's
+_PRODUCTS = frozenset(
+    {
+        "addbmm",
+        "addmm",
+        "baddbmm",
+        "bmm",
+        "convolution",
+        "convolution_backward",
+        "cudnn_convolution",
+        "linear",
+        "matmul",
+        "mm",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A stretch of source lines."""
+
+    file: str
+    first: int
+    last: int
+
+    @property
+    def place(self) -> Place:
+        """Return its first line."""
+        return Place(file=self.file, line=self.first)
+
+    def holds(self, file: str, line: int | None) -> bool:
+        """Whether a line is one of these."""
+        return file == self.file and line is not None and self.first <= line <= self.last
+
+
+def site(module: Module, node: ast.AST) -> Site:
+    """Return the lines of a statement or an expression."""
+    first = getattr(node, "lineno", 0)
+    return Site(file=module.path, first=first, last=getattr(node, "end_lineno", None) or first)
+
+
+def costing(
+    case: Case, seconds: float, *, least: float = ABSTAIN, of: float | None = None, **said: Any
+) -> Finding | None:
+    """Return a finding about `seconds` of the run, or None below `least` of its wall time.
+
+    `of`: the seconds of the whole run where that is another than what was observed. `said` are
+    fields of the Finding; a severity among them takes the place of the one by share.
+    """
+    whole = case.judged if of is None else of
+    share = seconds / whole if whole else 0.0
+    if share < least:
+        return None
+    known = {
+        "severity": "note" if share < ABSTAIN else by_share(share),
+        "share": share,
+        "saves": case.per_step(seconds),
+        "ceiling": whole / (whole - seconds) if whole > seconds else None,
+    }
+    return Finding(**{**known, **said})
+
+
+def seconds_at(case: Case, sites: Collection[Site], *, rows: Collection[str] = ()) -> float:
+    """Return the seconds the main thread spent in `sites` and in what they call.
+
+    From the stack samples of `rows` (all of them by default), or from timed waits where those
+    saw more: 20 samples a second miss what is short.
+    """
+    if not sites:
+        return 0.0
+    sampled = sum(
+        stack.seconds
+        for stack in case.stacks
+        if (not rows or stack.row in rows)
+        and any(at.holds(frame.file, frame.line) for frame in stack.frames for at in sites)
+    )
+    waited = sum(
+        sync.seconds
+        for sync in case.syncs
+        if (not rows or sync.row in rows)
+        and sync.place
+        and any(at.holds(sync.place.file, sync.place.line) for at in sites)
+    )
+    return max(sampled, waited)
+
+
+def hot_path(case: Case, stacks: Sequence[Stack]) -> list[Place]:
+    """Return the deepest own line that holds half of the seconds, and the loop's line above it.
+
+    Goes down the calls from the outermost frame as long as one line holds half of all seconds;
+    where none does, the line that stands innermost for the longest.
+    """
+    total, path, left = sum(stack.seconds for stack in stacks), list[Place](), list(stacks)
+    while left:
+        below: dict[Place, list[Stack]] = defaultdict(list)
+        for stack in left:
+            own = [frame for frame in reversed(stack.frames) if frame.own]
+            if len(own) > len(path):
+                frame = own[len(path)]
+                below[Place(file=frame.file, line=frame.line)].append(stack)
+        place, left = max(below.items(), key=lambda item: _seconds(item[1]), default=(None, []))
+        if place is None or _seconds(left) < MOST * total:
+            break
+        path.append(place)
+    if not path:
+        return _innermost(stacks)
+    loops = [site(loop.module, loop.node) for loop in parse(case.sources).inner_loops]
+    above = [p for p in path[:-1] if any(loop.holds(p.file, p.line) for loop in loops)]
+    return [path[-1], *above[-1:]]
+
+
+def _innermost(stacks: Sequence[Stack]) -> list[Place]:
+    found: dict[Place, float] = defaultdict(float)
+    for stack in stacks:
+        if place := stack.place:
+            found[place] += stack.seconds
+    return sorted(found, key=lambda place: -found[place])[:1]
+
+
+def _seconds(stacks: Iterable[Stack]) -> float:
+    return sum(stack.seconds for stack in stacks)
+
+
+def whole_run(case: Case) -> float | None:
+    """Return the seconds the whole run takes: as observed, or as planned where it was stopped.
+
+    What came before the first step happens once; the rest is taken in proportion to the steps.
+    None where it was stopped and nobody knows how many steps it has.
+    """
+    if case.stopped is None:
+        return case.seconds
+    if not case.planned_steps or not case.steps.count:
+        return None
+    once = sum(map(case.row, ("start", "import", "data load", "compile")))
+    return once + (case.seconds - once) * max(1.0, case.planned_steps / case.steps.count)
+
+
+def in_steps(case: Case, share: float = 1.0) -> float:
+    """Return the seconds of the run that are `share` of its steps, waits for data included."""
+    return share * sum(map(case.row, IN_STEP))
+
+
+def products(case: Case) -> list[Operator]:
+    """Return the matrix products and convolutions among the profile's operators."""
+    return [op for op in case.operators if op.name.rpartition("::")[2] in _PRODUCTS]
+
+
+def compute_dtype(case: Case) -> str:
+    """Return the dtype of the trained model's products, as Hardware spells it."""
+    model = next((model for model in case.models if model.role == "train"), None)
+    return DTYPES.get((model.compute if model else None) or "float32", "fp32")
+
+
+def flop_rate(case: Case) -> float | None:
+    """Return the FLOP/s of the steps: counted, or 6 per parameter and token; None: unknown.
+
+    6 N a token: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, 2.1.
+    """
+    work, step = case.steps.flops, case.step_time
+    if work is None and case.steps.tokens:
+        weights = sum(model.parameters for model in case.models if model.role == "train")
+        work = 6 * weights * case.steps.tokens * (case.steps.backwards or 1.0)
+    return work / step.median if work and step and step.median > 0 else None
+
+
+def evaluation_seconds(case: Case, stretches: Iterable[Evaluation]) -> float:
+    """Return what some evaluations of a case took, without what was saved or logged in between.
+
+    A stretch goes on until the next training event; how much of all of them was evaluation is what
+    the row of the wall time says.
+    """
+    whole = sum(stretch.seconds for stretch in case.evaluations)
+    part = sum(stretch.seconds for stretch in stretches)
+    return case.row("evaluate") * part / whole if whole else 0.0

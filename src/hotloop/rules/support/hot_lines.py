@@ -1,0 +1,58 @@
+"""Lines of the project's own code that take the time themselves, with no module of torch below."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from hotloop.core.finding import Place
+from hotloop.rules.support.data_wait import feeding
+
+if TYPE_CHECKING:
+    from hotloop.core.case.case import Case
+    from hotloop.core.case.steps_and_loaders import Stack
+
+__all__ = ["HotLine", "hot_line"]
+
+_ROWS = ("prepare", "forward")  # D28 and H18 name lines of the other rows, where a loader reads
+_LEAST = 0.25  # of the time
+_MODULE = "nn/modules/module.py"
+
+
+class HotLine(NamedTuple):
+    """A line, what calls it, and the seconds that it takes."""
+
+    place: Place
+    caller: Place | None
+    seconds: float
+
+
+def hot_line(case: Case) -> HotLine | None:
+    """Return the line that takes most of the steps, if that is a quarter of the time or more."""
+    loader = feeding(case)
+    rows = (*_ROWS, "data wait") if loader is None else _ROWS  # no other rule knows what reads
+    seconds: dict[Place, float] = defaultdict(float)
+    callers: dict[Place, Place | None] = {}
+    for stack in case.stacks:
+        if stack.row in rows and (place := _line(stack)) is not None:
+            seconds[place] += stack.seconds
+            callers.setdefault(place, _caller(stack, place))
+    place = max(seconds, key=lambda place: seconds[place], default=None)
+    if place is None or case.part(seconds[place]) < _LEAST:
+        return None
+    return HotLine(place, callers[place], seconds[place])
+
+
+def _line(stack: Stack) -> Place | None:
+    """Return the innermost own line, unless a module was called from it."""
+    for frame in stack.frames:
+        if frame.own:
+            return Place(file=frame.file, line=frame.line)
+        if _MODULE in frame.file:
+            return None
+    return None
+
+
+def _caller(stack: Stack, place: Place) -> Place | None:
+    own = [Place(file=frame.file, line=frame.line) for frame in stack.frames if frame.own]
+    return next((each for each in own if each != place), None)

@@ -1,0 +1,179 @@
+"""Idioms of training scripts in their syntax: what evaluates, what saves, what is guarded by what.
+
+Names decide, as a reader would: `validate(model)` evaluates, `build_val_loader()` does not.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from hotloop.rules.support.syntax import Function, Loop, calls, dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from hotloop.core.finding import Place
+    from hotloop.rules.support.syntax import Code
+
+__all__ = [
+    "ancestors",
+    "assigned",
+    "compiling",
+    "counted",
+    "evaluations",
+    "following",
+    "guards",
+    "is_every_n",
+    "last_name",
+    "line",
+    "modulus",
+    "names",
+    "optimizer_steps",
+    "own",
+    "saves",
+    "unnested",
+]
+
+_EVALUATE = {"eval", "evaluate", "evaluation", "valid", "validate", "validation", "val", "test"}
+_BUILD = {"loader", "dataloader", "dataset", "data", "split", "set", "transform", "batch", "path"}
+_SCHEDULE = re.compile(r"sched|warmup|plateau|profil")
+_SAVED = {"checkpoint", "ckpt", "model", "state", "pretrained", "weights", "best", "file"}
+
+
+def names(node: ast.AST) -> set[str]:
+    """Return the names read or written below."""
+    return {below.id for below in ast.walk(node) if isinstance(below, ast.Name)}
+
+
+def last_name(node: ast.AST) -> str:
+    """Return "step" of optimizer.step, of a call of it or of a plain step; "" for others."""
+    return dotted(node.func if isinstance(node, ast.Call) else node).rpartition(".")[2]
+
+
+def line(node: ast.AST) -> int:
+    """Return the line of a statement or expression."""
+    return int(getattr(node, "lineno", 0))
+
+
+def assigned(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names that plain or augmented assignments below give a value."""
+    found: set[str] = set()
+    for top in nodes:
+        for node in ast.walk(top):
+            if isinstance(node, ast.Assign):
+                found |= set().union(*map(names, node.targets))
+            elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+                found |= names(node.target)
+    return found
+
+
+def ancestors(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
+    """Return the node above each node."""
+    return {below: node for node in ast.walk(tree) for below in ast.iter_child_nodes(node)}
+
+
+def following(tree: ast.AST, node: ast.stmt) -> Sequence[ast.stmt]:
+    """Return the statements after `node` in its own block."""
+    for above in ast.walk(tree):
+        for block in ("body", "orelse", "finalbody"):
+            statements = getattr(above, block, None)
+            if isinstance(statements, list) and node in statements:
+                return statements[statements.index(node) + 1 :]
+    return ()
+
+
+def unnested(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Return all nodes below that run once: not in a loop, a function or a class of their own."""
+    left = list(nodes)
+    while left:
+        node = left.pop(0)
+        yield node
+        if not isinstance(node, ast.For | ast.While | Function | ast.ClassDef | ast.Lambda):
+            left = [*ast.iter_child_nodes(node), *left]
+
+
+def evaluations(nodes: Iterable[ast.AST]) -> list[ast.Call]:
+    """Return the calls among `nodes` that evaluate, by their names."""
+    return [node for node in nodes if isinstance(node, ast.Call) and _evaluates(node)]
+
+
+def _evaluates(call: ast.Call) -> bool:
+    name = last_name(call)
+    if isinstance(call.func, ast.Name) and name == "eval":
+        return False  # Python's own
+    words = set(re.findall(r"[a-z]+", name.lower()))
+    return name == "estimate_loss" or bool(words & _EVALUATE and not words & _BUILD)
+
+
+def saves(nodes: Iterable[ast.AST]) -> list[ast.Call]:
+    """Return the calls among `nodes` that write a checkpoint, by their names."""
+    return [node for node in nodes if isinstance(node, ast.Call) and _saves(node)]
+
+
+def _saves(call: ast.Call) -> bool:
+    name = dotted(call.func)
+    if name in {"torch.save", "accelerator.save", "fabric.save"}:
+        return True
+    head, *rest = name.rpartition(".")[2].lower().split("_")
+    return head == "save" and bool(_SAVED & set(rest))
+
+
+def guards(nodes: Iterable[ast.AST], above: Mapping[ast.AST, ast.AST]) -> list[ast.If]:
+    """Return the "every N" tests that optimizer steps among `nodes` stand under."""
+    found: dict[ast.If, None] = {}
+    for step in optimizer_steps(nodes):
+        node = above.get(step)
+        while node is not None and not isinstance(node, ast.For | ast.While | Function):
+            if isinstance(node, ast.If) and counted(node.test):
+                found[node] = None
+            node = above.get(node)
+    return list(found)
+
+
+def compiling(code: Code) -> list[Place]:
+    """Return where torch.compile is called, or stands as a decorator."""
+    return [
+        module.place(node)
+        for module in code.modules
+        for node in ast.walk(module.tree)
+        if (isinstance(node, ast.Call) and module.name(node) == "torch.compile")
+        or any(
+            not isinstance(mark, ast.Call) and module.name(mark) == "torch.compile"
+            for mark in getattr(node, "decorator_list", ())
+        )
+    ]
+
+
+def counted(test: ast.AST) -> set[str]:
+    """Return the names that an "every N" test takes the remainder of: {"step"} of step % 10."""
+    found: set[str] = set()
+    for node in ast.walk(test):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            found |= names(node.left)
+    return found
+
+
+def modulus(test: ast.AST) -> str:
+    """Return the N of an "every N" test, as it is written."""
+    remainders = (
+        n for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)
+    )
+    return ast.unparse(next(remainders).right)
+
+
+def optimizer_steps(nodes: Iterable[ast.AST]) -> list[ast.Call]:
+    """Return the calls of an optimizer's step among `nodes`, a scaler's included."""
+    steps = (call for call in calls(iter(nodes), "step") if isinstance(call.func, ast.Attribute))
+    return [call for call in steps if not _SCHEDULE.search(dotted(call.func).lower())]
+
+
+def is_every_n(node: ast.AST) -> bool:
+    """Return whether a node is an "every N" test: if step % n == 0."""
+    return isinstance(node, ast.If) and bool(counted(node.test))
+
+
+def own(loop: Loop) -> list[ast.AST]:
+    """Return what stands in the loop itself, functions that it calls left out."""
+    return [node for part in loop.node.body for node in ast.walk(part)]

@@ -1,0 +1,136 @@
+"""Which samples the next optimizer step takes: a pure function of the position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hotloop.session.session import evenly
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hotloop.session.session import Batch, Cut, Samples
+
+__all__ = ["Feed", "Place", "Position", "batch_at", "dealt"]
+
+# Epoch, first sample, count; a count of 0 keeps step and counts nothing.
+Place = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a run is. A position in the data is a number of samples."""
+
+    step: int = 0  # completed optimizer steps
+    epoch: int = 0
+    sample: int = 0  # samples of this epoch that were used
+    evaluated: int = 0  # step of the newest completed validation
+    best_loss: float | None = None  # validation loss of the best model
+    best_score: float | None = None  # what the job's judge says of it
+    best_step: int | None = None
+    reference: float | None = None  # the loss, or minus the score, to be beaten
+    stale: int = 0  # validations since it was beaten by min_delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Cuts epochs into windows (one optimizer step each) of micro batches."""
+
+    samples: Samples
+    batch_size: int  # samples of one optimizer step
+    drop_last: bool
+    cut: Cut = evenly  # of a window into micro batches
+    rank: int = 0  # of `ranks` processes, which share the micro batches of a window
+    ranks: int = 1
+
+    @property
+    def per_epoch(self) -> int:
+        """Samples used of one epoch."""
+        n = len(self.samples)
+        return n - n % self.batch_size if self.drop_last else n
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of one epoch; a ragged last window is a step."""
+        return -(-self.per_epoch // self.batch_size)
+
+    def span(self, at: Position) -> tuple[int, int]:
+        """Return (first sample, count) of the window at a position."""
+        left = self.per_epoch - at.sample
+        return at.sample, self.batch_size if left > self.batch_size else left
+
+    def micro_batches(self, at: Position, micro_batch: int) -> list[tuple[int, int]]:
+        """Return (first sample, count) of this rank's micro batches of the window at a position.
+
+        Every rank has as many; a count of 0 is one that another rank has more.
+        """
+        first, count = self.span(at)
+        if count <= micro_batch:
+            pieces = [(first, count)]
+        else:
+            pieces = self.cut(self.samples, at.epoch, first, count, micro_batch)
+        return dealt(pieces, self.ranks)[self.rank]
+
+    def taken(self, at: Position, micro_batch: int) -> Sequence[tuple[int, int]]:
+        """Return (first sample, count) of the runs of samples of this rank's window.
+
+        One with a count of 0 where other ranks have all samples of it.
+        """
+        if self.ranks == 1:
+            return [self.span(at)]
+        pieces = self.micro_batches(at, micro_batch)
+        return [piece for piece in pieces if piece[1]] or pieces[:1]
+
+    def window(self, at: Position, micro_batch: int) -> list[Batch]:
+        """Return this rank's micro batches of the next optimizer step."""
+        return [
+            batch_at(self.samples, (at.epoch, first, count))
+            for first, count in self.micro_batches(at, micro_batch)
+        ]
+
+    def after(self, at: Position) -> Position:
+        """Return the position once the window at `at` has been stepped."""
+        first, count = self.span(at)
+        whole = first + count >= self.per_epoch
+        return Position(  # written out: dataclasses.replace takes three times as long
+            step=at.step + 1,
+            epoch=at.epoch + whole,
+            sample=0 if whole else first + count,
+            evaluated=at.evaluated,
+            best_loss=at.best_loss,
+            best_score=at.best_score,
+            best_step=at.best_step,
+            reference=at.reference,
+            stale=at.stale,
+        )
+
+
+def batch_at(samples: Samples, place: Place) -> Batch:
+    """Return the batch of a place; where its count is 0, one sample that counts for nothing."""
+    epoch, first, count = place
+    if count:
+        return samples.batch(epoch, first, count)
+    return replace(samples.batch(epoch, first, 1), counts=False)
+
+
+def dealt(pieces: Sequence[tuple[int, int]], ranks: int) -> list[list[tuple[int, int]]]:
+    """Return each rank's micro batches of a window, as many for each: they wait for each other.
+
+    Pieces are (first sample, count). What does not divide is split further, the largest first, and
+    filled up with counts of 0 where there are fewer samples than ranks. They are dealt to and fro,
+    so that where rows come by length no rank has all the long ones.
+    """
+    if ranks == 1:
+        return [list(pieces)]
+    cut = list(pieces)
+    while len(cut) % ranks:
+        index, (first, count) = max(enumerate(cut), key=lambda piece: piece[1][1])
+        if count < 2:
+            cut += [(first, 0)] * (-len(cut) % ranks)
+            break
+        half = (count + 1) // 2
+        cut[index : index + 1] = [(first, half), (first + half, count - half)]
+    rounds = [cut[at : at + ranks] for at in range(0, len(cut), ranks)]
+    turns = [one if turn % 2 == 0 else one[::-1] for turn, one in enumerate(rounds)]
+    return [[turn[rank] for turn in turns] for rank in range(ranks)]

@@ -1,0 +1,219 @@
+"""Stand-ins for a data set inside one iterator of a DataLoader: cached, or read a batch at a time.
+
+The script's data set is not touched and never sees them; they are never pickled, because loaders
+whose workers would get them that way are left alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.probes.equality import copied, equal, lent, marks, tensors
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_Kept = tuple[Any, tuple[Any, ...], bool]  # a sample, its tensors, whether it can be lent as it is
+
+__all__ = ["Cache", "CachedReads", "VectorisedReads", "vectorised"]
+
+# Hits of an epoch that are read again and compared, the first ones and one in so many after them:
+# of the first epoch from memory, and of those that follow. Reading may cost a hundred steps' time.
+CHECKED_FIRST, CHECKED_EVERY = 8, 128
+LATER_FIRST, LATER_EVERY = 1, 1024
+_OUT = 8  # batches handed out that the loop may still change
+
+
+class Cache:
+    """Samples of one data set by their index, within a limit of memory.
+
+    Samples are copied at first, and what was handed out is compared a little later. Where the loop
+    changed none of them for a whole epoch, their tensors are lent from then on: a copy takes longer
+    than many a loop needs to make a batch. A tensor that is changed all the same says so by its
+    version, is read anew, and nothing is lent any more.
+    """
+
+    def __init__(self, limit: int, troubles: list[str]) -> None:
+        self.limit, self.used, self.hits = limit, 0, 0  # bytes, bytes, reads
+        self.is_off, self._troubles = False, troubles
+        self._samples: dict[int, _Kept] = {}
+        self._state: Any = None
+        self._since = 0  # hits of this epoch
+        self._checked = CHECKED_FIRST, CHECKED_EVERY
+        self._lends: bool | None = None  # None: not known yet whether the loop changes samples
+        self._out: deque[list[tuple[Any, Any]]] = deque()  # by batch: tensors given, and kept
+
+    def begin(self, data: Any) -> None:
+        """Start an epoch; what was kept of a data set that has changed since is forgotten."""
+        if self._since >= len(self._samples) > 0:  # an epoch from memory
+            self._checked = LATER_FIRST, LATER_EVERY
+            self._look(0)
+            self._lends = self._lends is not False
+        self._out.clear()
+        state = marks(data)
+        if state != self._state:
+            self._samples.clear()
+            self.used, self._checked = 0, (CHECKED_FIRST, CHECKED_EVERY)
+        self._state, self._since = state, 0
+
+    def batch(self) -> None:
+        """Note that a batch is about to be read: the one before last was surely used."""
+        if self._lends is None:
+            self._look(_OUT)
+            self._out.append([])
+
+    def read(self, data: Any, index: Any) -> Any:
+        """Return data[index], from memory where it is there."""
+        if type(index) is not int:
+            return data[index]
+        kept = self._samples.get(index)
+        if kept is None:
+            return data[index] if self.is_off else self._keep(index, data[index])
+        sample, held, is_frozen = kept
+        self.hits += 1
+        self._since += 1
+        if self._lends and _is_changed(held):
+            return self._changed(data, index)
+        first, every = self._checked
+        if self._since <= first or not self._since % every:
+            now = data[index]
+            if not equal(now, sample):
+                self._turn_off(f"sample {index} was another one when it was read again")
+            return now
+        if self._lends:
+            return sample if is_frozen else lent(sample)
+        copy = copied(sample)
+        if self._out:
+            self._out[-1].append((tensors(copy), held))
+        return copy
+
+    def read_all(self, data: Any, indices: Sequence[Any]) -> list[Any]:
+        """Return data[index] for each index; at once where all of them are there to be lent."""
+        first, every = self._checked
+        after = self._since + len(indices)
+        is_due = self._since < first or self._since // every != after // every
+        if self._lends and not is_due and all(type(index) is int for index in indices):
+            kept = [self._samples.get(index) for index in indices]
+            # One expression each: this is done for every sample that is read.
+            if None not in kept and not any(_is_changed(held) for _, held, _ in kept):  # type: ignore[misc]
+                self.hits, self._since = self.hits + len(kept), after
+                return [s if frozen else lent(s) for s, _, frozen in kept]  # type: ignore[misc]
+        return [self.read(data, index) for index in indices]
+
+    def _look(self, left: int) -> None:
+        """Compare what was handed out, until so many batches are left."""
+        while len(self._out) > left:
+            for given, held in self._out.popleft():
+                if any(tensor.requires_grad for tensor in given) or not equal(given, held):
+                    self._lends = False
+                    self._out.clear()
+                    return
+
+    def _changed(self, data: Any, index: int) -> Any:
+        """The loop changed what it was lent: read that anew, and lend no more."""
+        self._lends = False
+        for at in [at for at, (_, held, _) in self._samples.items() if _is_changed(held)]:
+            del self._samples[at]
+        return self._keep(index, data[index])
+
+    def _keep(self, index: int, sample: Any) -> Any:
+        from hotloop.observe.hooks.describe import nbytes
+
+        self.used += nbytes(sample) + 512  # bytes; 512 for Python's own objects, about
+        if self.used > self.limit:
+            self._turn_off(f"its samples do not fit into {self.limit / 1e9:.1f} GB")
+        else:
+            own = copied(sample)
+            self._samples[index] = own, tensors(own), _is_frozen(own)
+            if any(tensor.is_inference() for tensor in tensors(own)):
+                self._lends = False  # such tensors have no version
+        return sample
+
+    def _turn_off(self, why: str) -> None:
+        self.is_off = True
+        self._troubles.append(f"it was ended: {why}")
+        self._samples.clear()
+        self._out.clear()
+
+
+def _is_frozen(sample: Any) -> bool:
+    """Whether no container in it can be changed: it may be lent as it is."""
+    if type(sample) is tuple:
+        return all(map(_is_frozen, sample))
+    return isinstance(sample, int | float | str | bytes) or type(sample).__name__ == "Tensor"
+
+
+def _is_changed(held: tuple[Any, ...]) -> bool:
+    for tensor in held:  # noqa: SIM110 (done for every sample that is read)
+        if tensor._version or tensor.requires_grad:
+            return True
+    return False
+
+
+class CachedReads:
+    """A data set whose samples come from a cache."""
+
+    def __init__(self, data: Any, cache: Cache) -> None:
+        self._data, self._cache = data, cache
+
+    def __getitem__(self, index: Any) -> Any:
+        self._cache.batch()
+        return self._cache.read(self._data, index)
+
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:  # the name torch's fetcher calls
+        self._cache.batch()
+        return self._cache.read_all(self._data, indices)
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+class VectorisedReads:
+    """A data set that gives a whole batch, collated, for a list of indices."""
+
+    def __init__(self, data: Any, collate: Any) -> None:
+        self._data, self._collate = data, collate
+        self._first = True
+
+    def __getitems__(self, indices: Sequence[int]) -> Any:  # the name that torch's fetcher calls
+        if self._first:  # of each epoch: as the script has it
+            self._first = False
+            return self._collate([self._data[index] for index in indices])
+        return vectorised(self._data, indices)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._data[index]
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+
+def vectorised(data: Any, indices: Sequence[int]) -> Any:
+    """Return what default_collate makes of these samples, by one indexing of the data set.
+
+    Raises what indexing with a tensor raises where the data set was not made for it.
+    """
+    import torch
+    from torch.utils.data import Subset
+
+    if isinstance(data, Subset):
+        return vectorised(data.dataset, [data.indices[index] for index in indices])
+    return _as_collated(data[torch.as_tensor(list(indices))])
+
+
+def _as_collated(batch: Any) -> Any:
+    """Return tensors in the containers that default_collate gives them in."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return batch.contiguous()
+    if type(batch) in (tuple, list):
+        return [_as_collated(each) for each in batch]
+    if type(batch) is dict:
+        return {key: _as_collated(each) for key, each in batch.items()}
+    raise TypeError(f"a {type(batch).__name__} is no batch of tensors")
+
+
+hide(globals())

@@ -1,0 +1,292 @@
+"""Has a script's next batch on the card before its loop asks for it there.
+
+The loop is given its batch as ever, in the host's memory. What it moves by .to(card) or .cuda() it
+gets from a copy that was begun a step earlier on a stream of its own. The loop's tensors are seen
+by a subclass of Tensor that knows these two methods and is a plain tensor in all else.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["CudaLane", "Lane", "Sending"]
+
+_END: Any = object()
+# What lets memory be written without the tensor's version telling of it.
+_OPENS = ("numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__")
+# What a batch of an odd kind or a card without memory may raise: such a loop is left alone.
+_FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
+
+
+class Lane(Protocol):
+    """A way to a device beside the one that computes."""
+
+    def send(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
+        """Begin to copy; return where the copies will be, and what `arrive` waits for."""
+
+    def arrive(self, tensor: Tensor, event: Any, *, wait: bool) -> None:
+        """Let the computing stream wait for a copy, and the host only with `wait`."""
+
+
+class CudaLane:
+    """A side stream. torch's host allocator keeps a pinned buffer until its copy is done."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def send(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
+        """Copy from pinned memory on the side stream, and mark where that ends."""
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        with torch.cuda.stream(self._stream):
+            sent = [
+                (each if each.is_pinned() else each.pin_memory()).to(
+                    self._device, non_blocking=True
+                )
+                for each in tensors
+            ]
+            event.record(self._stream)
+        return sent, event
+
+    def arrive(self, tensor: Tensor, event: Any, *, wait: bool) -> None:
+        """Order the computing stream behind this batch's copies, not behind the next one's."""
+        if wait:
+            event.synchronize()
+        computing = torch.cuda.current_stream(self._device)
+        computing.wait_event(event)
+        tensor.record_stream(computing)  # its memory is not reused while it is computed with
+
+
+class Sending:
+    """Sends one loader's batches ahead; a `session.Feed`.
+
+    `kind` is the device type that batches are sent to: cuda, but in tests. Where the loop moves
+    them is learned from its first batch; what it never moves is never sent. `troubles` is told when
+    sending fails; batches are then handed over as they are.
+    """
+
+    def __init__(
+        self, lane: Callable[[torch.device], Lane], kind: str, troubles: list[str] | None = None
+    ) -> None:
+        self._make_lane, self._kind = lane, kind
+        self._troubles = [] if troubles is None else troubles
+        self._is_off = False
+        self._lane: Lane | None = None
+        self.device: torch.device | None = None  # where the loop moves its batches
+        self.moved: set[int] = set()  # which of a batch's tensors it moves, by their number
+        self.sent = self.taken = 0  # tensors that were sent ahead, and those that the loop took
+
+    def asked(self, loader: Any) -> None:
+        """Nothing is to go before an epoch."""
+
+    def built(self, iterator: Any) -> None:
+        """Have the iterator be one batch ahead of the loop."""
+        iterator._hotloop_ahead = _Ahead(self)
+        iterator.__class__ = _with_ahead(type(iterator))
+
+    def hand(self, batch: Any) -> Any:
+        """Return a batch whose tensors tell where they are moved; begin to copy what will be."""
+        if self._is_off:
+            return batch
+        try:
+            return self._sent(batch)
+        except _FAILS as error:
+            self._is_off = True
+            self._troubles.append(f"it was ended: {type(error).__name__}: {error}"[:300])
+            return batch
+
+    def _sent(self, batch: Any) -> Any:
+        found = list[Tensor]()
+        marked = _rebuilt(batch, found)
+        wanted = [at for at in range(len(found)) if at in self.moved]
+        copies, event = dict[int, Tensor](), None  # of what is not sent there is no copy
+        if wanted and self.device is not None:
+            if self._lane is None:
+                self._lane = self._make_lane(self.device)
+            sent, event = self._lane.send([_plain(found[at]) for at in wanted])
+            copies, self.sent = dict(zip(wanted, sent, strict=True)), self.sent + len(sent)
+        for at, tensor in enumerate(found):
+            tensor.__dict__["_parcel"] = _Parcel(
+                self, at, tensor._version, copies.get(at), self._lane, event
+            )
+        return marked
+
+    def ask(
+        self, parcel: _Parcel, tensor: Tensor, device: torch.device, *, wait: bool
+    ) -> Tensor | None:
+        """Note that the loop moves a tensor; return its copy if there is one.
+
+        With `wait` the host memory may be written as soon as this returns.
+        """
+        if device.type != self._kind:
+            return None
+        if self.device != device:
+            self.device, self._lane = device, None
+            self.moved.clear()
+        self.moved.add(parcel.number)
+        sent, parcel.copy = parcel.copy, None  # a second call gets memory of its own
+        if sent is None or sent.device != device or tensor._version != parcel.version:
+            return None
+        parcel.lane.arrive(sent, parcel.event, wait=wait)
+        self.taken += 1
+        return sent
+
+
+class _Parcel:
+    """What a tensor of a batch knows of its copy."""
+
+    def __init__(
+        self,
+        sending: Sending,
+        number: int,
+        version: int,
+        copy: Tensor | None,
+        lane: Any,
+        event: Any,
+    ) -> None:
+        self.sending, self.number, self.version = sending, number, version
+        self.copy, self.lane, self.event = copy, lane, event
+
+
+class _Batched(Tensor):
+    """A tensor of a batch in the host's memory."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        first = args[0] if args else None
+        parcel = first.__dict__.get("_parcel") if type(first) is _Batched else None
+        if parcel is not None:
+            if func in (Tensor.to, Tensor.cuda):
+                device = _goal(func is Tensor.cuda, args[1:], kwargs)
+                wait = not kwargs.get("non_blocking", False)
+                found = device and parcel.sending.ask(parcel, first, device, wait=wait)
+                if found is not None:
+                    return found
+            elif getattr(func, "__name__", "") in _OPENS:
+                parcel.copy = None
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _plain(self).__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return copy.deepcopy(_plain(self), memo)
+
+    def __repr__(self, **given: Any) -> str:  # type: ignore[override]
+        return repr(_plain(self))
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.as_subclass(Tensor)
+
+
+def _goal(is_cuda: bool, args: Any, kwargs: Any) -> torch.device | None:
+    """Return the device of .to(device) or .cuda(device); None where more is asked for than that."""
+    if kwargs.keys() - {"device", "non_blocking"} or len(args) > 1:
+        return None
+    given = args[0] if args else kwargs.get("device", "cuda" if is_cuda else None)
+    if isinstance(given, str | torch.device):
+        device = torch.device(given)
+    elif type(given) is int:
+        device = torch.device("cuda", given)
+    else:
+        return None
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def _rebuilt(value: Any, found: list[Tensor]) -> Any:
+    """Return a batch in containers of its own, its plain tensors marked and put into `found`."""
+    if type(value) is Tensor:
+        odd = value.requires_grad or value.is_inference()  # whose version says nothing
+        if odd or value.device.type != "cpu" or value.layout != torch.strided:
+            return value
+        found.append(value.as_subclass(_Batched))
+        return found[-1]
+    if type(value) in (list, tuple):
+        return type(value)([_rebuilt(each, found) for each in value])
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_rebuilt(each, found) for each in value))
+    if isinstance(value, Mapping) and hasattr(value, "__setitem__"):
+        new: Any = copy.copy(value)
+        for key in value:
+            new[key] = _rebuilt(value[key], found)
+        return new
+    return value
+
+
+class _Ahead:
+    """The batch that an iterator read ahead of its loop, or what reading it raised."""
+
+    def __init__(self, sending: Sending) -> None:
+        self.sending = sending
+        self.held: Any = None
+        self.began = False
+        self.fault: Exception | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is a batch that the loop has not got yet."""
+        return self.began and self.held is not _END
+
+    def next(self, read: Callable[[], Any]) -> Any:
+        """Return the batch that was read before, and read one more."""
+        if not self.began:
+            self.began = True
+            self._read(read)
+        if self.fault is not None:
+            fault, self.fault, self.began = self.fault, None, False
+            raise fault
+        if self.held is _END:
+            self.began = False
+            raise StopIteration
+        held = self.held
+        self._read(read)
+        return held
+
+    def _read(self, read: Callable[[], Any]) -> None:
+        self.held = None
+        try:
+            batch = read()
+        except StopIteration:
+            self.held = _END
+        except Exception as error:  # noqa: BLE001 - the script's own, which gets it at that batch
+            self.fault = error
+        else:
+            self.held = self.sending.hand(batch)
+
+
+_KINDS: dict[type, Any] = {}
+
+
+def _with_ahead(kind: type) -> Any:
+    """Return the class of an iterator that is a batch ahead."""
+    if kind not in _KINDS:
+
+        def following(self: Any) -> Any:
+            return self._hotloop_ahead.next(super(_KINDS[kind], self).__next__)
+
+        def reset(self: Any, loader: Any, first_iter: bool = False) -> None:
+            self._hotloop_ahead = _Ahead(self._hotloop_ahead.sending)
+            super(_KINDS[kind], self)._reset(loader, first_iter)
+
+        made = {"__next__": following, "_reset": reset, "__module__": kind.__module__}
+        _KINDS[kind] = type(kind.__name__, (kind,), made)
+    return _KINDS[kind]
+
+
+hide(globals())

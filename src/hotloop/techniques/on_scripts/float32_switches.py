@@ -1,0 +1,126 @@
+"""Sets torch's precision of float32 products so that a script never meets two APIs mixed.
+
+torch raises where its older switch is read after a newer one was set, or the other way round. So a
+script that reads or sets any of them finds them all as they would be without us: ours is taken back
+first.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from hotloop.core.package import INSIDE
+from hotloop.machine.float32_precision import Setting, precision
+from hotloop.session.session import ScriptSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from hotloop.session.session import Subject
+
+__all__ = ["in_effect", "turn"]
+
+_MIXED = "the script mixes torch's older and newer switches of float32 precision: left as they are"
+
+# What every Python wrapper around the switches looks up in torch._C when it is called.
+_DOORS = (
+    "_get_float32_matmul_precision",
+    "_set_float32_matmul_precision",
+    "_get_cublas_allow_tf32",
+    "_set_cublas_allow_tf32",
+    "_get_fp32_precision_getter",
+    "_set_fp32_precision_setter",
+)
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_WRAPPERS = (f"{_TORCH}__init__.py", f"{_TORCH}backends{os.sep}")
+
+
+class _Held:
+    """A precision of ours, until somebody else reads or sets a switch: then all are as before.
+
+    `touched` is told the name of the function of torch that was called.
+    """
+
+    def __init__(self, before: Setting, touched: Callable[[str], None]) -> None:
+        self._before, self._touched = before, touched
+        self._core: Any = torch._C
+        self._plain = {name: getattr(self._core, name) for name in _DOORS}
+        self._doors = {name: self._door(name) for name in _DOORS}
+
+    def put_up(self, to: str) -> None:
+        """Set the precision and stand before the switches."""
+        torch.set_float32_matmul_precision(to)
+        for name, door in self._doors.items():
+            setattr(self._core, name, door)
+
+    def back_out(self) -> None:
+        """Put everything back, but where somebody has put something else since."""
+        for name, door in self._doors.items():
+            if getattr(self._core, name) is door:
+                setattr(self._core, name, self._plain[name])
+        self._before.put_back()
+
+    def _door(self, name: str) -> Callable[..., Any]:
+        plain = self._plain[name]
+
+        @functools.wraps(plain)
+        def called(*args: Any) -> Any:
+            if getattr(self._core, name) is self._doors[name] and not _is_ours(sys._getframe(1)):
+                self.back_out()
+                self._touched(name)
+            return plain(*args)
+
+        return called
+
+
+def _is_ours(frame: FrameType | None) -> bool:
+    """Whether hotloop asks, or torch for its own ends (a compiler's cache), and not a script."""
+    while frame is not None and frame.f_code.co_filename.startswith(_WRAPPERS):
+        frame = frame.f_back
+    return frame is None or frame.f_code.co_filename.startswith((_TORCH, INSIDE))
+
+
+def turn(session: Subject, id: str, to: str) -> int:
+    """Set torch's float32 matmul precision for a technique; return 1 where that changed it.
+
+    In a script only until it reads or sets a switch by itself.
+    """
+    before, is_script = Setting.now(), isinstance(session, ScriptSession)
+    if before is None:
+        if isinstance(session, ScriptSession):
+            session.refused = _MIXED
+        return 0
+    if before.older == to:
+        return 0
+    if not is_script:
+        torch.set_float32_matmul_precision(to)
+        session.undo[id] = before.put_back
+        return 1
+
+    def touched(name: str) -> None:
+        session.undo.pop(id, None)
+        session.facts[id] = (
+            f"the script itself asked for a switch of float32 precision (torch._C.{name}): "
+            "it found all of them as without hotloop, and they stay so"
+        )
+
+    held = _Held(before, touched)
+    held.put_up(to)
+    session.facts.pop(id, None)
+    session.undo[id] = held.back_out
+    return 1
+
+
+def in_effect(session: Subject, id: str, to: str) -> bool:
+    """Whether `turn` is in effect; where the script took it back, `session.refused` says so."""
+    if id in session.undo and precision() == to:
+        return True
+    if isinstance(session, ScriptSession) and id in session.facts:
+        session.refused = session.facts[id]
+    return False

@@ -1,0 +1,97 @@
+"""Makes a DataLoader's batches in the loop, with the random stream and the order of its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.probes.equality import marks
+from hotloop.process.internal_frames import hide
+from hotloop.techniques.on_scripts.sampler_epochs import Order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.techniques.on_scripts.sampler_epochs import Habit
+
+__all__ = ["InLoop"]
+
+
+class InLoop:
+    """Starts the epochs of one loader as its workers would have; a `session.Feed`.
+
+    The loader's options ask for no workers already; `habit` is what they were before. `troubles`
+    is told when the script changes the data set that its persistent workers had copied.
+    """
+
+    def __init__(self, habit: Habit, troubles: list[str]) -> None:
+        self._habit, self._troubles = habit, troubles
+        self._started, self._seen = False, None
+        self._order: Order | None = None  # of a persistent iterator: there is only one
+        self._without_seed: tuple[weakref.ref[Any], Any] | None = None  # a loader, its generator
+
+    def asked(self, loader: Any) -> None:
+        """Let a persistent loader's second iterator draw no seed; it would not have been built."""
+        self._put_back()
+        if not self._habit.persistent:
+            return
+        if not self._started:
+            self._seen = marks(loader.dataset)
+            return
+        import torch
+
+        self._without_seed = weakref.ref(loader), loader.generator
+        loader.generator = torch.Generator()
+        if marks(loader.dataset) != self._seen:
+            self._seen = marks(loader.dataset)
+            self._troubles.append(
+                "the script has changed its data set, and its persistent workers would not see that"
+            )
+
+    def built(self, iterator: Any) -> None:
+        """Ask for the order and read ahead of it; the iterator has asked once, and drawn."""
+        self._put_back()
+        sampler, this = iterator._index_sampler, weakref.ref(iterator)
+        again = not (self._habit.persistent and self._started)
+        self._started = True
+        try:
+            order = Order(iter(sampler) if again else iterator._sampler_iter, self._habit.ahead)
+        except Exception as error:  # noqa: BLE001 - the script's own, which gets it at the batch
+            order = Order(iter(()), 0)
+            order.fault = error
+        if self._habit.persistent and self._order is not None:
+            self._order.become(order)  # two loops over it take from the same one
+            order = self._order
+        self._order = order
+
+        def next_data() -> Any:
+            own: Any = this()
+            order.read()
+            with _one_thread():
+                return type(own)._next_data(own)
+
+        iterator._sampler_iter, iterator._next_data = order, next_data
+
+    def _put_back(self) -> None:
+        if self._without_seed is not None:
+            loader, generator = self._without_seed
+            if (found := loader()) is not None:
+                found.generator = generator
+            self._without_seed = None
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute as workers do: another number of threads may sum in another order."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # 0.7 us there and back, here
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+hide(globals())

@@ -1,0 +1,146 @@
+"""Gives a DataLoader worker processes, with the random stream and the order it had before.
+
+Three things make PyTorch's own workers another training run than none, or than workers that are
+not persistent (measured, shared design RULES): a persistent iterator draws no base seed at its
+second epoch, a new one asks a sampler for its order twice, and the order is read ahead of the first
+batch. Here each epoch asks, draws and reads ahead as the script's own loader would (epochs.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.probes.equality import marks
+from hotloop.process.internal_frames import hide
+from hotloop.techniques.on_scripts.sampler_epochs import Order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hotloop.techniques.on_scripts.sampler_epochs import Habit
+
+__all__ = ["Workers"]
+
+
+class _Given:
+    """An order that was asked for already, in the place of the sampler it came from."""
+
+    def __init__(self, order: Iterator[Any], sampler: Any) -> None:
+        self._order, self._sampler = order, sampler
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._order
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+
+class _Holder:
+    _iterator: Any = None
+
+
+_holder = _Holder()
+_holder._iterator = _Holder()
+_ALONE = sys.getrefcount(_holder._iterator)  # of what only an attribute holds
+
+
+class Workers:
+    """Keeps the workers of one loader from epoch to epoch; a `session.Feed`.
+
+    The loader's options ask for persistent workers already; `habit` is what they were before.
+    """
+
+    def __init__(self, habit: Habit) -> None:
+        self._habit = habit
+        self._seen: Any = None  # of the data set, when the workers copied it
+
+    def asked(self, loader: Any) -> None:
+        """Let go of workers that hold an old data set, or whose epoch is still being read."""
+        if loader._iterator is None or self._habit.persistent:  # the script's hold it as well
+            return
+        running = sys.getrefcount(loader._iterator) > _ALONE and _is_unfinished(loader._iterator)
+        if running:  # two loops over one loader: each has its own iterator, as it had before
+            loader._iterator = None
+        elif self._seen != self._state(loader):
+            loader._iterator._shutdown_workers()
+            loader._iterator = None
+
+    def built(self, iterator: Any) -> None:
+        """Take over the starts of epochs; the workers have not been started."""
+        sampler, this = iterator._index_sampler, weakref.ref(iterator)
+        asks_twice, is_lazy = self._habit.workers > 0, self._habit.workers == 0
+
+        def reset(loader: Any, first_iter: bool = False) -> None:
+            own: Any = this()
+            order = own._sampler_iter if first_iter else iter(sampler)
+            if first_iter:
+                self._seen = self._state(loader)
+            elif not self._habit.persistent:
+                _draw_seed(loader)
+            if asks_twice and (first_iter or not self._habit.persistent):
+                order = iter(sampler)
+            start = _hold if is_lazy else self._read_ahead
+            start(own, loader, first_iter, order, sampler)
+
+        iterator._reset = reset
+
+    def _read_ahead(
+        self, own: Any, loader: Any, first_iter: bool, order: Iterator[Any], sampler: Any
+    ) -> None:
+        """Begin to read at once, and indices as far ahead as the script's workers were given."""
+        under_way = own._prefetch_factor * own._num_workers
+        read, this = Order(order, max(under_way, self._habit.ahead)), weakref.ref(own)
+
+        def put() -> None:
+            own: Any = this()
+            read.read()
+            type(own)._try_put_index(own)
+
+        own.__dict__.pop("_try_put_index", None)
+        own._index_sampler = _Given(read, sampler)
+        type(own)._reset(own, loader, first_iter)
+        own._try_put_index = put  # from the first batch on, one for each
+
+    @staticmethod
+    def _state(loader: Any) -> Any:
+        return marks(loader.dataset), id(loader.collate_fn), id(loader.worker_init_fn)
+
+
+def _draw_seed(loader: Any) -> None:
+    """Draw what a new iterator draws for its workers."""
+    import torch
+
+    torch.empty((), dtype=torch.int64).random_(generator=loader.generator)
+
+
+def _is_unfinished(iterator: Any) -> bool:
+    ahead = iterator.__dict__.get("_hotloop_ahead")  # a batch that the loop has not got yet
+    under_way = iterator._rcvd_idx < iterator._send_idx
+    return "_next_data" in iterator.__dict__ or under_way or (ahead is not None and ahead.holds)
+
+
+def _hold(own: Any, loader: Any, first_iter: bool, order: Iterator[Any], sampler: Any) -> None:
+    """Have the iterator read nothing, not even the order, before it is asked for a batch."""
+    this = weakref.ref(own)
+
+    def first() -> Any:
+        own: Any = this()
+        del own._next_data, own._try_put_index
+        own._index_sampler = sampler
+        for _ in range(own._prefetch_factor * own._num_workers):
+            own._try_put_index()
+        return own._next_data()
+
+    own._index_sampler = _Given(order, sampler)
+    own._try_put_index = _nothing
+    own._next_data = first
+    type(own)._reset(own, loader, first_iter)
+
+
+def _nothing() -> None:
+    pass
+
+
+hide(globals())

@@ -1,0 +1,316 @@
+"""Cuts the columns that are padding from a loader's batches, where nothing counts on their width.
+
+What a batch's columns mean is read off its values, of every batch: a tensor as wide as the rows
+must hold one value wherever the attention mask says padding, and no number that may be a position
+in a row may lie in what is cut. Before the first batch is cut the script makes a step with it in a
+copy of its process (techniques/on_scripts/trial_step.py).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from hotloop.techniques.on_scripts.nested_tensors import mapped
+from hotloop.techniques.on_scripts.trial_step import Copy, why_no_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from torch import Tensor
+
+__all__ = ["MULTIPLE", "Narrowing", "Uncut", "Widths"]
+
+MULTIPLE = 8  # columns; matrix units like such widths, and there are fewer shapes
+NO_LOSS = -100  # the label that cross_entropy ignores by default
+NO_MASK = "the batches have no attention_mask [rows, columns] that says what is padding"
+_MASK, _TOKENS = "attention_mask", "input_ids"
+# What a batch of an odd kind may raise: such a batch stays as it is.
+_FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
+
+
+class Uncut(Exception):  # noqa: N818 - an outcome, not an error
+    """A batch that must stay whole, and all that come after it."""
+
+
+class Widths:
+    """What is known of a loader's batches; `free` names numbers that are no positions in a row."""
+
+    def __init__(self, free: Iterable[str] = ()) -> None:
+        self._free = set(free)  # names whose numbers were larger than any position
+        self.held: str | None = None  # what kept the last batch as wide as it is
+        self._pads: dict[str, Any] = {}  # name -> what stands where the mask says padding
+
+    def kept(self, batch: Any) -> tuple[int, int]:
+        """Return how many columns of a batch must stay, and how many it has. Raises Uncut."""
+        mask = _mask(batch)
+        if mask is None:
+            raise Uncut(NO_MASK)
+        rows, wide = mask.shape
+        self.held, real = None, mask.bool()
+        if not bool(real.any()):
+            return wide, wide
+        keep = _up(int(real.any(dim=0).nonzero()[-1]) + 1, wide)
+        if keep == wide:
+            return wide, wide
+        for name, value in batch.items():
+            if name == _MASK:
+                continue
+            if _is_row_tensor(value, rows, wide):
+                self._must_be_padding(name, value, real)
+                if not _without_loss(name, value, keep):
+                    return wide, wide
+                if name != _TOKENS:
+                    keep = self._for_positions(name, value[real], keep, wide, own=None)
+                continue
+            numbers = _numbers(name, value, rows, wide)
+            if numbers is not None:
+                own = _rows_of(numbers, rows)
+                keep = self._for_positions(name, numbers, keep, wide, own=own)
+        return keep, wide
+
+    def _must_be_padding(self, name: str, value: Tensor, real: Tensor) -> None:
+        """Raise Uncut where a tensor [B, T] says something in columns that are padding.
+
+        One value for all of them is padding, and so are rows that are all alike, as positions are.
+        """
+        there = value[~real]
+        if not there.numel() or bool((value == value[:1]).all()):
+            return
+        pad = self._pads.setdefault(name, there[0].item())
+        if not bool((there == pad).all()) and not _is_label(name):
+            raise Uncut(f"{name} says something where {_MASK} says padding")
+
+    def _for_positions(
+        self, name: str, numbers: Tensor, keep: int, wide: int, *, own: Tensor | None
+    ) -> int:
+        """Return how many columns must stay for numbers that may be positions. Raises Uncut.
+
+        `own` says in which row each number stands, where that is known; numbers below 0 say none.
+        """
+        import torch
+
+        if name in self._free or numbers.is_floating_point() or numbers.dtype is torch.bool:
+            return keep
+        flat = numbers.reshape(-1)
+        said = flat >= 0
+        if not bool(said.any()):
+            return keep
+        most = int(flat[said].max())
+        if most <= wide:
+            if (needed := _up(most + 1, wide)) > keep:
+                self.held = f"{name} may hold positions in a row, up to {most} of {wide} columns"
+            return max(keep, needed)
+        if own is not None and bool(((flat // wide) == own)[said].all()) and int(own.max()) > 0:
+            raise Uncut(f"{name} may hold places in all rows one after the other")
+        self._free.add(name)
+        return keep
+
+    @property
+    def free(self) -> list[str]:
+        """Return the names whose numbers are no positions, for another process."""
+        return sorted(self._free)
+
+
+def _up(columns: int, wide: int) -> int:
+    return min(wide, -(-columns // MULTIPLE) * MULTIPLE)
+
+
+def _mask(batch: Any) -> Any:
+    """Return the attention mask [B, T] of a batch, or None."""
+    import torch
+
+    mask = batch.get(_MASK) if hasattr(batch, "items") and hasattr(batch, "get") else None
+    if not isinstance(mask, torch.Tensor) or mask.dim() != 2 or mask.is_floating_point():
+        return None
+    return mask
+
+
+def _is_row_tensor(value: Any, rows: int, wide: int) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and tuple(value.shape) == (rows, wide)
+
+
+def _is_label(name: str) -> bool:
+    return "label" in name or "target" in name
+
+
+def _without_loss(name: str, value: Tensor, keep: int) -> bool:
+    """Whether labels of the rows' width carry no loss beyond `keep`."""
+    return not _is_label(name) or bool((value[:, keep:] == NO_LOSS).all())
+
+
+def _rows_of(numbers: Tensor, rows: int) -> Tensor | None:
+    """Return the row of each number of a flattened [B, ...], or None for other shapes."""
+    import torch
+
+    if not numbers.dim() or numbers.shape[0] != rows:
+        return None
+    each = numbers.numel() // rows
+    return torch.arange(rows, device=numbers.device).repeat_interleave(each)
+
+
+def _numbers(name: str, value: Any, rows: int, wide: int) -> Tensor | None:
+    """Return what a value beside the rows holds as a tensor, None for none. Raises Uncut."""
+    import torch
+
+    if value is None or isinstance(value, str | bytes | bool | float):
+        return None
+    if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+        return None
+    try:
+        found = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+    except _FAILS:
+        raise Uncut(f"{name} is a {type(value).__name__}, which may count on the width") from None
+    per_row = found.dim() and found.shape[0] == rows
+    if wide in (found.shape[1:] if per_row else found.shape):
+        raise Uncut(f"{name} {list(found.shape)} has a dimension as wide as the rows")
+    if not found.dim() and int(found) == wide:
+        raise Uncut(f"{name} is {wide}, the width of the rows")
+    counts = found.dim() and not per_row and not found.is_floating_point() and found.numel()
+    if counts and wide < int(found.max()) < rows * wide:
+        raise Uncut(f"{name} may hold places in all rows one after the other")
+    return found
+
+
+class Narrowing:
+    """Cuts the batches of one loader as the loop gets them; a `session.Feed`.
+
+    `troubles` is told why it ended, where it did; `ended` is called then. `tries` is a seam.
+    """
+
+    def __init__(
+        self,
+        troubles: list[str],
+        *,
+        widths: Widths | None = None,
+        ended: Callable[[], None] = lambda: None,
+        tries: bool = True,
+    ) -> None:
+        self._troubles, self._ended, self._tries = troubles, ended, tries
+        self._widths = Widths() if widths is None else widths
+        self.off: str | None = None  # why nothing is cut any more
+        self.untried: str | None = None  # why it was not tried out beforehand
+        self.cuts = False  # a batch was cut
+        self._copy: Copy | None = None  # in a copy of the process
+        self._first: Any = None  # and the batch that it goes on with
+
+    def asked(self, loader: Any) -> None:
+        """Nothing is to go before an epoch."""
+
+    def built(self, iterator: Any) -> None:
+        """Stand between the iterator and the loop."""
+        iterator._hotloop_narrowing = self
+        iterator.__class__ = _narrowed(type(iterator))
+
+    def next(self, read: Callable[[], Any]) -> Any:
+        """Return the next batch, cut where that is safe."""
+        if self._copy is not None:  # which must not read: worker processes are the script's
+            self._copy.asked()
+            return copy.deepcopy(self._first)
+        batch = read()
+        if self.off is not None:
+            return batch
+        try:
+            keep, wide = self._widths.kept(batch)
+            cut = batch if keep == wide else narrowed(batch, keep, wide)
+        except Uncut as why:
+            return self._end(str(why), batch)
+        except _FAILS as error:
+            return self._end(f"{type(error).__name__}: {error}"[:300], batch)
+        if cut is batch or self.cuts:
+            return cut
+        return self._tried(cut, batch)
+
+    def _tried(self, cut: Any, batch: Any) -> Any:
+        """Return the first batch that can be cut; whole, where a step with it fails."""
+        self.untried = why_no_copy() if self._tries else "it was not asked for"
+        found = None if self.untried is not None else Copy.begin()
+        if isinstance(found, Copy):  # pragma: no cover - in the copy
+            self._copy, self._first = found, cut
+            _vary(found, cut, batch)
+            return copy.deepcopy(cut)
+        if found is not None:
+            said = "a step with a narrower batch fails in a copy of the process"
+            return self._end(f"{said}: {found}", batch)
+        self.cuts = True
+        return cut
+
+    def _end(self, why: str, batch: Any) -> Any:
+        self.off = why
+        self._troubles.append(f"from then on no batch was cut: {why}")
+        self._ended()
+        return batch
+
+
+def narrowed(batch: Mapping[str, Any], keep: int, wide: int) -> Any:
+    """Return a batch with the first `keep` columns of what is as wide as its mask [B, wide]."""
+    import torch
+
+    rows = batch[_MASK].shape[0]
+
+    def cut(value: Any) -> Any:
+        if not _is_row_tensor(value, rows, wide):
+            return value
+        new = value[:, :keep].contiguous()
+        pins = torch.cuda.is_available() and value.is_pinned()
+        return new.pin_memory() if pins else new
+
+    new = {name: cut(value) for name, value in batch.items()}
+    return new if type(batch) is dict else type(batch)(new)  # type: ignore[call-arg]
+
+
+def _vary(found: Copy, cut: Any, whole: Any) -> None:  # pragma: no cover - in a copy
+    """Have each module that is given rows take the whole ones too, and then the cut ones again.
+
+    What a module keeps from a call, as a mask or positions, may be of that call's width.
+    """
+    import torch
+    from torch.nn.modules.module import register_module_forward_hook
+
+    pairs = [(cut[name], whole[name]) for name in cut if cut[name] is not whole[name]]
+    narrow = cut[_MASK].shape[1]
+    running = list[Any]()
+
+    def widened(tensor: Tensor) -> Tensor:
+        for mine, theirs in pairs:
+            if tensor.dtype == mine.dtype and torch.equal(tensor, mine):
+                return theirs  # type: ignore[no-any-return]
+        if narrow in tensor.shape[1:]:
+            raise Uncut("made of what was cut")
+        return tensor
+
+    def called(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        del output
+        if running:
+            return
+        try:
+            others = mapped(args, widened), mapped(kwargs, widened)
+        except Uncut:
+            return
+        running.append(module)
+        try:
+            module(*others[0], **others[1])
+            module(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - told
+            name, said = type(error).__name__, " ".join(str(error).split())[:200]
+            found.failed(f"{type(module).__name__} takes no rows of changing width: {name}: {said}")
+        running.clear()
+
+    register_module_forward_hook(called, with_kwargs=True)
+
+
+_KINDS: dict[type, Any] = {}
+
+
+def _narrowed(kind: type) -> Any:
+    """Return the class of an iterator whose batches are cut."""
+    if kind not in _KINDS:
+
+        def following(self: Any) -> Any:
+            return self._hotloop_narrowing.next(super(_KINDS[kind], self).__next__)
+
+        made = {"__next__": following, "__module__": kind.__module__}
+        _KINDS[kind] = type(kind.__name__, (kind,), made)
+    return _KINDS[kind]

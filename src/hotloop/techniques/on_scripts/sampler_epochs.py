@@ -1,0 +1,77 @@
+"""When a loader of PyTorch's asks for its order, draws its seed and reads its indices.
+
+Every new iterator asks its sampler for an order and draws a seed for its workers; one with workers
+then asks a second time, and reads as many indices as batches may be under way, before the loop has
+its first batch. A persistent one asks once at each further epoch, and draws no seed
+(torch/utils/data/dataloader.py, 2.13). A loader that is changed keeps the habit it had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Habit", "Order"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habit:
+    """How a script's loader starts its epochs."""
+
+    workers: int
+    each: int  # batches that each worker makes ahead
+    persistent: bool
+
+    @classmethod
+    def of(cls, loader: Any) -> Habit:
+        """Read it off a loader as the script built it."""
+        workers = loader.num_workers
+        return cls(
+            workers=workers,
+            each=loader.prefetch_factor or 0,
+            persistent=bool(workers and loader.persistent_workers),
+        )
+
+    @property
+    def ahead(self) -> int:
+        """Return the batches whose indices are read before the first batch is there."""
+        return self.workers * self.each
+
+
+class Order:
+    """Indices of an order, read ahead of those who take them."""
+
+    def __init__(self, order: Iterator[Any], ahead: int) -> None:
+        self._order, self._read = order, deque[Any]()
+        self.fault: Exception | None = None  # to be raised where an index is taken
+        for _ in range(ahead):
+            self.read()
+
+    def become(self, other: Order) -> None:
+        """Go on with another order, for all who take from this one."""
+        self._order, self._read, self.fault = other._order, other._read, other.fault
+
+    def read(self) -> None:
+        """Read one more, if there is one."""
+        with contextlib.suppress(StopIteration):
+            self._read.append(next(self._order))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.fault is not None:
+            raise self.fault
+        if not self._read:
+            raise StopIteration
+        return self._read.popleft()
+
+
+hide(globals())

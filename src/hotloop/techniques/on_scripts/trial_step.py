@@ -1,0 +1,200 @@
+"""Runs a script up to its next optimizer step in a copy of its process, to see whether it fails.
+
+The copy is forked where the loop asks for a batch, and goes on from there with another batch than
+the process itself. It is ended at the optimizer's step, before the step, or as soon as an exception
+has come to a function that was running when it was made: the script's own handlers see none of it.
+What it prints, writes, sends or deletes on the way goes to nowhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+import time
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from hotloop.observe.probes.dataset_trial import can_fork
+from hotloop.observe.probes.file_offsets import offsets, put_back
+from hotloop.observe.whatif.without_one_cost import Patches, no_writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+__all__ = ["Copy", "why_no_copy"]
+
+LIMIT = 60.0  # seconds until a copy that is not done is killed; it computes on one thread
+_ASKED = 64  # times that the loop may ask for another batch before it steps
+_NO_FAULTS = (StopIteration, StopAsyncIteration, GeneratorExit)
+_MOVES = ("remove", "unlink", "rename", "replace", "rmdir", "mkdir", "truncate", "symlink", "link")
+
+
+def why_no_copy() -> str | None:
+    """Return why the script cannot be tried in a copy of its process, or None."""
+    import torch
+
+    if not can_fork():
+        return "there is no fork here"
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return "it computes on a card, which no copy of a process can use"
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return "it computes together with other processes"
+    if threading.current_thread() is not threading.main_thread():
+        return "the batch is read by a thread of its own"
+    return None
+
+
+class Copy:
+    """The copy, in the copy itself; `begin` returns it there only."""
+
+    def __init__(self, answer: int) -> None:
+        self._answer, self._asked = answer, 0
+
+    @classmethod
+    def begin(cls) -> Copy | str | None:
+        """Fork. In this process return None once the copy came to its step, or why it did not."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        before = offsets()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:  # pragma: no cover - a process that coverage does not see
+            return _started(writing, sys._getframe(1))
+        os.close(writing)
+        try:
+            return _verdict(reading)
+        finally:
+            os.close(reading)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            put_back(before)  # positions of files are shared with a copy
+
+    def asked(self) -> None:  # pragma: no cover
+        """Note that the loop asks for another batch: some read ahead, some add up gradients."""
+        self._asked += 1
+        if self._asked > _ASKED:
+            self.end(None)
+
+    def failed(self, why: str) -> NoReturn:  # pragma: no cover
+        """Answer that the step cannot be made, and why."""
+        self.end(why)
+
+    def end(self, why: str | None) -> NoReturn:  # pragma: no cover
+        """Answer and go without any clean-up: all of it is the process's own."""
+        with contextlib.suppress(OSError):
+            os.write(self._answer, json.dumps(why).encode())
+        os._exit(0)
+
+
+def _verdict(pipe: int) -> str | None:
+    parts, until = list[bytes](), time.monotonic() + LIMIT
+    while wait([pipe], max(0.0, until - time.monotonic())):
+        part = os.read(pipe, 1 << 16)
+        if not part:
+            said: str | None = json.loads(b"".join(parts) or '"a copy of the process died"')
+            return said
+        parts.append(part)
+    return f"a copy of the process had not made a step after {LIMIT:.0f} s"
+
+
+def _started(answer: int, frame: FrameType | None) -> Copy:  # pragma: no cover
+    """Make a forked process one that leaves no trace, and watch the functions that run."""
+    import torch
+    from torch.optim import optimizer
+
+    copy = Copy(answer)
+    try:
+        _mute(answer)
+        torch.set_num_threads(1)  # OpenMP's threads did not survive the fork
+        optimizer.register_optimizer_step_pre_hook(_stepping(copy))
+        _watch(copy, frame)
+    except Exception as error:  # noqa: BLE001 - told; the script must not go on twice
+        copy.failed(f"no copy of the process can be made: {type(error).__name__}: {error}"[:300])
+    return copy
+
+
+def _stepping(copy: Copy) -> Callable[..., Any]:  # pragma: no cover
+    """Return the hook that ends a copy before a step, or after the closure that a step calls."""
+
+    def hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if closure is None:
+            copy.end(None)
+
+        def then_end() -> None:
+            closure()
+            copy.end(None)
+
+        return (optimizer, then_end), {}
+
+    return hook
+
+
+def _watch(copy: Copy, frame: FrameType | None) -> None:  # pragma: no cover
+    """End the copy when an exception comes to a function that runs now."""
+
+    def seen(frame: FrameType, event: str, about: Any) -> Any:
+        if event == "exception" and not issubclass(about[0], _NO_FAULTS):
+            said = " ".join(str(about[1]).split())
+            where = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+            copy.failed(f"{about[0].__name__}: {said[:200]} ({where})")
+        return seen
+
+    sys.settrace(lambda frame, event, about: None)
+    while frame is not None:
+        frame.f_trace, frame = seen, frame.f_back
+
+
+def _mute(answer: int) -> None:  # pragma: no cover
+    """Have nothing that this process writes, sends, moves or deletes reach anybody."""
+    import torch
+    from torch.utils.data import dataloader
+
+    null, kept = os.open(os.devnull, os.O_RDWR), list[socket.socket]()
+    for file in map(int, os.listdir("/proc/self/fd")):
+        if file not in (answer, null):
+            with contextlib.suppress(OSError):  # what the list was read from
+                _close_off(file, null, kept)
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - where they are not these
+    _kept.extend(kept)
+    nothing = Patches()
+    no_writing(nothing, os.sep)
+    for name in _MOVES:
+        nothing.put(os, name, lambda *args, **kwargs: None)
+    nothing.put(torch, "save", lambda *args, **kwargs: None)
+
+    def shared(self: Any) -> NoReturn:
+        del self
+        Copy(answer).failed(
+            "the step reads another loader, whose worker processes a copy cannot ask"
+        )
+
+    nothing.put(dataloader._MultiProcessingDataLoaderIter, "_next_data", shared)
+
+
+_kept: list[socket.socket] = []
+
+
+def _close_off(file: int, null: int, kept: list[socket.socket]) -> None:  # pragma: no cover
+    """Put something harmless behind a descriptor that can be written to."""
+    mode, access = os.fstat(file).st_mode, fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
+    if stat.S_ISSOCK(mode):
+        pair = socket.socketpair()
+        kept += pair
+        os.dup2(pair[0].fileno(), file)
+    elif stat.S_ISREG(mode) and access == os.O_RDWR:
+        at, again = os.lseek(file, 0, os.SEEK_CUR), os.open(f"/proc/self/fd/{file}", os.O_RDONLY)
+        os.lseek(again, at, os.SEEK_SET)
+        os.dup2(again, file)
+    elif access != os.O_RDONLY:
+        os.dup2(null, file)

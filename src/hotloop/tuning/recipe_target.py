@@ -1,0 +1,224 @@
+"""A recipe as something to tune: how a trial starts, and what is worth trying."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop import techniques
+from hotloop.core.errors import HotloopError
+from hotloop.core.sharding_ids import SHARING
+from hotloop.core.units import many
+from hotloop.jobs.forecast.memory_fit import fitted, shapes
+from hotloop.techniques.base import Host
+from hotloop.tuning.interleaved_timing import Entry
+from hotloop.tuning.memory_room import most_bytes, why_apart
+from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, too_short, varied
+from hotloop.tuning.recipe_trial import assembled, command
+from hotloop.tuning.trial_process import Live
+from hotloop.tuning.trial_ranks import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.plan import Plan, Value
+    from hotloop.core.trial import Trial
+    from hotloop.jobs.job import Assembly
+
+__all__ = ["Recipe", "moves"]
+
+_SIZES: Final = (2.0, 0.5, 4.0, 0.25)
+_ROWS: Final = "fsdp2"  # of which no card holds all
+# Ways to share whose first gradients nobody can lay beside those of one card.
+_UNSEEN: Final = {"deepspeed": "its gradients are in pieces: time a run of it, --with deepspeed"}
+# Further choices of how ranks share, where the plan has it by then.
+_FURTHER: Final = (varied("ddp", bucket_mib=100), varied("fsdp2", reshard="off"))
+# What a trial does not do: it saves nothing.
+_NOT_IN_A_TRIAL: Final = {"async-checkpoint": "it saves in the background: a trial saves nothing"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe with its settings. The baseline is what `hotloop train` would do with them."""
+
+    request: Mapping[str, Any]  # recipetrial.record_of
+    parts: Assembly
+    aside: Path | None = None  # a folder in which a save is timed, once
+
+    @property
+    def baseline(self) -> Plan:
+        """The plan that hotloop derives, or that was given.
+
+        Where it is forecast not to fit one card and several are here, it is in rows over them.
+        """
+        plan = self.parts.plan
+        if self.parts.too_much is None or self.cards == 1:
+            return plan
+        rows = shared(_ROWS, self.cards, self.batch_size).change(plan)
+        if rows is None or techniques.get(_ROWS).blocked(self.hardware, rows) is not None:
+            return plan
+        return rows
+
+    @property
+    def note(self) -> str | None:
+        """What is to be said of the baseline; None where it is what `hotloop train` does."""
+        if self.baseline == self.parts.plan:
+            return None
+        why = f"one card: {self.parts.memory}"
+        return f"{why}. So the baseline is {_ROWS} on {many(self.cards, 'card')}"
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of an optimizer step, whatever makes it."""
+        size: int = self.parts.request.config.training.batch_size
+        return size
+
+    @property
+    def cards(self) -> int:
+        """Devices that can make a step together."""
+        return min(self.hardware.count, self.batch_size)
+
+    @property
+    def hardware(self) -> Hardware:
+        """The machine."""
+        return self.parts.hardware
+
+    @property
+    def total(self) -> int | None:
+        """Optimizer steps of a whole run."""
+        return self.parts.steps
+
+    def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
+        """Return how to start a trial of a plan."""
+
+        return Entry(plan=plan, start=lambda: self._start(plan), epochs=epochs, needs=tuple(needs))
+
+    def alone(self) -> Entry:
+        """Return how to start the baseline's first trial, in which a validation and a save are."""
+        plan = self.baseline
+        return Entry(plan=plan, start=lambda: self._start(plan, self.aside))
+
+    def _start(self, plan: Plan, aside: Path | None = None) -> Live:
+        return Live(
+            lambda channel: command(channel, plan, self.request, aside=aside),
+            memory=most_bytes(self.hardware),
+            environment=environment(plan.ranks),
+        )
+
+    def room(self, trial: Trial) -> str | None:
+        """Return why two trials do not fit into memory together, or None."""
+        return why_apart(trial, self.hardware)
+
+    @property
+    def reordered(self) -> Plan | None:
+        """The baseline in other micro batches, if such can be: as unlike the moves as they go."""
+        plan = self.baseline
+        size = plan.micro_batch
+        parts = next((n for n in (*range(3, size + 1), 2) if size % n == 0), None)
+        return resized(2 if size == 1 or parts is None else 1 / parts).change(plan)
+
+    def too_much(self, plan: Plan) -> str | None:
+        """Return why a plan is not tried: its memory forecast, or that it cannot be built."""
+        if plan.ranks > 1:
+            return self._too_much_each(plan)
+        try:
+            parts = assembled({"request": self.request, "plan": plan.to_json()})
+        except HotloopError as error:
+            return str(error)
+        return None if parts.too_much is None else f"forecast: {parts.memory}"
+
+    def _too_much_each(self, plan: Plan) -> str | None:
+        """Return why what each rank needs of a plan does not fit its card."""
+        config, job = self.parts.request.config, self.parts.job
+        _, _, said, too_much = fitted(
+            job, plan, self.hardware, shapes(config, job), lambda _: None, fit=False
+        )
+        return None if too_much is None else f"forecast: {said}"
+
+
+def moves(
+    recipe: Recipe, *, allow_training: bool = False, seconds_per_step: float | None = None
+) -> list[Move]:
+    """Return what to try on a recipe: cards first, shapes, techniques in, others, and out."""
+    plan, hardware = recipe.baseline, recipe.hardware
+
+    def why_not(technique: Any) -> str | None:
+        if technique.id == "compile" and seconds_per_step is not None:
+            return too_short(seconds_per_step, recipe.parts.steps)
+        return _NOT_IN_A_TRIAL.get(technique.id)
+
+    found = ordered(
+        hardware,
+        Host.ENGINE,
+        choices=_choices(hardware, plan),
+        allow_training=allow_training,
+        why_not=why_not,
+    )
+    has = {use.id for use in plan.techniques}
+    found = [move for move in found if move.change(plan) is not None or not has & {*move.ids}]
+    out = (removed(use.id) for use in plan.techniques if use.id not in SHARING)
+    return [*_cards(recipe), *_sizes(recipe), *found, *out]
+
+
+def _cards(recipe: Recipe) -> Iterator[Move]:
+    """Yield the moves to all cards of this machine, by each way that ranks can share."""
+    hardware, plan, batch = recipe.hardware, recipe.baseline, recipe.batch_size
+    if recipe.cards == 1:
+        here = "one card is here" if hardware.device == "cuda" else "no card is here"
+        why = here if hardware.count == 1 else "a step has one sample"
+        yield from (shared(id, max(2, hardware.count), batch, why_not=why) for id in SHARING)
+        return
+    for id in SHARING:
+        move = shared(id, recipe.cards, batch)
+        changed = move.change(plan)
+        if changed is not None:
+            why_not = techniques.get(id).blocked(hardware, changed) or _UNSEEN.get(id)
+            yield replace(move, why_not=why_not or recipe.too_much(changed))
+    yield from _FURTHER
+
+
+def _sizes(recipe: Recipe) -> Iterator[Move]:
+    """Yield other micro batches at the same optimizer step; larger ones also recomputing.
+
+    Of several cards each may hold what one does not: there the plan that is the best by then says.
+    """
+
+    def judged(move: Move, why: str | None) -> Move:
+        def barred(plan: Plan) -> str | None:
+            changed = move.change(plan)
+            return None if changed is None else recipe.too_much(changed)
+
+        return replace(move, why_not=why) if recipe.cards == 1 else replace(move, barred=barred)
+
+    for factor in _SIZES:
+        move = resized(factor)
+        plan = move.change(recipe.baseline)
+        if plan is None:
+            continue
+        why = recipe.too_much(plan)
+        yield judged(move, why)
+        if why is not None and factor > 1:
+            recompute = Move(
+                name="activation-checkpointing(mode=selective)",
+                change=lambda plan: plan.plus("activation-checkpointing", mode="selective"),
+                ids=("activation-checkpointing",),
+            )
+            pair = both(recompute, move)
+            less = pair.change(recipe.baseline)
+            yield judged(pair, None if less is None else recipe.too_much(less))
+
+
+def _choices(hardware: Hardware, plan: Plan) -> Mapping[str, Sequence[Mapping[str, Value]]]:
+    cores = max(1, int(hardware.cores or 1))
+    on_card = hardware.device == "cuda"
+    backends = ("auto", "naive", *(("flash", "efficient", "cudnn") if on_card else ()))
+    recomputes = plan.choice("activation-checkpointing") is not None
+    return {
+        "threads": [{"count": count} for count in sorted({1, cores, max(1, cores // 2)})],
+        "loader-workers": [{"count": count} for count in sorted({1, max(1, cores // 2)})],
+        "sdpa": [{"backend": backend} for backend in backends],
+        "activation-checkpointing": [{"mode": "off"}] if recomputes else [],
+        "compile": [{}, *([{"mode": "max-autotune"}] if on_card else [])],
+    }

@@ -1,0 +1,234 @@
+"""An unmodified script as something to tune: how a trial starts, and what is worth trying."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from hotloop.core.env import inherited
+from hotloop.core.errors import HotloopError
+from hotloop.core.plan import Plan, Value
+from hotloop.core.storage.rundir import RunDir
+from hotloop.core.tuning_result import Cost, Edit
+from hotloop.core.units import many
+from hotloop.diagnosis.script import judge_again
+from hotloop.process import child
+from hotloop.rules.support.data_wait import feeding, reading_seconds
+from hotloop.techniques.base import Host, Stage
+from hotloop.tuning.interleaved_timing import Entry
+from hotloop.tuning.memory_room import most_bytes, why_apart
+from hotloop.tuning.moves import ordered, too_short
+from hotloop.tuning.script_trial import command
+from hotloop.tuning.trial_process import Live
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.finding import Diagnosis
+    from hotloop.core.hardware import Hardware
+    from hotloop.core.trial import Trial
+    from hotloop.techniques.base import Technique
+    from hotloop.tuning.moves import Move
+
+__all__ = ["Script", "Seen", "costs", "edits", "environment", "last_words", "moves"]
+
+_IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
+_COPIED: Final = 0.01  # and of copying to the card, to send batches ahead
+# A loader's techniques that mend no waiting.
+_PADDING: Final = ("dynamic-padding", "length-bucketing", "token-budget")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """A script and its arguments, as after `python`."""
+
+    command: tuple[str, ...]
+    cwd: Path
+    hardware: Hardware
+    memory: int | None = None  # bytes that a trial may take
+
+    @property
+    def baseline(self) -> Plan:
+        """The script as it is."""
+        return Plan(micro_batch=1)
+
+    @property
+    def total(self) -> int | None:
+        """Not known before the doctor has looked."""
+        return None
+
+    def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
+        """Return how to start a trial of a plan."""
+
+        def start() -> Live:
+            return Live(
+                lambda channel: command(channel, plan, self.command),
+                memory=self.memory or most_bytes(self.hardware),
+                cwd=self.cwd,
+                environment=environment(),
+            )
+
+        return Entry(plan=plan, start=start, epochs=epochs, needs=tuple(needs))
+
+    def alone(self) -> Entry:
+        """Return how to start the baseline's first trial."""
+        return self.entry(self.baseline, epochs=0, needs=())
+
+    def room(self, trial: Trial) -> str | None:
+        """Return why two trials do not fit into memory together, or None."""
+        return why_apart(trial, self.hardware)
+
+    @property
+    def reordered(self) -> Plan | None:
+        """None: nobody knows where a script's sums are made."""
+        return None
+
+    def look(self, folder: Path, *, seconds: float) -> Seen | str:
+        """Have the doctor look at the script; return what it saw, or why it saw nothing."""
+        words = ("--time", f"{seconds:g}", "--out", str(folder), *self.command)
+        ended = child.run(
+            (sys.executable, "-m", "hotloop", "doctor", *words),
+            limits=child.Limits(seconds=2 * seconds + 60),
+            cwd=self.cwd,
+            environment=environment(),
+        )
+        if ended.status == "interrupted":
+            raise KeyboardInterrupt
+        if not RunDir(folder).case.exists():
+            return f"the doctor saw nothing: {ended.reason or ended.stderr[-300:]}"
+        try:
+            case, diagnosis = judge_again(folder)
+        except HotloopError as error:
+            return f"what the doctor saw cannot be read: {error}"
+        failed = None if ended.status == "ok" else last_words(ended)
+        if not case.steps.count:
+            return f"the doctor saw no step: {failed or 'the script ended before one'}"
+        if failed is None:
+            return Seen(case=case, diagnosis=diagnosis)
+        # It says nothing of the steps that the whole run makes.
+        case = replace(case, stopped=f"the script failed: {failed}", planned_steps=None)
+        why = f"the script failed under the doctor after {many(case.steps.count, 'step')}: {failed}"
+        return Seen(case=case, diagnosis=diagnosis, failed=f"{why}; all its steps are not known")
+
+
+def last_words(ended: child.Outcome) -> str:
+    """Return why a process failed: how it ended, and what its last traceback says, if any."""
+    _, raised, after = ended.stderr.rpartition("Traceback (most recent call last):\n")
+    said = (line for line in after.splitlines() if line.strip() and not line.startswith(" "))
+    words = next(said, "")[:300] if raised else ""
+    return f"exit code {ended.code}: {words}" if words else ended.reason or ended.status
+
+
+def environment() -> dict[str, str]:
+    """Return what is set for a trial: the same hashes each time, and W&B is sent none of them."""
+    mode = inherited().get("WANDB_MODE", "online")
+    quiet = "disabled" if mode in ("disabled", "dryrun") else "offline"
+    return {"HOTLOOP_CHILD": "1", "WANDB_MODE": quiet, "PYTHONHASHSEED": "0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the doctor saw of a script."""
+
+    case: Case
+    diagnosis: Diagnosis
+    failed: str | None = None  # what ended the script early, where that was no end of a run
+
+
+def moves(hardware: Hardware, seen: Seen | None, *, allow_training: bool = False) -> list[Move]:
+    """Return what to try on a script, the doctor's remedies first."""
+    named = [
+        remedy.technique
+        for finding in (seen.diagnosis.findings if seen else ())
+        for remedy in finding.remedies
+        if remedy.technique is not None
+    ]
+    return ordered(
+        hardware,
+        Host.SCRIPT,
+        first=named,
+        choices=_choices(hardware, seen),
+        allow_training=allow_training,
+        why_not=lambda technique: None if seen is None else _why_not(technique, seen.case),
+    )
+
+
+def _choices(hardware: Hardware, seen: Seen | None) -> Mapping[str, Sequence[Mapping[str, Value]]]:
+    cores = max(1, int(hardware.cores or 1))
+    counts = sorted({1, cores, max(1, cores // 2)})
+    workers = sorted({1, 2, max(1, cores // 2), cores} & set(range(1, cores + 1)))
+    has = seen is not None and any(loader.workers for loader in seen.case.training_loaders)
+    return {
+        "threads": [{"count": count} for count in counts],
+        "loader-workers": [{"count": count} for count in ([0] * has + workers)],
+        "activation-checkpointing": [{"mode": "off"}],
+        # Lengths that the first epoch learns change nothing in the steps of a trial.
+        "length-bucketing": [{"lengths": "read"}],
+        "token-budget": [{"lengths": "read"}],
+    }
+
+
+def _why_not(technique: Technique, case: Case) -> str | None:
+    """Return why a technique has nothing to do on this script, where that was seen."""
+    if technique.id == "device-prefetch":
+        copies = case.share("host to device")
+        if case.on_card and copies < _COPIED:
+            return f"copies to the card take {copies:.1%} of the time: nothing to gain"
+    elif technique.stage is Stage.LOADER and technique.id not in _PADDING:
+        if not case.training_loaders:
+            return "no DataLoader feeds the training"
+        waits = case.share("data wait")
+        if waits < _IDLE and not any(loader.workers for loader in case.training_loaders):
+            return f"the loop waits for data in {waits:.1%} of the time: nothing to gain"
+        if technique.id == "sample-cache" and (reads := _reading(case)) < _IDLE:
+            return f"reading samples takes {reads:.1%} of the time: nothing to gain"
+    if technique.id == "threads" and case.on_card:
+        return "the card computes, not the CPU"
+    if technique.id == "compile":
+        time, steps = case.step_time, case.total_steps
+        if time is not None and steps is not None:
+            return too_short(time.median, steps)
+    return None
+
+
+def _reading(case: Case) -> float:
+    """Return the share of the wall time in which samples are read; 1 where it is not known."""
+    loader = feeding(case)
+    seconds = None if loader is None else reading_seconds(case, loader)
+    return 1.0 if seconds is None else case.part(seconds)
+
+
+def costs(seen: Seen) -> list[Cost]:
+    """Return what the doctor saw the script pay for saving and evaluating."""
+    case, found = seen.case, list[Cost]()
+    for what, events in (("a save", case.saves), ("an evaluation", case.evaluations)):
+        if events:
+            seconds = sum(event.seconds for event in events)
+            share = f"{case.part(seconds):.1%} of the time"
+            note = f"{len(events)} in {case.steps.count} steps, {share}"
+            found.append(Cost(what=what, before=seconds / len(events), note=note))
+    return found
+
+
+def edits(seen: Seen, plan: Plan) -> list[Edit]:
+    """Return what the doctor found that no technique of the plan mends."""
+    found = []
+    for finding in seen.diagnosis.findings:
+        ids = {remedy.technique for remedy in finding.remedies if remedy.technique}
+        if any(plan.choice(id) is not None for id in ids):
+            continue
+        by_hand = [remedy for remedy in finding.remedies if remedy.technique is None]
+        if by_hand and finding.places and finding.severity != "note":
+            found.append(
+                Edit(
+                    rule=finding.rule,
+                    claim=finding.claim,
+                    share=finding.share,
+                    places=tuple(finding.places),
+                    remedy=by_hand[0].text,
+                )
+            )
+    return found

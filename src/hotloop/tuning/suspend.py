@@ -1,0 +1,44 @@
+"""Puts processes to sleep and wakes them, but those that tidy up after the others."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+import psutil
+
+from hotloop.process.supervisor import is_tidier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["children_asleep", "put_to_sleep", "wake"]
+
+_GONE: Final = (psutil.NoSuchProcess, psutil.AccessDenied)
+
+
+def children_asleep() -> list[psutil.Process]:
+    """Put all that this process has started to sleep; return them, for `wake`."""
+    return put_to_sleep(psutil.Process().children(recursive=True))
+
+
+def put_to_sleep(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Stop processes; return those that ran until now.
+
+    What removes shared memory when its owners die is left awake: it would be killed asleep, and
+    the memory would stay.
+    """
+    stopped = []
+    for process in processes:
+        with contextlib.suppress(*_GONE):
+            if process.status() != psutil.STATUS_STOPPED and not is_tidier(process):
+                process.suspend()
+                stopped.append(process)
+    return stopped
+
+
+def wake(processes: Sequence[psutil.Process]) -> None:
+    """Let processes go on, the last first."""
+    for process in reversed(processes):
+        with contextlib.suppress(*_GONE):
+            process.resume()

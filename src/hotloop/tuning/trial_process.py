@@ -1,0 +1,200 @@
+"""A trial in a process of its own that makes a block of steps when it is told to, else sleeps."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from typing import TYPE_CHECKING, Any, Final
+
+import psutil
+
+from hotloop.process import child
+from hotloop.tuning.suspend import put_to_sleep, wake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["Ended", "Live", "Report"]
+
+_LOOK: Final = 0.1  # seconds between two looks whether it still lives
+_LONGEST: Final = 24 * 3600.0  # seconds of a whole trial; each block has a limit of its own
+_LINE: Final = 64 * 1024**2  # bytes: a longer answer is garbage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a trial says after a block."""
+
+    seconds: float  # of the block
+    made: int  # steps of the block
+    at: int  # steps since the start
+    more: Mapping[str, Any]  # what else it says
+
+
+class Ended(Exception):  # noqa: N818 - an outcome, not an error
+    """A trial makes no more steps. `outcome`: how it ended, in process/child.py's words, or
+    "over"."""
+
+    def __init__(self, outcome: str, reason: str, *, at: int = 0) -> None:
+        super().__init__(f"{outcome}: {reason}")
+        self.outcome, self.reason = outcome, reason
+        self.at = at  # steps it made in all, where it said so
+
+
+class Live:
+    """One trial. It begins at once; `first` waits for its first step. To be used in a `with`."""
+
+    def __init__(
+        self,
+        command: Callable[[int], Sequence[str]],
+        *,
+        memory: int | None = None,
+        output: int = 64 * 1024**2,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Start `command(descriptor of its channel)`; `memory` and `output` are limits, bytes."""
+        ours, theirs = socket.socketpair()
+        self._socket, self._clock, self._began = ours, clock, clock()
+        limits = child.Limits(seconds=_LONGEST, memory=memory, output=output)
+        with theirs:
+            self._running = child.Running(
+                command(theirs.fileno()),
+                limits=limits,
+                cwd=cwd,
+                environment=environment,
+                channel=theirs.fileno(),
+            )
+        self._text = b""
+        self._outcome: child.Outcome | None = None
+        self._told: str | None = None  # why we ended it ourselves
+        self._pid: int | None = None
+        self._asleep: list[psutil.Process] = []
+        self.peak_bytes = 0
+        self._waiting = threading.Thread(target=self._wait, daemon=True)
+        self._waiting.start()
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def first(self, *, seconds: float) -> Report:
+        """Wait for the end of its first step; raise Ended."""
+        report = self._answer(seconds, "it had not made its first step")
+        self._sleep()
+        return report
+
+    def block(self, steps: int, *, seconds: float) -> Report:
+        """Have it make `steps` steps; raise Ended when it does not within `seconds`."""
+        self._wake()
+        try:
+            self._socket.sendall(json.dumps({"steps": steps}).encode() + b"\n")
+        except OSError:
+            raise self._ended() from None
+        report = self._answer(seconds, f"{steps} steps were not over")
+        self._sleep()
+        return report
+
+    def close(self) -> None:
+        """End it, and all its processes; this takes until they are gone."""
+        self._running.stop()
+        self._waiting.join()
+        self._socket.close()
+
+    def _wait(self) -> None:
+        def beat(sign: child.Beat) -> None:
+            self.peak_bytes = max(self.peak_bytes, sign.rss_bytes)
+
+        self._outcome = self._running.wait(beat)
+
+    def _answer(self, seconds: float, what: str) -> Report:
+        deadline = self._clock() + seconds
+        while (line := self._line()) is None:
+            if not self._waiting.is_alive() and not self._readable(0.0):
+                raise self._ended()
+            if self._clock() > deadline:
+                self.close()
+                raise Ended("timeout", f"{what} within {seconds:.0f} s")
+        try:
+            said = json.loads(line)
+            report = Report(
+                seconds=float(said.pop("seconds", 0.0)),
+                made=int(said.pop("made")),
+                at=int(said.pop("at")),
+                more=said,
+            )
+            self._pid = int(said["pid"])
+            if "over" not in said and report.made < 1:
+                raise ValueError("no step was made")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self.close()
+            raise Ended("failed", f"it answered garbage ({error}): {line[:80]!r}") from None
+        if "over" in said:
+            outcome, why = said.get("outcome", "over"), f"{said['over']} after {report.at} steps"
+            raise Ended(outcome, why, at=report.at)
+        return report
+
+    def _line(self) -> bytes | None:
+        """Return the next whole line, or None when there is none yet."""
+        if self._readable(_LOOK):
+            with contextlib.suppress(ConnectionResetError):
+                self._text += self._socket.recv(1 << 16)
+        if len(self._text) > _LINE:
+            self._text = self._text[:_LINE] + b"\n"
+        line, end, rest = self._text.partition(b"\n")
+        if not end:
+            return None
+        self._text = rest
+        return line
+
+    def _readable(self, seconds: float) -> bool:
+        if not wait([self._socket], seconds):  # of however many open files
+            return False
+        try:
+            if self._socket.recv(1, socket.MSG_PEEK):
+                return True
+        except OSError:
+            pass
+        time.sleep(min(seconds, _LOOK))  # its end is closed: `wait` waits no more
+        return False
+
+    def _ended(self) -> Ended:
+        self._waiting.join()
+        outcome = self._outcome
+        assert outcome is not None
+        if outcome.status == "ok":
+            return Ended("failed", "it ended before it had made its steps")
+        said = outcome.stderr.strip().rpartition("\n")[2]
+        reason = outcome.reason or "unknown"
+        return Ended(outcome.status, reason if said in reason else f"{reason}: {said:.200}")
+
+    def _sleep(self) -> None:
+        """Put all its processes to sleep: workers would work ahead for the next turn."""
+        assert self._pid is not None
+        with contextlib.suppress(psutil.NoSuchProcess):
+            top = psutil.Process(self._pid)
+            if os.getpid() in (above.pid for above in top.parents()):  # it said so itself
+                tree = [top, *top.children(recursive=True)]
+                self._asleep = put_to_sleep(tree)
+                self.peak_bytes = max(self.peak_bytes, sum(map(_resident, tree)))
+
+    def _wake(self) -> None:
+        wake(self._asleep)
+        self._asleep = []
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return 0

@@ -1,0 +1,150 @@
+"""Runs the edits that `suggest` makes, some steps each, and reads their effect back."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hotloop.core.errors import HotloopError
+from hotloop.core.storage.files import make_folder, write_file
+from hotloop.core.storage.rundir import RunDir
+from hotloop.diagnosis.diff import Suggested, suggest
+from hotloop.diagnosis.script import judge_again
+from hotloop.process import child
+from hotloop.tuning.script_target import environment, last_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from hotloop.core.case.case import Case
+    from hotloop.core.plan import Plan, Use
+
+__all__ = ["proved"]
+
+_STEPS: Final = 8  # enough for an effect, not for a time
+_SECONDS: Final = 30.0  # of training, at most
+
+_Choice = dict[str, Any]
+
+
+def _computes(case: Case, choice: _Choice) -> bool:
+    del choice
+    return any(model.compute == "bfloat16" for model in case.models if model.role == "train")
+
+
+def _is_fused(case: Case, choice: _Choice) -> bool:
+    del choice
+    return any(group.fused for optimizer in case.optimizers for group in optimizer.groups)
+
+
+def _has_workers(case: Case, choice: _Choice) -> bool:
+    return any(loader.workers == choice.get("count", 2) for loader in case.training_loaders)
+
+
+def _is_compiled(case: Case, choice: _Choice) -> bool:
+    del choice
+    return bool(case.process.graphs) or any(model.compiled for model in case.models)
+
+
+def _switch(name: str, value: str) -> Callable[[Case, _Choice], bool]:
+    return lambda case, choice: case.process.switches.get(name) == value
+
+
+# What of a run shows that an edit is in effect; of the others no more is known than that they run.
+_READ: Final[Mapping[str, Callable[[Case, _Choice], bool]]] = {
+    "autocast-bf16": _computes,
+    "compile": _is_compiled,
+    "cudnn-benchmark": _switch("cudnn.benchmark", "True"),
+    "fused-adamw": _is_fused,
+    "loader-workers": _has_workers,
+    "matmul-onednn": _switch("float32_matmul_precision", "medium"),
+    "tf32": _switch("float32_matmul_precision", "high"),
+    "threads": lambda case, choice: case.process.threads == choice.get("count"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """A script as it is started."""
+
+    path: Path
+    args: Sequence[str]
+
+
+def proved(path: Path, args: Sequence[str], plan: Plan) -> Suggested:
+    """Return the edits of a plan that were run and are in effect; what is not is said in words.
+
+    All are run together; where that fails, each by itself. The script is started in the present
+    folder from a copy beside links to its neighbours, and trains some steps, as under the doctor.
+    Raises UsageError where it cannot be read.
+    """
+    script = _Script(path, args)
+    here = [use for use in plan.techniques if suggest(path, _only(plan, [use])).diff]
+    why = _faults(script, plan, here)
+    if why and len(here) > 1:
+        why = {use: fault for use in here for fault in _faults(script, plan, [use]).values()}
+        rest = [use for use in here if use not in why]
+        why |= (
+            _faults(script, plan, rest)
+            if why
+            else dict.fromkeys(here, "it fails beside the others")
+        )
+    made = suggest(path, _only(plan, [use for use in plan.techniques if use not in why]))
+    left_out = [f"{use.id}: left out, for {fault}" for use, fault in why.items()]
+    unseen = [
+        f"{use.id}: the script runs with it; no figure shows its effect"
+        for use in here
+        if use not in why and use.id not in _READ
+    ]
+    return replace(made, said=(*made.said, *left_out, *unseen))
+
+
+def _only(plan: Plan, uses: Sequence[Use]) -> Plan:
+    return replace(plan, techniques=tuple(uses))
+
+
+def _faults(script: _Script, plan: Plan, uses: Sequence[Use]) -> dict[Use, str]:
+    """Run the script with the edits of some techniques; return those without effect, and why."""
+    if not uses:
+        return {}
+    case = _run(script, suggest(script.path, _only(plan, uses)).source)
+    if isinstance(case, str):
+        return dict.fromkeys(uses, case)
+    return {
+        use: "it has no effect there"
+        for use in uses
+        if use.id in _READ and not _READ[use.id](case, dict(use.choice))
+    }
+
+
+def _run(script: _Script, source: bytes) -> Case | str:
+    """Return what the doctor sees of an edited script, or why it fails."""
+    with tempfile.TemporaryDirectory(prefix="hotloop-suggest-") as name:
+        beside, out = Path(name, "script"), Path(name, "run")
+        make_folder(beside)
+        for neighbour in script.path.resolve().parent.iterdir():
+            if neighbour.name != script.path.name:
+                os.symlink(neighbour, beside / neighbour.name)
+        edited = beside / script.path.name
+        write_file(edited, source)
+        words = ("--steps", str(_STEPS), "--time", f"{_SECONDS:g}", "--out", str(out))
+        ended = child.run(
+            (sys.executable, "-m", "hotloop", "doctor", *words, str(edited), *script.args),
+            limits=child.Limits(seconds=2 * _SECONDS + 120),
+            environment=environment(),
+        )
+        if ended.status == "interrupted":
+            raise KeyboardInterrupt
+        if not RunDir(out).case.exists():
+            return f"the script could not be run: {ended.reason or last_words(ended)}"
+        try:
+            case, _ = judge_again(out)
+        except HotloopError as error:
+            return f"what was seen of it cannot be read: {error}"
+    if case.raised is not None:
+        return f"the script fails with it: {case.raised.said}"
+    return case if case.steps.count else "the script made no step"

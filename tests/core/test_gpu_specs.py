@@ -1,0 +1,146 @@
+import pytest
+
+from hotloop.core.errors import UsageError
+from hotloop.core.gpu_specs import CARDS, card_named, find_card
+
+TERA, GIB = 1e12, 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("name", "tera"),
+    [  # names as torch.cuda.get_device_name() gives them; 16-bit dense peak
+        ("Tesla T4", 65),
+        ("Tesla V100-SXM2-16GB", 125),
+        ("Tesla V100-PCIE-32GB", 112),
+        ("NVIDIA A100-SXM4-40GB", 312),
+        ("NVIDIA A100-PCIE-40GB", 312),
+        ("A100-SXM4-40GB", 312),
+        ("NVIDIA A100-SXM4-80GB", 312),
+        ("NVIDIA A100 80GB PCIe", 312),
+        ("NVIDIA A10", 125),
+        ("NVIDIA L4", 121),
+        ("NVIDIA L40S", 362.05),
+        ("NVIDIA H100 PCIe", 756.5),
+        ("NVIDIA H100 80GB HBM3", 989.5),
+        ("NVIDIA H200", 989.5),
+        ("NVIDIA GeForce RTX 3060", 25.5),
+        ("NVIDIA GeForce RTX 3070", 40.6),
+        ("GeForce RTX 3090", 71),
+        ("NVIDIA GeForce RTX 4070", 58.3),
+        ("NVIDIA GeForce RTX 4070 Ti", 80.2),
+        ("NVIDIA GeForce RTX 4080", 97.5),
+        ("NVIDIA GeForce RTX 4080 SUPER", 104.5),
+        ("NVIDIA GeForce RTX 4090", 165.2),
+        ("NVIDIA GeForce RTX 5090", 209.5),
+    ],
+)
+def test_a_known_card_has_its_own_peak(name, tera):
+    card = find_card(name)
+    assert card is not None
+    assert card.flops["fp16"] == pytest.approx(tera * TERA)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "AMD EPYC",
+        "NVIDIA A10G",
+        "NVIDIA A10-24Q",
+        "GRID T4-16Q",
+        "NVIDIA L40",
+        "NVIDIA L20",
+        "NVIDIA GH200 480GB",
+        "NVIDIA H100 NVL",
+        "NVIDIA H200 NVL",
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+        "NVIDIA A100-SXM4-40GB MIG 3g.20gb",
+        "NVIDIA A100-SXM-64GB",
+        "NVIDIA H800",
+        "NVIDIA GeForce RTX 3080 Ti",
+        "NVIDIA GeForce RTX 3080 Laptop GPU",
+        "NVIDIA GeForce RTX 3080 with Max-Q Design",
+        "NVIDIA GeForce RTX 4070 SUPER",
+        "NVIDIA GeForce RTX 4070 Ti SUPER",
+        "NVIDIA GeForce RTX 4090 D",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 5090 Laptop GPU",
+        "NVIDIA RTX 4000 Ada Generation",
+        "AMD Instinct MI300X",
+    ],
+)
+def test_another_card_never_gets_a_neighbours_number(name):
+    assert find_card(name) is None
+
+
+def test_memory_tells_twins_of_one_name_apart():
+    name = "NVIDIA GeForce RTX 3080"
+    assert find_card(name) is None  # the 12 GB twin has other figures
+    ten, twelve = find_card(name, 10 * GIB), find_card(name, 12 * GIB)
+    assert ten is not None
+    assert ten.flops["bf16"] == pytest.approx(59.5 * TERA)
+    assert twelve is not None
+    assert twelve.flops == {}
+
+
+def test_a_rebuilt_card_is_unknown():
+    assert find_card("NVIDIA GeForce RTX 4090", 48 * GIB) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reported"),
+    [  # total_memory as drivers report it, below the nominal size
+        ("Tesla T4", 15_835_660_288),
+        ("NVIDIA A100-SXM4-40GB", 42_314_694_656),
+        ("NVIDIA L4", 23_580_639_232),
+        ("NVIDIA H200", 150_000_000_000),
+    ],
+)
+def test_memory_taken_by_driver_and_ecc_does_not_hide_a_card(name, reported):
+    assert find_card(name, reported) is not None
+
+
+def test_every_line_is_cited_and_plausible():
+    for card in CARDS:
+        assert "https://" in card.source
+        rates = list(card.flops.values())
+        assert all(1 * TERA < rate < 3000 * TERA for rate in rates)
+        assert card.bandwidth is None or 0.1 * TERA < card.bandwidth < 10 * TERA
+        assert ("bf16" in card.flops) == (card.capability >= (8, 0) and bool(rates))
+
+
+def test_the_table_agrees_with_the_gates():
+    """TECHNIQUES.md: TFLOP/s at 16 bit and GB/s."""
+    gates = {
+        "Tesla T4": (65, 320),
+        "NVIDIA GeForce RTX 3090": (71, 936),
+        "NVIDIA GeForce RTX 4080 SUPER": (104, 736),
+        "NVIDIA GeForce RTX 4090": (165, 1008),
+        "NVIDIA H100 80GB HBM3": (989, 3350),
+        "NVIDIA H200": (989, 4800),
+    }
+    for name, (tera, giga) in gates.items():
+        card = find_card(name)
+        assert card is not None
+        assert card.flops["fp16"] / TERA == pytest.approx(tera, rel=0.01)
+        assert card.bandwidth == pytest.approx(giga * 1e9)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("rtx3090", "rtx 3090"),
+        ("rtx4080s", "rtx 4080 super"),
+        ("RTX 4080 Super", "rtx 4080 super"),
+        ("t4", "t4"),
+        ("l40s", "l40s"),
+        ("a100 40gb", "a100 40gb"),
+    ],
+)
+def test_a_card_is_found_by_the_name_that_people_type(text, name):
+    assert card_named(text).name == name
+
+
+def test_a_card_that_is_not_known_is_refused_with_those_that_are():
+    with pytest.raises(UsageError, match=r"no card is called 'rtx9999'; there are: .*rtx 3090"):
+        card_named("rtx9999")

@@ -1,0 +1,32 @@
+import json
+import pickle
+
+from hotloop.data.readers.portions import Portion, Source, of_blocks
+from hotloop.data.readers.text_lines import Block
+
+BLOCKS = [
+    Block(data=b"a\nb\n", line=1, lines=2, offset=3, end=7),
+    Block(data=b"", line=3, lines=1, offset=7, end=99, fault=("too long", "why", 1)),
+]
+
+
+def test_a_portion_crosses_to_another_process_as_plain_values(tmp_path):
+    portion = Portion(
+        file="/d/a.csv", name="a.csv", format="csv", data=b"\xff", fields=("x", "y"), is_last=True
+    )
+    values = portion.plain()
+    assert all(type(value) in (str, bytes, int, tuple, bool, type(None)) for value in values)
+    assert Portion.from_plain(pickle.loads(pickle.dumps(values))) == portion
+    rest = [value for value in values if not isinstance(value, bytes)]
+    assert json.loads(json.dumps(rest))[:2] == ["/d/a.csv", "a.csv"]
+
+
+def test_blocks_become_portions_with_their_places(tmp_path):
+    source = Source(path=tmp_path / "a.txt", name="a", split="test", format="txt", bytes=99)
+    first, second = of_blocks(source, iter(BLOCKS), fields=("x",))
+    assert (first.data, first.line, first.offset, first.fault) == (b"a\nb\n", 1, 3, None)
+    assert (second.data, second.line, second.offset) == (b"", 3, 7)
+    assert second.fault == ("too long", "why", 1)
+    assert {(p.file, p.name, p.format, p.fields) for p in (first, second)} == {
+        (str(source.path), "a", "txt", ("x",))
+    }

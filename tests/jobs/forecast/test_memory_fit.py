@@ -1,0 +1,79 @@
+"""The memory forecast of a plan, on a CPU of any size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hotloop.core.hardware import Hardware
+from hotloop.core.plan import Plan
+from hotloop.data.sampling.context_windows import Windows
+from hotloop.jobs.forecast.limits import HEAD_ROOM
+from hotloop.jobs.forecast.memory_fit import fitted
+from hotloop.jobs.forecast.memory_forecast import Forecast
+from hotloop.models.gpt import Gpt, next_token_loss
+from hotloop.recipes.building.optimizers import AdamW
+from hotloop.session.session import Job
+
+PLAN = Plan(micro_batch=16)
+RECOMPUTING = "activation-checkpointing"
+
+
+def job() -> Job:
+    ids = np.arange(2000, dtype=np.uint16) % 7
+    windows = Windows(ids, tokens_fingerprint="", context=64, seed=0, shuffle=True)
+    return Job(
+        name="forecasting",
+        model=lambda: Gpt(vocabulary=7, layers=4, heads=2, width=32, context=64),
+        loss=next_token_loss,
+        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        train=windows,
+        valid=windows,
+        seed=0,
+    )
+
+
+def forecast(plan: Plan, memory: int | None = None, of: Job | None = None) -> tuple[Forecast, str]:
+    """Return the forecast and what to do when it does not fit; `memory` is in bytes."""
+    hardware = Hardware(device="cpu", name="a CPU", memory_bytes=memory)
+    settings = {"job": "tests/jobs/forecast/test_memory_fit.py", "blocks": of is None}
+    _, told, _, too_much = fitted(
+        of or job(), plan, hardware, settings, lambda message: None, fit=False
+    )
+    return told, too_much or ""
+
+
+@pytest.mark.parametrize("mode", ["selective", "full"])
+def test_recomputing_is_forecast_to_save_memory_and_its_flops_count_once(mode: str) -> None:
+    plain, less = forecast(PLAN)[0], forecast(PLAN.plus(RECOMPUTING, mode=mode))[0]
+    assert less.activations_bytes < 0.8 * plain.activations_bytes
+    assert less.flops == plain.flops
+
+
+def test_attention_that_is_written_out_is_forecast_to_keep_its_scores() -> None:
+    auto, naive = (forecast(PLAN.plus("sdpa", backend=b))[0] for b in ("auto", "naive"))
+    assert naive.activations_bytes > 1.05 * auto.activations_bytes
+
+
+def test_a_plan_that_does_not_fit_hears_of_the_mildest_mode_that_would() -> None:
+    peak = {
+        mode: forecast(PLAN.plus(RECOMPUTING, mode=mode))[0].peak_bytes
+        for mode in ("off", "selective", "full")
+    }
+    assert peak["full"] < peak["selective"] < peak["off"]
+    for mode, how in (("selective", "is forecast to fit"), ("full", "is forecast to fit")):
+        just = int(peak[mode] / HEAD_ROOM) + 1
+        assert f"--with {RECOMPUTING}:mode={mode} {how}" in forecast(PLAN, just)[1]
+    _, advice = forecast(PLAN, peak["full"] // 2)
+    assert f"{RECOMPUTING}:mode=full is forecast to need less, and still too much" in advice
+    assert forecast(PLAN, 2 * peak["off"])[1] == ""
+
+
+def test_what_would_not_help_is_not_recommended() -> None:
+    _, advice = forecast(PLAN.plus(RECOMPUTING, mode="full"), memory=1000)
+    assert "out of memory" in advice
+    assert RECOMPUTING not in advice
+    one_block = replace(
+        job(), model=lambda: Gpt(vocabulary=7, layers=1, heads=2, width=32, context=64)
+    )
+    assert RECOMPUTING not in forecast(PLAN, memory=1000, of=one_block)[1]

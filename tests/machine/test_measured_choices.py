@@ -1,0 +1,27 @@
+from hotloop.machine.measured_choices import Ways
+
+
+def test_what_a_run_chose_is_what_the_next_one_begins_with(tmp_path):
+    first, other = Ways(tmp_path), Ways(tmp_path)
+    assert first == {}
+    first["8 x 64"] = "mask"
+    other["8 x 128"] = "documents"  # a run beside it
+    assert Ways(tmp_path) == {"8 x 64": "mask", "8 x 128": "documents"}
+
+
+def test_a_file_that_is_not_whole_counts_as_absent_and_is_replaced(tmp_path):
+    Ways(tmp_path)["8 x 64"] = "mask"
+    (path,) = tmp_path.iterdir()
+    for text in ('{"schema": 1, "ways": {"8', '{"schema": 2, "ways": {"8 x 64": "mask"}}', "[]"):
+        path.write_text(text)
+        ways = Ways(tmp_path)
+        assert ways == {}
+        ways["8 x 32"] = "mask"
+        assert Ways(tmp_path) == {"8 x 32": "mask"}
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    ways = Ways(tmp_path / "file")
+    ways["8 x 64"] = "mask"
+    assert ways == {"8 x 64": "mask"}

@@ -1,0 +1,39 @@
+"""Observes small scripts in this process, as the script host does it for `hotloop doctor`."""
+
+import sys
+import textwrap
+import types
+
+import pytest
+
+from hotloop.observe.build_case import case_of
+from hotloop.observe.host import Host, Limits
+from hotloop.process.run_script import Stopped, Target
+
+
+@pytest.fixture
+def observed(tmp_path):
+    """A function: the text of a script -> its case."""
+
+    def observe(text, *, steps=None, full=False):
+        path = tmp_path / "train.py"
+        path.write_text(textwrap.dedent(text))
+        host = Host(Limits(steps=steps, seconds=None, full=full))
+        kept = None  # a traceback keeps the script's variables, as it does in a stopped run
+        module = types.ModuleType("script")
+        module.__file__ = str(path)
+        sys.modules["script"] = module  # inspect asks it for its file
+        host.start()
+        try:
+            exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+        except Stopped as stopped:
+            kept = stopped
+        finally:
+            host.finish()
+            del sys.modules["script"]
+        case = case_of(host, Target(name=str(path), is_module=False))
+        assert host.doors.fault is None, host.doors.fault
+        del kept
+        return case
+
+    return observe

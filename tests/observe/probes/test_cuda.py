@@ -1,0 +1,119 @@
+import pytest
+from tests.golden.card import doors, fake_torch, module_on
+from tests.golden.cases import healthy as case
+from tests.observing import observed
+
+from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.probes.cuda import Card, thinned
+
+STEP = (2, 3, 8, 9, 10, 11)
+
+
+@pytest.fixture
+def torch():
+    return fake_torch()
+
+
+@pytest.fixture
+def card(torch):
+    made = Card(doors(), torch=torch)
+    made.torch_came()
+    yield made
+    made._doors.take_down()
+
+
+def run(card, torch, steps):
+    model = module_on("cuda:0", torch)
+    torch.cuda.started = True
+    card.root(0, model)
+    for number in range(steps):
+        for code in STEP:
+            card._doors.updates += code == Code.UPDATE_END
+            card._doors.timed(code)
+        torch.cuda.done = torch.cuda.queued
+        torch.cuda.stats = {
+            "allocated_bytes.all.current": 100 + number,
+            "reserved_bytes.all.current": 500,
+            "allocated_bytes.all.peak": 400 - number,
+            "num_alloc_retries": 2,
+        }
+        card.stepped(number + 1)
+
+
+def test_nothing_is_put_up_before_the_script_uses_a_card(card, torch):
+    card.root(0, module_on("cpu", torch))
+    card.stepped(1)
+    assert card.clock is None
+    assert card._doors.timed is None
+    torch.cuda.started = True
+    card.stepped(2)  # CUDA was started, but no module is there
+    assert card.clock is None
+    card.root(1, module_on("cuda:0", torch))
+    assert card.clock is not None
+
+
+def test_a_model_that_is_moved_later_is_found(card, torch):
+    model = module_on("cpu", torch)
+    card.root(0, model)
+    torch.cuda.started = True
+    model._parameters = [torch.Tensor(1, "cuda:0")]
+    card.stepped(1)
+    assert card.clock.device == "cuda:0"
+
+
+def test_what_was_seen_is_added_to_the_case(card, torch):
+    run(card, torch, 80)
+    torch.Tensor(1, "cuda:0").item()
+    found = card.add_to(case())
+    assert found.steps.starved == 1.0
+    assert set(found.steps.card) == {"forward", "backward", "optimizer"}
+    assert [sync.method for sync in found.syncs] == ["item"]
+    assert found.process.allocator["peak"] == 400
+    assert found.process.allocator["num_alloc_retries"] == 2
+    assert found.readings["allocated_bytes"] == tuple(range(100, 180))
+    assert found.not_checked == case().not_checked
+    assert type(found).from_json(found.to_json()) == found
+
+
+def test_a_run_too_short_for_the_burst_says_so(card, torch):
+    run(card, torch, 5)
+    assert "hidden waits" in card.add_to(case()).not_checked[-1]
+
+
+def test_one_step_is_watched_and_taking_the_doors_down_ends_it(card, torch):
+    run(card, torch, 12)
+    assert torch.cuda.mode == 1
+    card._doors.take_down()
+    assert torch.cuda.mode == 0
+    assert card._doors.timed is None
+
+
+def test_without_a_card_only_explicit_calls_are_added(card, torch):
+    torch.cuda.empty_cache()
+    found = card.add_to(case())
+    assert [sync.method for sync in found.syncs] == ["empty_cache"]
+    assert found.steps == case().steps
+
+
+def test_values_are_thinned_evenly():
+    assert thinned(range(10), 5) == (0, 2, 4, 6, 8)
+    assert thinned([1.0, 2.0]) == (1.0, 2.0)
+
+
+def test_real_doors_tell_the_codes_of_a_step_to_the_card():
+    import torch as real
+
+    model, told, hosts = real.nn.Linear(2, 1), [], []
+    optimizer = real.optim.SGD(model.parameters())
+
+    def train():
+        for _ in range(3):
+            hosts[0].doors.timed = told.append
+            optimizer.zero_grad()
+            model(real.ones(1, 2)).sum().backward()
+            optimizer.step()
+
+    observed(train, prepare=hosts.append)
+    assert tuple(told) == STEP * 3
+    assert hosts[0].doors.timed is None
+    assert hosts[0].doors.fault is None

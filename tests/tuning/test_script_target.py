@@ -1,0 +1,241 @@
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from benchmarks.diagnosed import RECORDED, recorded
+from tests.golden.slow_run import CASE
+
+from hotloop.core.finding import Place
+from hotloop.core.hardware import Hardware
+from hotloop.core.plan import Plan
+from hotloop.core.trial import Trial
+from hotloop.rules.diagnose import diagnose
+from hotloop.tuning import script_target
+from hotloop.tuning.script_target import Script, Seen, costs, edits, moves
+from hotloop.tuning.trial_process import Ended
+
+BASE = Plan(micro_batch=1)
+CPU = Hardware(device="cpu", name="a CPU", cores=4.0, cpu_features=frozenset({"avx2"}))
+CARD = Hardware(device="cuda", name="a card", memory_bytes=10 << 30, cores=4.0, capability=(9, 0))
+
+
+def seen(name: str, **changes) -> Seen:
+    case = replace(recorded(RECORDED / f"{name}.json"), **changes)
+    return Seen(case=case, diagnosis=diagnose(case))
+
+
+def why(found: Seen, id: str) -> set[str | None]:
+    return {move.why_not for move in moves(CPU, found) if move.ids == (id,)}
+
+
+def test_what_the_doctor_names_comes_first():
+    names = [move.ids[0] for move in moves(CPU, seen("slow-slow_getitem"))]
+    assert names[0] == "sample-cache"
+    assert names.index("loader-workers") < names.index("threads")
+    assert next(move.ids[0] for move in moves(CPU, None)) == "sample-cache"
+
+
+def test_counts_are_those_that_this_machine_has_cores_for():
+    names = [move.name for move in moves(CPU, None)]
+    assert [name for name in names if name.startswith("threads")] == [
+        "threads(count=1)", "threads(count=2)", "threads(count=4)",
+    ]  # fmt: skip
+    assert [name for name in names if name.startswith("loader-workers")] == [
+        "loader-workers(count=1)", "loader-workers(count=2)", "loader-workers(count=4)",
+        "loader-workers with ahead=4",
+    ]  # fmt: skip
+    one = replace(CPU, cores=0.5)
+    assert [m.name for m in moves(one, None) if m.ids == ("threads",)] == ["threads(count=1)"]
+
+
+def test_no_workers_are_among_the_candidates_where_the_script_has_some():
+    found = seen("slow-slow_getitem")
+    loaders = tuple(replace(loader, workers=2) for loader in found.case.loaders)
+    busy = Seen(case=replace(found.case, loaders=loaders), diagnosis=found.diagnosis)
+    names = [move.name for move in moves(CPU, busy)]
+    assert "loader-workers(count=0)" in names
+    assert "loader-workers(count=0)" not in [move.name for move in moves(CPU, found)]
+
+
+def test_what_has_nothing_to_do_on_a_script_is_not_tried_and_says_why():
+    assert why(seen("clean-mlp_in_memory"), "sample-cache") == {"no DataLoader feeds the training"}
+    (said,) = why(seen("slow-pad_to_max"), "loader-workers")
+    assert said == "the loop waits for data in 0.3% of the time: nothing to gain"
+    assert why(seen("slow-slow_getitem"), "loader-workers") == {None}
+    (said,) = why(seen("slow-slow_getitem"), "compile")
+    assert said.startswith("all 880 steps take ")
+    assert said.endswith(" s: compiling cannot be earned back")
+    cut = {"stopped": "10 s were observed"}
+    assert why(seen("slow-slow_getitem", planned_steps=10**6, **cut), "compile") == {None}
+    assert why(seen("slow-slow_getitem", planned_steps=None, **cut), "compile") == {None}
+
+
+def test_a_run_that_came_to_its_end_is_as_long_as_it_was_whatever_was_planned():
+    (said,) = why(seen("slow-slow_getitem", stopped=None, planned_steps=10**6), "compile")
+    assert said.startswith("all 880 steps take ")
+    assert why(seen("clean-hf_trainer"), "compile") != {None}
+
+
+def test_where_nothing_was_seen_all_that_can_work_here_is_tried():
+    reasons = {move.ids[0]: move.why_not for move in moves(CPU, None)}
+    assert reasons["sample-cache"] is None
+    assert "TF32" in reasons["tf32"]
+    assert "--allow training" in reasons["dynamic-padding"]
+    allowed = {move.ids[0]: move.why_not for move in moves(CPU, None, allow_training=True)}
+    assert allowed["dynamic-padding"] is None
+
+
+def test_rows_of_like_length_are_tried_by_lengths_that_are_read_beforehand_and_with_leave():
+    found = seen("slow-pad_to_max")
+    for id in ("length-bucketing", "token-budget"):
+        (move,) = (m for m in moves(CPU, found, allow_training=True) if m.ids == (id,))
+        assert (move.name, move.why_not) == (f"{id}(lengths=read)", None)
+        assert "--allow training" in str(why(found, id))
+
+
+def test_batches_are_sent_ahead_where_copying_them_takes_time():
+    found = seen("slow-pad_to_max")
+    (said,) = why(found, "device-prefetch")
+    assert "on CUDA only" in said
+    models = tuple(replace(model, device="cuda:0") for model in found.case.models)
+    on_card = replace(found.case, hardware=CARD, models=models)
+    assert on_card.on_card
+
+    def reason(case) -> set[str | None]:
+        tried = moves(CARD, Seen(case=case, diagnosis=found.diagnosis))
+        return {move.why_not for move in tried if move.ids == ("device-prefetch",)}
+
+    assert reason(on_card) == {"copies to the card take 0.0% of the time: nothing to gain"}
+    assert reason(replace(on_card, wall={**on_card.wall, "host to device": 9.0})) == {None}
+
+
+def test_what_only_an_edit_mends_has_its_places_and_what_to_do():
+    (edit,) = edits(seen("slow-pad_to_max"), BASE)
+    assert edit.rule == "D23 pad_to_max"
+    assert Place(file=edit.places[0].file, line=40) == edit.places[0]
+    assert edit.remedy.startswith("pad in collate_fn")
+
+
+def test_what_a_technique_of_the_plan_mends_needs_no_edit():
+    found = seen("slow-slow_getitem")
+    assert "D13 tokenize_hot" in [edit.rule for edit in edits(found, BASE)]
+    ids = {r.technique for f in found.diagnosis.findings for r in f.remedies if r.technique}
+    plan = BASE
+    for id in ids:
+        plan = plan.plus(id)
+    assert len(edits(found, plan)) < len(edits(found, BASE))
+
+
+def script(**more) -> Script:
+    return Script(command=("train.py",), cwd=Path.cwd(), hardware=CPU, **more)
+
+
+def test_two_trials_must_fit_into_the_memory_that_is_free():
+    free = psutil.virtual_memory().available
+    assert script().room(Trial(plan=BASE, peak_bytes=free // 1000)) is None
+    assert script().room(Trial(plan=BASE)) is None, "unknown"
+    said = script().room(Trial(plan=BASE, peak_bytes=free))
+    assert said.startswith("one takes ")
+
+
+def test_on_a_card_it_is_the_cards_memory_that_counts():
+    on_card = replace(script(), hardware=CARD)
+    assert on_card.room(Trial(plan=BASE, peak_bytes=3 << 30, peak_of="card")) is None
+    assert on_card.room(Trial(plan=BASE, peak_bytes=5 << 30, peak_of="card")) == (
+        "one takes 5.5 GiB, and two may take 8 GiB"
+    )
+
+
+def test_a_trial_runs_in_the_scripts_folder_and_sends_no_tracker_anything(tmp_path):
+    (tmp_path / "train.py").write_text(
+        "import os, sys\n"
+        "said = os.getcwd(), sys.argv, os.environ['WANDB_MODE'], os.environ['PYTHONHASHSEED']\n"
+        "raise RuntimeError(repr(said))\n"
+    )
+    target = Script(command=("train.py", "--size", "2"), cwd=tmp_path, hardware=CPU)
+    entry = target.entry(BASE, epochs=2, needs=("gc-freeze",))
+    assert (entry.plan, entry.epochs, entry.needs) == (BASE, 2, ("gc-freeze",))
+    with entry.start() as live, pytest.raises(Ended) as ended:
+        live.first(seconds=60)
+    assert ended.value.outcome == "failed"
+    for part in (str(tmp_path), "['train.py', '--size', '2']", "offline", "'0'"):
+        assert part in ended.value.reason
+
+
+def test_memory_of_a_trial_is_limited(tmp_path):
+    (tmp_path / "train.py").write_text("import time\nkept = b'x' * (600 << 20)\ntime.sleep(60)\n")
+    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU, memory=300 << 20)
+    with target.entry(BASE, epochs=0, needs=()).start() as live, pytest.raises(Ended) as ended:
+        live.first(seconds=60)
+    assert ended.value.outcome == "over memory"
+
+
+def test_a_script_that_the_doctor_cannot_see_is_said_to_be_so(tmp_path):
+    target = Script(command=("nowhere.py",), cwd=tmp_path, hardware=CPU)
+    said = target.look(tmp_path / "doctor", seconds=1)
+    assert said.startswith("the doctor saw nothing: exit code 2: ")
+    assert "there is no script 'nowhere.py'" in said
+
+
+def test_what_saving_and_evaluating_cost_is_said_where_the_doctor_saw_it():
+    seen = Seen(case=CASE, diagnosis=diagnose(CASE))
+    saves, evaluations = CASE.saves, CASE.evaluations
+    save, evaluation = costs(seen)
+    assert (save.what, evaluation.what) == ("a save", "an evaluation")
+    assert save.before == pytest.approx(sum(each.seconds for each in saves) / len(saves))
+    assert evaluation.note.startswith(f"{len(evaluations)} in {CASE.steps.count} steps, ")
+    assert save.after is None
+
+
+DIES = """\
+import os, torch
+net = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for step in range(2000):
+    if step == {at} and "HOTLOOP_DOCTOR" in os.environ:
+        raise KeyError("column")
+    loss = net(torch.ones(2, 4)).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def under_the_doctor_only(monkeypatch):
+    """Have a script know that it is the doctor that runs it."""
+    plain = script_target.child.run
+
+    def run(command, *, environment, **more):
+        return plain(command, environment={**environment, "HOTLOOP_DOCTOR": "1"}, **more)
+
+    monkeypatch.setattr(script_target.child, "run", run)
+
+
+def test_a_look_at_which_the_script_dies_before_a_step_saw_nothing(tmp_path, under_the_doctor_only):
+    (tmp_path / "train.py").write_text(DIES.format(at=0))
+    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    said = target.look(tmp_path / "doctor", seconds=10)
+    assert said == "the doctor saw no step: exit code 1: KeyError: 'column'"
+
+
+def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(
+    tmp_path, under_the_doctor_only
+):
+    (tmp_path / "train.py").write_text(DIES.format(at=9))
+    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    found = target.look(tmp_path / "doctor", seconds=10)
+    assert isinstance(found, Seen)
+    assert found.case.total_steps is None
+    assert found.failed == (
+        "the script failed under the doctor after 9 steps: exit code 1: KeyError: 'column'; "
+        "all its steps are not known"
+    )
+    assert {move.why_not for move in moves(CPU, found) if move.ids == ("compile",)} == {None}
+
+
+def test_a_look_at_a_script_without_steps_says_nothing_of_its_loaders(tmp_path):
+    (tmp_path / "train.py").write_text("import torch\n")
+    target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
+    said = target.look(tmp_path / "doctor", seconds=10)
+    assert said == "the doctor saw no step: the script ended before one"
