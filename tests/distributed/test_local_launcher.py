@@ -30,7 +30,10 @@ def first(sibling: str, then: str) -> subprocess.CompletedProcess[str]:
 
 def test_each_is_told_who_it_is():
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    sibling = f"import os; print(*(os.environ[name] for name in {names!r}))"
+    sibling = (
+        "import os; "
+        f"os.write(1, (' '.join(os.environ[name] for name in {names!r}) + '\\n').encode())"
+    )
     said = first(sibling, "time.sleep(0.5)")
     assert sorted(said.stdout.splitlines()) == [
         "1 1 3 3 127.0.0.1 1234",
