@@ -38,7 +38,7 @@ from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamW
 from hotloop.session.accumulation_windows import Position
-from hotloop.session.session import Job
+from hotloop.session.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -29,7 +29,8 @@ from hotloop.jobs import train
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
 from hotloop.machine.detect import detect
-from hotloop.recipes.char_lm.sampling import Wanted, sample
+from hotloop.recipes.building.sampling_options import Wanted
+from hotloop.recipes.char_lm.sampling import sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from hotloop.recipes.building.optimizers import AdamW
-from hotloop.session.session import Batch, Job
+from hotloop.session.batch import Batch
+from hotloop.session.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.plan import Plan
     from hotloop.jobs.job import Assembly
-    from hotloop.session.session import Batch, Samples
+    from hotloop.session.batch import Batch, Samples
 
 __all__ = [
     "Course",

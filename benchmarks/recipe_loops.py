@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from benchmarks.recipe_contestant import Contestant
     from hotloop.core.plan import Plan
     from hotloop.jobs.job import Assembly
-    from hotloop.session.session import Batch
+    from hotloop.session.batch import Batch
 
 __all__ = ["hotloop", "products", "trainer", "trl"]
 

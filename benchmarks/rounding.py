@@ -39,7 +39,7 @@ from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamW
 from hotloop.session.accumulation_windows import Feed, Position
-from hotloop.session.session import Job
+from hotloop.session.job import Job
 from hotloop.techniques.base import anywhere
 
 RESULT = Path(__file__).parent / "results" / "rounding-cpu.json"

@@ -1,4 +1,4 @@
-"""Forecasts what a token's activations take, by probe.memory on tensors without numbers.
+"""Forecasts the bytes of a token's activations by memory_forecast, on tensors without numbers.
 
 The forecast of a model without its head at two sizes of the micro batch gives the bytes a token;
 weights, gradients, their copies and logits are counted by scaling_paper.
@@ -13,7 +13,7 @@ import torch
 
 from benchmarks.preset_forecasts import PAGE
 from hotloop.jobs.forecast.memory_forecast import forecast
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 from hotloop.techniques.activation_checkpointing import change
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from benchmarks.scaling_paper import Model
-    from hotloop.session.session import Job
+    from hotloop.session.job import Job
 
 __all__ = ["bytes_a_token", "logits_bytes", "lora_bytes_a_token"]
 

@@ -32,7 +32,8 @@ from hotloop.session.accumulation_windows import Feed, Position
 from hotloop.techniques.base import Stage
 
 if TYPE_CHECKING:
-    from hotloop.session.session import Job, Session
+    from hotloop.session.job import Job
+    from hotloop.session.session import Session
 
 RESULT = Path(__file__).parent / "results" / "techniques-cpu.json"
 MODEL = job(SIZES[-1], seed=1)  # 6 layers, 384 wide, context 256, dropout 0.2

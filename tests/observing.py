@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from hotloop.core.case.case import Case
 from hotloop.observe.build_case import case_of
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
+from hotloop.observe.when_to_stop import Limits
 from hotloop.process.run_script import Stopped, Target
 
 __all__ = ["observed"]

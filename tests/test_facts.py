@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import hotloop
 from hotloop.core.case.case import Case
 from hotloop.core.case.environment import Ceiling, Operator, Raised
-from hotloop.observe.host import Limits
+from hotloop.observe.when_to_stop import Limits
 
 SOURCE = Path(hotloop.__file__).parent
 # Facts that need what is not here: the file that fills them, and what it takes.

@@ -14,7 +14,7 @@ from tests.observing import observed
 
 from hotloop.core.case.case import Case
 from hotloop.core.finding import Finding
-from hotloop.observe.host import Limits
+from hotloop.observe.when_to_stop import Limits
 from hotloop.rules import ALL
 from hotloop.rules.base import unmet
 

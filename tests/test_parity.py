@@ -34,7 +34,9 @@ from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamW
 from hotloop.session.accumulation_windows import Feed, Position
-from hotloop.session.session import Batch, Job, Session
+from hotloop.session.batch import Batch
+from hotloop.session.job import Job
+from hotloop.session.session import Session
 from hotloop.techniques import fp8
 from hotloop.techniques.base import Host, Numerics, Stage, Technique, anywhere
 
@@ -45,7 +47,7 @@ EXACT = (Numerics.BITWISE, 0.0, 1.0)
 STEPS = 10  # what `tolerance` is about
 PLAIN = Plan(micro_batch=4, accumulation=2)
 RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char-lm's defaults
-# Those for several ranks are held to their promise by several: tests/ranks.
+# Those for several ranks are held to their promise by several: tests/distributed.
 ENGINES = tuple(
     technique
     for technique in techniques.ALL

@@ -34,9 +34,10 @@ from hotloop.engine.cuda_graphs import MicroStep
 from hotloop.machine.onednn_matmul import Products
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.observe.host import Host as ScriptHost
-from hotloop.observe.host import Limits
+from hotloop.observe.when_to_stop import Limits
 from hotloop.recipes.building.optimizers import AdamW
-from hotloop.session.session import Job, Session
+from hotloop.session.job import Job
+from hotloop.session.session import Session
 from hotloop.techniques import device_prefetch, fp8, matmul_onednn
 from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique, anywhere
 

@@ -127,7 +127,7 @@ class Run:
         `steps` are for objective=diffusion; None leaves each to the recipe.
         `progress` is called with (done, all). Raises UsageError for what the run cannot do.
         """
-        from hotloop.recipes.char_lm.sampling import Wanted
+        from hotloop.recipes.building.sampling_options import Wanted
 
         if not hasattr(self._recipe, "sample"):
             raise UsageError(

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
 from hotloop.core.plan import Plan
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
 from hotloop.observe.merge_ranks import leave
+from hotloop.observe.when_to_stop import Limits
 from hotloop.process.run_script import Target
 
 if TYPE_CHECKING:

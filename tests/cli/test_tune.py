@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 import hotloop
+from hotloop.cli.arguments.tuning import seconds_of
 from hotloop.cli.main import main
-from hotloop.cli.tune import seconds_of
 from hotloop.core.errors import DataError, UsageError
 from hotloop.core.storage.files import read_json
 from hotloop.core.storage.rundir import RunDir

@@ -11,7 +11,6 @@ CLASSES = {
     for name, one in vars(errors).items()
     if inspect.isclass(one) and name in errors.__all__
 }
-# ARCHITECTURE 7.6
 CODES = {
     "HotloopError": 70,
     "UsageError": 2,

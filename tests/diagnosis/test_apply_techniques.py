@@ -13,7 +13,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from hotloop import techniques
 from hotloop.core.plan import Plan
 from hotloop.diagnosis.apply_techniques import Intervention
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
+from hotloop.observe.when_to_stop import Limits
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 BITWISE = (

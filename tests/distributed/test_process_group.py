@@ -14,7 +14,7 @@ from hotloop.distributed.process_group import Group
 from hotloop.engine.checkpoint.multi_rank_writer import write_together
 from hotloop.engine.rank_agreement import Accord, Now, Share
 from hotloop.engine.signals import Dropped
-from hotloop.session.session import ALONE
+from hotloop.session.ranks import ALONE
 
 
 class Hosts:

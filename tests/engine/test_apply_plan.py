@@ -22,7 +22,9 @@ from hotloop.engine.signals import Dropped
 from hotloop.engine.step import Guard, accumulate, update
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamW
-from hotloop.session.session import Batch, Job, Session
+from hotloop.session.batch import Batch
+from hotloop.session.job import Job
+from hotloop.session.session import Session
 from hotloop.techniques import compile as compiling
 from hotloop.techniques.base import Host, Numerics, Stage, Technique
 

@@ -6,7 +6,8 @@ import torch
 from hotloop.core.hardware import Hardware
 from hotloop.engine.cuda_graphs import MicroStep
 from hotloop.engine.step import accumulate, drop_gradients, halve_micro_batch
-from hotloop.session.session import Batch, Session
+from hotloop.session.batch import Batch
+from hotloop.session.session import Session
 
 
 def session() -> Session:

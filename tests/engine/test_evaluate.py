@@ -8,7 +8,9 @@ from hotloop.core.errors import DataError
 from hotloop.core.hardware import Hardware
 from hotloop.engine.evaluate import Evaluation, evaluate, judged
 from hotloop.session.accumulation_windows import Position
-from hotloop.session.session import Batch, Job, Judge, Session
+from hotloop.session.batch import Batch
+from hotloop.session.job import Job, Judge
+from hotloop.session.session import Session
 
 
 class Rows:

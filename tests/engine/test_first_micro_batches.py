@@ -18,7 +18,7 @@ from hotloop.machine.onednn_matmul import Products
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamW
 from hotloop.session.accumulation_windows import Feed
-from hotloop.session.session import Job
+from hotloop.session.job import Job
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
 CARD = Hardware(device="cuda", name="a card", capability=(8, 0))

@@ -7,7 +7,7 @@ import time
 
 from hotloop.engine.last_resort_exit import leaving_in_time
 from hotloop.engine.signals import Signals
-from hotloop.session.session import ALONE
+from hotloop.session.ranks import ALONE
 
 STUCK = """
 import ctypes, signal, sys

@@ -18,7 +18,8 @@ from hotloop.engine.step import (
     to_device,
     update,
 )
-from hotloop.session.session import Batch, Session
+from hotloop.session.batch import Batch
+from hotloop.session.session import Session
 
 
 def session(width: int = 8) -> Session:

@@ -73,7 +73,7 @@ def stirred(model, seed=1, by=0.05):
 
 
 def written(model, folder, **about):
-    """Put the model's adapters into a folder, as the engine does through core.files."""
+    """Put the model's adapters into a folder, as the engine does through core.storage.files."""
     state = adapter_state(model, **about)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(json.dumps(state.config))

@@ -16,7 +16,8 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.diagnosis.apply_techniques import Intervention
 from hotloop.jobs.request import parse_use
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
+from hotloop.observe.when_to_stop import Limits
 from hotloop.techniques.base import anywhere
 
 MACHINE = Hardware(device="cpu", name="a CPU", cores=2.0, host_memory_bytes=8 << 30)

@@ -10,7 +10,7 @@ from hotloop.core.plan import Plan, Use
 from hotloop.jobs import planning
 from hotloop.jobs.planning import refuse_other_plan, refuse_unlike, refuse_unlike_data, shared_out
 from hotloop.jobs.request import fresh_request
-from hotloop.session.session import ALONE
+from hotloop.session.ranks import ALONE
 
 KEPT = Plan(
     micro_batch=4,

@@ -31,7 +31,8 @@ from hotloop.models.causal_lm import CausalLm
 from hotloop.models.repeated_blocks import repeated_blocks
 from hotloop.models.shifted_loss import shifted_loss
 from hotloop.models.weights.discovery import find_model
-from hotloop.session.session import Batch, Job
+from hotloop.session.batch import Batch
+from hotloop.session.job import Job
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from hotloop.data.sampling.diffusion_noise import Noise, Noised
 from hotloop.jobs.forecast.memory_forecast import forecast, measure
 from hotloop.models.sedd import ScoreEntropy, Sedd, absorbing_entropy, uniform_entropy
 from hotloop.recipes.building.optimizers import AdamW
-from hotloop.session.session import Job
+from hotloop.session.job import Job
 
 both = pytest.mark.parametrize("transition", ["absorbing", "uniform"])
 on_cpu = pytest.mark.parametrize("backend", ["auto", "flash", "math", "naive"])

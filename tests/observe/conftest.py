@@ -7,7 +7,8 @@ import types
 import pytest
 
 from hotloop.observe.build_case import case_of
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
+from hotloop.observe.when_to_stop import Limits
 from hotloop.process.run_script import Stopped, Target
 
 

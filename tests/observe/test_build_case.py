@@ -10,7 +10,8 @@ from torch import nn
 
 from hotloop.core.case.case import Case
 from hotloop.observe.build_case import MOST_STEPS, case_of, sources, with_products
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
+from hotloop.observe.when_to_stop import Limits
 from hotloop.process.run_script import Target
 
 

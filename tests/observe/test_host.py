@@ -11,7 +11,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.steps_and_loaders import ROWS
-from hotloop.observe.host import LEARNED, Host, Limits
+from hotloop.observe.host import LEARNED, Host
+from hotloop.observe.when_to_stop import Limits
 
 X, Y = torch.arange(48.0).reshape(24, 2) / 48, torch.ones(24, 1)
 DATA = TensorDataset(X, Y)

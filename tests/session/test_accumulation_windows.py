@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.session.accumulation_windows import Feed, Position, batch_at, dealt
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 
 
 class Numbers:

@@ -10,7 +10,9 @@ from hotloop.core.hardware import Hardware
 from hotloop.engine.checkpoint.folders import newest_sound
 from hotloop.engine.checkpoint.state import Identity, restore, take, write
 from hotloop.session.accumulation_windows import Position
-from hotloop.session.session import Batch, Job, Session
+from hotloop.session.batch import Batch
+from hotloop.session.job import Job
+from hotloop.session.session import Session
 from hotloop.techniques import channels_last as technique
 
 CPU = Hardware(device="cpu", name="a CPU")

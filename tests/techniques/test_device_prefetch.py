@@ -13,8 +13,9 @@ from torch.utils.data import DataLoader, IterableDataset
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use
 from hotloop.diagnosis.apply_techniques import Intervention
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
 from hotloop.observe.probes.dataset_trial import can_fork
+from hotloop.observe.when_to_stop import Limits
 from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import anywhere
 from hotloop.techniques.device_prefetch import TECHNIQUE, send_ahead

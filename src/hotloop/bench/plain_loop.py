@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from hotloop.data.sampling.token_rows import NO_LOSS, TokenRows
 from hotloop.engine.step import to_device
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 from hotloop.tuning.recipe_trial import RecipeTrial, serve
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from hotloop.session.session import Samples
+    from hotloop.session.batch import Samples
 
 __all__ = ["PlainTrial", "main"]
 

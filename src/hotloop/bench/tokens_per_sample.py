@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from hotloop.data.sampling.token_rows import TokenRows
 
 if TYPE_CHECKING:
-    from hotloop.session.session import Job
+    from hotloop.session.job import Job
 
 __all__ = ["Work", "work_of"]
 

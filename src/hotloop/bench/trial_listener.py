@@ -22,7 +22,7 @@ _WARM: Final = 11  # steps after which blocks are timed: those before tell nothi
 
 
 class CardWatch:
-    """Looks at a card while a block runs. `read` returns the readings by probe.nvml's names."""
+    """Looks at a card while a block runs. `read` returns the readings by machine.nvml's names."""
 
     def __init__(self, read: Callable[[], Mapping[str, float]], *, every: float = _EVERY) -> None:
         self._read, self._every = read, every

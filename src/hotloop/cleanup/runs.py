@@ -32,7 +32,7 @@ __all__ = ["LEAST", "aside", "run_shelf", "unfinished"]
 LEAST = 2  # checkpoints that stay
 STILL = 3600.0  # seconds without a change after which nobody writes a temp, on no machine
 EVIDENCE = "broken: evidence"
-_ASIDE = re.compile(r".+\.broken-[0-9a-f]{8}")  # as core.files moves a broken folder aside
+_ASIDE = re.compile(r".+\.broken-[0-9a-f]{8}")  # as core.storage.files moves a broken folder aside
 _WRITER = re.compile(r".+-(\d+)-[0-9a-f]{8}")  # the process in the name of a temp
 
 

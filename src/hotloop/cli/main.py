@@ -54,7 +54,7 @@ def _help() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code (ARCHITECTURE 7.6)."""
+    """Run one command; return its exit code (docs/architecture.md)."""
     args = list(sys.argv[1:] if argv is None else argv)
     open_standard_streams()
     verb = args[0] if args else ""

@@ -62,7 +62,7 @@ def run(args: Sequence[str]) -> int:
         return _suggest(target, plan)
     from hotloop.diagnosis.apply_techniques import Intervention
     from hotloop.diagnosis.script import observe, place_for
-    from hotloop.observe.host import Limits
+    from hotloop.observe.when_to_stop import Limits
 
     put_in = Intervention(plan, origins) if plan.techniques else None
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import re
-import signal
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.arguments.script import add_script, console, is_script, target_of
-from hotloop.cli.terminal.tune_screen import Progress, show
-from hotloop.core.errors import DeviceError, UsageError
+from hotloop.cli.arguments.script import add_script, is_script, target_of
+from hotloop.cli.arguments.tuning import add_tuning, seconds_of
+from hotloop.cli.terminal.tune_result import finish, stoppable
+from hotloop.cli.terminal.tune_screen import Progress
+from hotloop.core.errors import DeviceError
 from hotloop.core.secrets import redacted
-from hotloop.core.storage.files import write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from hotloop.core.tuning_result import Tuned
-
-__all__ = ["add_tuning", "finish", "run", "seconds_of", "stoppable"]
-
-_UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+__all__ = ["run"]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -38,31 +32,6 @@ def _parser() -> argparse.ArgumentParser:
     add_tuning(parser)
     add_script(parser)
     return parser
-
-
-def add_tuning(parser: argparse.ArgumentParser) -> None:
-    """Add the options that scripts and recipes share."""
-    add = parser.add_argument
-    add("--budget", default="10m", metavar="T", help="time to search: 90s, 10m (default), 1h")
-    add(
-        "--allow",
-        action="append",
-        default=[],
-        choices=["training"],
-        help="also try what changes the training, such as the order or padding of samples",
-    )
-    add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/tune-<name>-<time>")
-    add("--json", type=Path, metavar="PATH", help="write the result as JSON")
-    add("--html", type=Path, metavar="PATH", help="write the page there as well")
-    add("-q", "--quiet", action="store_true", help="the result alone, no progress")
-
-
-def seconds_of(text: str) -> float:
-    """Return the seconds of 90, 90s, 10m or 1.5h; UsageError for other words."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
-    if match is None or match[2] not in _UNITS or float(match[1]) <= 0:
-        raise UsageError(f"--budget {text}: expected a time like 90s, 10m or 1h")
-    return float(match[1]) * _UNITS[match[2]]
 
 
 def run(args: Sequence[str]) -> int:
@@ -102,47 +71,3 @@ def run(args: Sequence[str]) -> int:
     finally:
         progress.close()
     return finish(found, folder, options, run="hotloop run", stopped=stopped)
-
-
-@contextmanager
-def stoppable() -> Iterator[list[int]]:
-    """Have SIGTERM and SIGHUP end a search as Ctrl-C does; yields the signals that came."""
-    came: list[int] = []
-
-    def stop(number: int, frame: object) -> None:
-        came.append(number)
-        raise KeyboardInterrupt
-
-    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(getattr(signal, name), stop) for name in names}
-    try:
-        yield came
-    finally:
-        for name, handler in before.items():
-            signal.signal(getattr(signal, name), handler)
-
-
-def finish(
-    found: Tuned,
-    folder: Path,
-    options: argparse.Namespace,
-    *,
-    run: str,
-    stopped: Sequence[int] = (),
-) -> int:
-    """Show a result and write the copies that were asked for; return the exit code."""
-    from hotloop.core.storage.files import write_file
-    from hotloop.core.storage.rundir import RunDir
-    from hotloop.report.tuned import page
-
-    text = page(found)
-    write_file(RunDir(folder).report, text)
-    if options.html is not None:
-        write_file(options.html, text)
-    if options.json is not None:
-        write_json(options.json, found.to_json())
-    show(found, console(stdout=True), folder=folder, run=run)
-    if found.stopped and found.stopped.startswith("stopped"):
-        print("hotloop: stopped; what was measured until then is kept", file=sys.stderr)
-        return 128 + (stopped[0] if stopped else signal.SIGINT)
-    return 0

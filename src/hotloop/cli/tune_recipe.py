@@ -9,7 +9,9 @@ from rich.text import Text
 
 from hotloop.cli.arguments.recipe import ORDER, add_options, recipes, request_of, split
 from hotloop.cli.arguments.script import console
+from hotloop.cli.arguments.tuning import add_tuning, seconds_of
 from hotloop.cli.terminal.train_screen import Screen
+from hotloop.cli.terminal.tune_result import finish, stoppable
 from hotloop.cli.terminal.tune_screen import Progress
 from hotloop.core import codec
 from hotloop.core.env import ENV
@@ -32,8 +34,6 @@ __all__ = ["run_recipe"]
 
 
 def _parser() -> argparse.ArgumentParser:
-    from hotloop.cli.tune import add_tuning
-
     parser = argparse.ArgumentParser(
         prog="hotloop tune",
         description="Measures which plan trains a recipe fastest here at the same samples of an "
@@ -54,8 +54,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def run_recipe(args: Sequence[str]) -> int:
     """Run the verb for a recipe."""
-    from hotloop.cli.tune import finish, seconds_of, stoppable
-
     if ENV.world > 1:
         raise UsageError("hotloop tune starts its ranks itself: start it once, without torchrun")
     options = _parser().parse_intermixed_args(args)

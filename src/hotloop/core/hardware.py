@@ -26,7 +26,7 @@ _BF16_CPU = frozenset({"avx512_bf16", "amx_bf16", "bf16"})  # the last one is Ar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """One machine and the device that trains. `probe.machine.detect` fills it in."""
+    """One machine and the device that trains. `machine.detect` fills it in."""
 
     device: Device
     name: str  # of the device, as the driver or /proc/cpuinfo spells it

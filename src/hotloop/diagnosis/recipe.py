@@ -164,7 +164,7 @@ def rehearse(
 ) -> Rehearsal:
     """Assemble a request, time its first steps, a validation and a save, and judge it.
 
-    `out` is where the run would go; `began` is when the process began, on probe.clock's scale.
+    `out` is where the run would go; `began` is when the process began, on machine.clock's scale.
     Raises what `engine.train` raises before step 1, and Dropped after a signal.
     """
     request.refuse_series()

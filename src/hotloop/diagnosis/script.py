@@ -25,7 +25,7 @@ from hotloop.core.storage.files import read_json, write_file
 from hotloop.core.storage.rundir import OBSERVED, RunDir
 from hotloop.diagnosis.run_record import case_of_run
 from hotloop.observe.build_case import case_of
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
 from hotloop.observe.merge_ranks import gathered, leave, wait_for
 from hotloop.process.run_script import Stopped, run
 from hotloop.rules.diagnose import diagnose
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Diagnosis
     from hotloop.core.plan import Plan
     from hotloop.diagnosis.apply_techniques import Intervention
+    from hotloop.observe.when_to_stop import Limits
     from hotloop.process.run_script import Target
 
 __all__ = ["Observed", "judge_again", "observe", "place_for", "place_named"]

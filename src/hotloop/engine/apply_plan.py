@@ -17,7 +17,8 @@ from hotloop.engine.checkpoint.state import seed_rank
 from hotloop.engine.cuda_graphs import MicroStep, Recording, record_cuda
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory, to_device
-from hotloop.session.session import ALONE, Session
+from hotloop.session.ranks import ALONE
+from hotloop.session.session import Session
 from hotloop.techniques.base import Stage
 from hotloop.techniques.selection import TYPED, check, find, without_effect
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use
-    from hotloop.session.session import Batch, Job, Ranks
+    from hotloop.session.batch import Batch
+    from hotloop.session.job import Job
+    from hotloop.session.ranks import Ranks
     from hotloop.techniques.base import Technique
 
 __all__ = [

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hotloop.session.accumulation_windows import Position
-    from hotloop.session.session import Judge, Samples, Session
+    from hotloop.session.batch import Samples
+    from hotloop.session.job import Judge
+    from hotloop.session.session import Session
 
 __all__ = ["Evaluation", "evaluate", "judged"]
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
     from hotloop.session.accumulation_windows import Feed
-    from hotloop.session.session import Job, Session
+    from hotloop.session.job import Job
+    from hotloop.session.session import Session
     from hotloop.techniques.base import Paired
 
 __all__ = ["paired_steps", "settled"]

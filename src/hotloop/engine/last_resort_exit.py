@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.engine.signals import Signals
-    from hotloop.session.session import Ranks
+    from hotloop.session.ranks import Ranks
 
 __all__ = ["leaving_in_time"]
 

@@ -14,13 +14,13 @@ from torch.utils.data import DataLoader, Dataset
 
 from hotloop.core.errors import DataError, HotloopError
 from hotloop.session.accumulation_windows import batch_at
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.session.accumulation_windows import Feed, Place, Position
-    from hotloop.session.session import Samples
+    from hotloop.session.batch import Samples
 
 __all__ = ["Workers"]
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from hotloop.engine.rank_agreement import Share
     from hotloop.engine.wall_time import Ledger
     from hotloop.session.accumulation_windows import Position
-    from hotloop.session.session import Samples, Session
+    from hotloop.session.batch import Samples
+    from hotloop.session.session import Session
 
 __all__ = ["Recorder"]
 

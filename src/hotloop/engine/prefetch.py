@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hotloop.session.accumulation_windows import Feed, Position
-    from hotloop.session.session import Batch, Session
+    from hotloop.session.batch import Batch
+    from hotloop.session.session import Session
 
 __all__ = ["Direct", "Lane", "Prefetch", "Source", "source_of"]
 

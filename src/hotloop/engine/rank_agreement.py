@@ -14,7 +14,8 @@ from hotloop.engine.signals import Dropped
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.session.session import Batch, Ranks
+    from hotloop.session.batch import Batch
+    from hotloop.session.ranks import Ranks
 
 __all__ = ["Accord", "Now", "Share"]
 

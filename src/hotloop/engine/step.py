@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hotloop.engine.wall_time import Ledger
-    from hotloop.session.session import Batch, Session
+    from hotloop.session.batch import Batch
+    from hotloop.session.session import Session
 
 __all__ = [
     "Guard",

@@ -28,7 +28,7 @@ from hotloop.machine.detect import detect
 from hotloop.machine.matmul_rate import measure_gemm
 from hotloop.recipes.building.declared_code import CODE, digests
 from hotloop.session.accumulation_windows import Feed
-from hotloop.session.session import ALONE
+from hotloop.session.ranks import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from hotloop.core.progress import Tell
     from hotloop.jobs.forecast.memory_forecast import Forecast
     from hotloop.jobs.request import Request
-    from hotloop.session.session import Job, Prepared, Ranks
+    from hotloop.session.batch import Prepared
+    from hotloop.session.job import Job
+    from hotloop.session.ranks import Ranks
 
 __all__ = [
     "Assembly",

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.progress import Tell
     from hotloop.jobs.request import Request
-    from hotloop.session.session import Job, Ranks
+    from hotloop.session.job import Job
+    from hotloop.session.ranks import Ranks
 
 __all__ = [
     "agreed",

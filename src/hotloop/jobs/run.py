@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from hotloop.engine.wall_time import Ledger
     from hotloop.jobs.job import Assembly
     from hotloop.session.accumulation_windows import Position
-    from hotloop.session.session import Batch, Session
+    from hotloop.session.batch import Batch
+    from hotloop.session.session import Session
 
 __all__ = ["RunResult", "execute", "interrupted", "set_up"]
 

@@ -34,7 +34,7 @@ from hotloop.jobs.request import (
 from hotloop.jobs.run import RunResult, execute, interrupted
 from hotloop.machine.clock import clock
 from hotloop.recipes.building.declared_code import CODE, named_code, running
-from hotloop.session.session import ALONE
+from hotloop.session.ranks import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.core.progress import Message, Tell
     from hotloop.jobs.job import Assembly
-    from hotloop.session.session import Ranks
+    from hotloop.session.ranks import Ranks
 
 __all__ = ["resume", "silent", "train", "train_experts", "train_series"]
 
@@ -62,7 +62,7 @@ def train(
 ) -> RunResult:
     """Train a request in a new run folder until it ends; every exit has saved.
 
-    `began` is when the process began, on probe.clock's scale. Of several processes that torchrun
+    `began` is when the process began, on machine.clock's scale. Of several processes that torchrun
     started each calls this: they train one run together. Where torchrun has started them again,
     they go on with it. Raises a HotloopError.
     """

@@ -1,7 +1,7 @@
 """Proves before step 1 that a model looks where it is said to: by changing tokens, not by asking.
 
 Each runs the model on a few tokens, in evaluation mode, and leaves modes and random streams as they
-were. Outputs that move by less than `probe.perturb.NOISE` of the largest count as unmoved.
+were. Outputs that move by less than `models.perturb.NOISE` of the largest count as unmoved.
 """
 
 from __future__ import annotations

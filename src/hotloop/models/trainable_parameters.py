@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from hotloop.session.session import Custody
+    from hotloop.session.ranks import Custody
 
 __all__ = ["Gradients", "Group", "Trainable", "check_trainable", "trainable"]
 

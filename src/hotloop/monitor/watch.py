@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ended", "Terminated", "watch"]
 
-INTERRUPTED, TERMINATED = 130, 143  # exit codes after Ctrl-C and SIGTERM (ARCHITECTURE 7.6)
+INTERRUPTED, TERMINATED = 130, 143  # exit codes after Ctrl-C and SIGTERM
 
 
 class Terminated(KeyboardInterrupt):

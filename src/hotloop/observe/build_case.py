@@ -46,8 +46,8 @@ MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
 def case_of(host: Host, target: Target, error: BaseException | None = None) -> Case:
     """Return what `host` saw; it has finished. `error` ended the script."""
     ended = raised(error)
-    if host.stopped is None:
-        host.stopped = _why_early(error, ended, host.doors.updates)
+    if host.stop.reason is None:
+        host.stop.reason = _why_early(error, ended, host.doors.updates)
     started = time.perf_counter()
     host.refresh()
     marks = host.tape.read()
@@ -64,7 +64,7 @@ def case_of(host: Host, target: Target, error: BaseException | None = None) -> C
         wall=rows,
         steps=_steps(host, found, steps),
         framework=host.framework or "plain",  # type: ignore[arg-type]
-        stopped=host.stopped,
+        stopped=host.stop.reason,
         raised=ended,
         epochs=max((found.epochs[number] for number in found.trains), default=0),
         stacks=stacks,
@@ -159,7 +159,7 @@ def _left(host: Host, found: Folded) -> int:
     size = round(statistics.median(found.backwards)) if found.backwards else 0
     if size < 2:
         return 0
-    last = found.trailing % size if host.stopped is None else 0
+    last = found.trailing % size if host.stop.reason is None else 0
     return last or (max(found.backwards) - size) % size
 
 
@@ -329,11 +329,13 @@ def _faults(host: Host) -> tuple[str, ...]:
         said.append(f"what {name} looks at, after a fault of its own: {_fault(fault)}")
     if host.doors.elsewhere:
         said.append("optimizer steps of other threads: only the main one is watched")
-    if host.full_at is not None:
-        said.append(f"what came after step {host.full_at:,}: no more marks are kept in one run")
-    if host.unstopped is not None:
+    if host.stop.full_at is not None:
+        said.append(
+            f"what came after step {host.stop.full_at:,}: no more marks are kept in one run"
+        )
+    if host.stop.ignored is not None:
         caught = "it could not be stopped: the script catches every exception, and goes on"
-        said.append(f"an early end ({host.unstopped}): {caught}")
+        said.append(f"an early end ({host.stop.ignored}): {caught}")
     if (fault := host.sampler.fault) is not None:
         said.append(f"lines: the sampler failed with {_fault(fault)}")
     return tuple(said)

@@ -17,6 +17,7 @@ from typing import Any
 from hotloop.core.env import ENV
 from hotloop.observe.hooks.event_buffer import NUMBERS, Code, Tape
 from hotloop.observe.hooks.hooks import Doors
+from hotloop.observe.hooks.install import install
 from hotloop.observe.hooks.listeners import Broken, Watchers, broken_mark
 from hotloop.observe.hooks.live_objects import Built, again, alive, known, schedules, unoptimised
 from hotloop.observe.hooks.stack_frames import framework, here
@@ -28,29 +29,25 @@ from hotloop.observe.probes.cuda import Card
 from hotloop.observe.probes.module_calls import plain
 from hotloop.observe.probes.process_state import Surroundings
 from hotloop.observe.probes.utilisation import Readings
-from hotloop.observe.stopping import Limits, has_evaluated, is_steady, raise_in
-from hotloop.observe.wall.wall_time import steps_in
+from hotloop.observe.when_to_stop import Limits, WhenToStop
 from hotloop.process.import_hooks import Arrivals
 from hotloop.process.internal_frames import hide
-from hotloop.process.run_script import Stopped
 
-__all__ = ["Host", "Limits"]
+__all__ = ["Host"]
 
 LEARNED = 6  # updates after which the outermost modules are known
-_STOPS = 3  # times that Stopped is raised, at most
 _PASSES = 16  # that are looked at between two updates: each costs about what it looks at
-EVERY = 0.25  # seconds between two looks at the run, about
 
 
 class Host:
     """Listens at the doors. One per process."""
 
     def __init__(self, limits: Limits) -> None:
-        self.limits = limits
         self.tape = Tape()
+        self.stop = WhenToStop(limits, self.tape)
         self.doors = Doors(self.tape, self)
         self.arrivals = Arrivals()
-        self.sampler = Sampler(threading.get_ident(), each=self._tick)
+        self.sampler = Sampler(threading.get_ident(), each=self.stop.when_late)
         self.loaders: list[Built] = []
         self.optimizers: list[Built] = []
         self.schedulers: list[Built] = []
@@ -58,8 +55,6 @@ class Host:
         self.roots: list[Built] = []
         self.saves: list[Saved] = []
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
-        self.stopped: str | None = None
-        self.unstopped: str | None = None  # why it should have been, but it caught every Stopped
         self.framework = ""  # whose the loop is, known at the first update
         self.surroundings = Surroundings()
         self.watchers = Watchers(
@@ -72,10 +67,6 @@ class Host:
             ]
         )  # further listeners: probes of models and batches, techniques
         self._tell = self.watchers.tell
-        self._first: float | None = None  # seconds, when training began
-        self.full_at: int | None = None  # updates after which the tape was full
-        self._raised = 0
-        self._missing = self._count_at = limits.steps or 0  # steps; updates to count them again at
         self._looking, self._passes = False, 0  # passes looked at since the last update
         self._refresh = 1  # updates after which the facts are taken again
         self._over = False
@@ -89,7 +80,7 @@ class Host:
         guarded = self.doors.guarded
         self.arrivals.when("torch._dynamo.callback", lambda: guarded(self._dynamo_came))
         self.arrivals.when("safetensors.torch", lambda: guarded(self._safetensors_came))
-        probing = self.limits.probing
+        probing = self.stop.limits.probing
         self.surroundings.start(self.doors, output=probing, files=probing)
         self.sampler.start()
         if hasattr(os, "register_at_fork"):
@@ -119,7 +110,7 @@ class Host:
             self.tape.mark = broken_mark  # what the doors are about to bind
         if ENV.fault == "watchers":
             self.watchers[:] = map(Broken, self.watchers)
-        self.doors.guarded(self.doors.put_up)
+        self.doors.guarded(install, self.doors)
         self.doors.guarded(self._tell, "torch_came")
         self.doors.guarded(self.surroundings.arrived, self.doors)
         self.tape.note(Code.OWN_END)
@@ -250,8 +241,8 @@ class Host:
         """Look at the run: at the first steps often, later some times a second."""
         done, now = self.doors.updates, time.perf_counter()
         self.tape.pack()
-        if self.tape.full and self.full_at is None:
-            self._full(done)
+        if self.tape.full and self.stop.full_at is None:
+            self._observe_no_more(done)
         for built, optimizer in alive(self.optimizers):
             if built.number is not None:
                 rate = optimizer.param_groups[0].get("lr")
@@ -262,26 +253,20 @@ class Host:
         if done >= self._refresh:
             self._refresh = 2 * done
             self.refresh()
-        looks = self.limits.probing and not self.tape.closed
+        looks = self.stop.limits.probing and not self.tape.closed
         self._looking = looks and (done < LEARNED or not self._looking)
         self.doors.look, self._passes = self._looking, 0
         if done >= LEARNED:
             self.doors.learning = False
-        why = self._enough(done, now)
-        self.doors.wake = self._next_wake(done, now)
+        why = self.stop.enough(done, now, has_saved=bool(self.saves))
+        self.doors.wake = done + 1 if self._looking else self.stop.next_look(done, now)
         if why is not None:
-            self._stop(why)
+            self.stop.stop(why)
 
     def look(self) -> None:
         """Look at what comes until the next update."""
         self._looking, self._passes = True, 0
         self.doors.look, self.doors.wake = True, self.doors.updates + 1
-
-    def stop_together(self, steps: int) -> None:
-        """Stop after so many steps if no number was asked for: by time, ranks would part."""
-        if not self.limits.full and self.limits.steps is None:
-            self.limits = replace(self.limits, steps=steps, seconds=None)
-            self._missing = self._count_at = steps
 
     def refresh(self) -> None:
         """Take the facts of what is alive: a script's objects go when its functions return."""
@@ -307,71 +292,14 @@ class Host:
 
     def _begin(self) -> None:
         """Note when training began, at the first batch or forward pass."""
-        if self._first is None:
-            self._first = time.perf_counter()
+        if self.stop.begin():
             self._schedules(begins=True)
 
-    # How long.
-
-    def _next_wake(self, done: int, now: float) -> int:
-        """Return after how many updates to look again: at once, or in about EVERY seconds."""
-        if self._looking:
-            return done + 1
-        rate = done / max(now - (self._first or now), 1e-3)
-        wake = done + max(1, min(1000, int(rate * EVERY)))
-        return min(wake, self._count_at) if self._count_at > done else wake
-
-    def _are_made(self, steps: int, done: int) -> bool:
-        """Whether so many steps are over.
-
-        They are counted when they may be, each with one update, and at no other look: ranks of a
-        group, which look at other times, stop together.
-        """
-        if self._missing > 0 and done >= self._count_at:
-            self._missing = steps - steps_in(self.tape.read())
-            self._count_at = done + self._missing
-        return self._missing <= 0
-
-    def _enough(self, done: int, now: float) -> str | None:
-        limits = self.limits
-        if limits.full:
-            return None
-        if self.full_at is not None:
-            return "no more marks are kept in one run"
-        if limits.steps is not None:
-            enough = self._are_made(limits.steps, done)
-            return f"{limits.steps} steps were asked for" if enough else None
-        if is_steady(self.tape.marks) and self.saves and has_evaluated(self.tape.marks):
-            return "steady, and one evaluation and one save were seen"
-        return self._late(now)
-
-    def _late(self, now: float) -> str | None:
-        limit = self.limits.seconds
-        if self.limits.full or limit is None or self._first is None or now - self._first < limit:
-            return None
-        return f"{limit:g} s of training were observed"
-
-    def _stop(self, why: str) -> None:
-        if self._raised == _STOPS:  # a bare `except:` caught them all
-            self.stopped, self.unstopped = None, self.unstopped or why
-            return
-        self.stopped = why
-        self._raised += 1  # something may catch it; the next step raises it again
-        raise Stopped(why)
-
-    def _tick(self) -> None:
-        """Beside each sample: end a script that makes no steps any more."""
-        if self.stopped or self.unstopped:
-            return
-        if (why := self._late(time.perf_counter() - 5.0)) is not None:
-            self.stopped = why
-            raise_in(self.tape.thread)
-
-    def _full(self, done: int) -> None:
-        """Observe no more; a script that may be stopped is."""
-        self.full_at = done
+    def _observe_no_more(self, done: int) -> None:
+        """Close the tape, which is full; a script that may be stopped is."""
+        self.stop.full_at = done
         self.tape.close()
-        if self.limits.full and not self.doors.needed:
+        if self.stop.limits.full and not self.doors.needed:
             self.doors.take_down()
 
 

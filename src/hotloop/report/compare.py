@@ -86,7 +86,7 @@ def speed(a: Facts, b: Facts) -> Verdict:
     """Say which of two runs is faster by tokens per second, or why that cannot be told.
 
     Unlike hardware, versions or work, unsteady readings and quartiles that overlap all mean that
-    it cannot (ARCHITECTURE 7.2).
+    it cannot.
     """
     if why := why_unlike(a, b):
         return Verdict(faster=None, why=why)

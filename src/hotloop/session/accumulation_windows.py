@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.session.session import evenly
+from hotloop.session.batch import evenly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.session.session import Batch, Cut, Samples
+    from hotloop.session.batch import Batch, Cut, Samples
 
 __all__ = ["Feed", "Place", "Position", "batch_at", "dealt"]
 

@@ -24,7 +24,7 @@ from hotloop.jobs.request import saved_request
 from hotloop.machine.clock import clock, process_began
 from hotloop.observe.hooks.garbage_collector import collector_off
 from hotloop.process import run_script
-from hotloop.session.session import ALONE
+from hotloop.session.ranks import ALONE
 from hotloop.tuning.first_step_record import Witness
 from hotloop.tuning.script_trial import device_peak, wait
 from hotloop.tuning.step_gate import Gate, Ungated
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from hotloop.jobs.first_steps import TryOut
     from hotloop.jobs.job import Assembly
     from hotloop.jobs.request import Request
-    from hotloop.session.session import Ranks, Session
+    from hotloop.session.ranks import Ranks
+    from hotloop.session.session import Session
 
 __all__ = ["RecipeTrial", "assembled", "command", "main", "record_of", "serve"]
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop import techniques
 from hotloop.core.plan import Plan
 from hotloop.diagnosis.apply_techniques import Intervention
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.observe.whatif.without_one_cost import Patches
+from hotloop.observe.when_to_stop import Limits
 from hotloop.process import run_script
 from hotloop.process.import_hooks import Arrivals
 from hotloop.tuning.first_step_record import Witness

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV, named
 from hotloop.core.errors import HotloopError
-from hotloop.session.session import ALONE
+from hotloop.session.ranks import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.distributed.local_launcher import Siblings
-    from hotloop.session.session import Ranks
+    from hotloop.session.ranks import Ranks
 
 __all__ = ["environment", "ranks_of"]
 

@@ -13,7 +13,7 @@ from hotloop.jobs.forecast.memory_fit import fitted
 from hotloop.jobs.forecast.memory_forecast import Forecast
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import AdamW
-from hotloop.session.session import Job
+from hotloop.session.job import Job
 
 PLAN = Plan(micro_batch=16)
 RECOMPUTING = "activation-checkpointing"

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 from hotloop.core.errors import ConfigError, DeviceError
 from hotloop.jobs.forecast.memory_forecast import Tracker, forecast, largest_micro_batch, measure
-from hotloop.session.session import Batch, Job
+from hotloop.session.batch import Batch
+from hotloop.session.job import Job
 from hotloop.techniques import activation_checkpointing
 
 VOCABULARY, LENGTH = 65, 64

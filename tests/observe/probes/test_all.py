@@ -1,7 +1,8 @@
 """The probes beside the host."""
 
-from hotloop.observe.host import Host, Limits
+from hotloop.observe.host import Host
 from hotloop.observe.probes.all import watchers
+from hotloop.observe.when_to_stop import Limits
 
 
 def test_probing_is_a_switch():

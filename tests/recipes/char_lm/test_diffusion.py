@@ -10,7 +10,7 @@ from hotloop.jobs.request import fresh_request
 from hotloop.models.sedd import Sedd
 from hotloop.recipes.char_lm.config import CharLmConfig, Diffusion
 from hotloop.recipes.char_lm.diffusion import noise_of
-from hotloop.session.session import Job
+from hotloop.session.job import Job
 
 both = pytest.mark.parametrize("transition", ["absorbing", "uniform"])
 

@@ -5,9 +5,9 @@ import torch
 
 from hotloop.core.errors import UsageError
 from hotloop.data.tokenising.char_vocabulary import Vocabulary
+from hotloop.recipes.building.sampling_options import Wanted
 from hotloop.recipes.char_lm.config import CharLmConfig, CharModel, Diffusion
 from hotloop.recipes.char_lm.recipe import build_model, sample
-from hotloop.recipes.char_lm.sampling import Wanted
 
 VOCABULARY = Vocabulary(characters=tuple("\n abcdefgh"))
 KEPT = {"vocabulary.json": json.dumps(VOCABULARY.to_json())}

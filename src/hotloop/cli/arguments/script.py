@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
-    from hotloop.observe.host import Limits
+    from hotloop.observe.when_to_stop import Limits
     from hotloop.process.child import Beat
     from hotloop.process.run_script import Target
 
@@ -75,7 +75,7 @@ def target_of(options: argparse.Namespace) -> Target:
 
 def limits_of(options: argparse.Namespace) -> Limits:
     """Return when to stop; UsageError for what makes no sense."""
-    from hotloop.observe.host import Limits
+    from hotloop.observe.when_to_stop import Limits
 
     if options.steps is not None and options.steps < 1:
         raise UsageError(f"--steps {options.steps}: at least 1 step must be observed")

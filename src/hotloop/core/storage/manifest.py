@@ -1,4 +1,4 @@
-"""Reads strict JSON, and checks a folder against the manifest that `core.files` wrote into it.
+"""Reads strict JSON, and checks a folder against the manifest that storage.files wrote into it.
 
 Manifest history: schema 1 (2026-11) files (bytes and xxh3_128 of each), generation, check.
 """

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hotloop.core.errors import DataError
 from hotloop.data.sampling.epoch_order import offset, permutation
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 
 __all__ = ["Windows"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hotloop.data.sampling.context_windows import Windows
 from hotloop.data.sampling.epoch_order import evenly, uniform
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 
 __all__ = ["Noise", "Noised"]
 

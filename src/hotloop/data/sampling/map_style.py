@@ -11,7 +11,7 @@ import torch
 
 from hotloop.core.errors import DataError
 from hotloop.data.sampling.epoch_order import permutation, seed_of
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hotloop.data.sampling.token_rows import TokenRows
-    from hotloop.session.session import Batch
+    from hotloop.session.batch import Batch
 
 __all__ = ["Walk"]
 

@@ -26,7 +26,7 @@ from hotloop.data.sampling.length_buckets import bucketed
 from hotloop.data.sampling.mapped_rows import MASKS, Located, RowMap
 from hotloop.data.sampling.padded_widths import MULTIPLE, rounded_up
 from hotloop.data.tokenising.token_store import FILE
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Turns text into memory-mapped tokens once, and keeps them in a folder named by its contents.
 
 A folder of tokens holds `train.bin` and `valid.bin` (little-endian uint16), `vocabulary.json`,
-`about.json` and the manifest of `core.files`. Its name is the fingerprint of the text, the options
-and TOKENS_VERSION, so tokens of another text or of older code are never met.
+`about.json` and the manifest of `core.storage.files`. Its name is the fingerprint of the text, the
+options and TOKENS_VERSION, so tokens of another text or of older code are never met.
 about.json history: schema 1 (2026-11).
 """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.digest import Buffer
     from hotloop.core.storage.files import Disk
-    from hotloop.session.session import Ranks
+    from hotloop.session.ranks import Ranks
 
 __all__ = ["write_together"]
 

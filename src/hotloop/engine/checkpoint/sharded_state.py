@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.session.session import Custody, Session
+    from hotloop.session.ranks import Custody
+    from hotloop.session.session import Session
 
 __all__ = ["state_of", "weights_of", "whole"]
 

@@ -26,7 +26,7 @@ from hotloop.engine.checkpoint.tensors import Parts, learned_by, mine, name_of
 from hotloop.models.row_sharded import like, put
 from hotloop.models.weights.dtypes import DTYPES
 from hotloop.session.accumulation_windows import Position
-from hotloop.session.session import ALONE
+from hotloop.session.ranks import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.session.session import Ranks, Session
+    from hotloop.session.ranks import Ranks
+    from hotloop.session.session import Session
 
 __all__ = [
     "Identity",

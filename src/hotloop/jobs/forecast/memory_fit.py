@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan, Use
     from hotloop.core.progress import Tell
     from hotloop.jobs.forecast.memory_forecast import Forecast
-    from hotloop.session.session import Job
+    from hotloop.session.job import Job
 
 __all__ = ["fitted", "forecast_of", "packing_loses", "precision_of", "shapes"]
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from hotloop.session.session import Job
+    from hotloop.session.job import Job
 
 __all__ = ["Forecast", "Tracker", "forecast", "largest_micro_batch", "measure"]
 
@@ -80,7 +80,7 @@ class Forecast:
     block_bytes: int = 0  # parameters of the largest repeated block
     outside_bytes: int = 0  # and of all that is in none
     trained: int = 0  # numbers that are trained
-    made: str | None = None  # the day it was made, where it was kept (probe.remembered)
+    made: str | None = None  # the day it was made, where it was kept (forecast_cache)
 
 
 class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -152,7 +152,7 @@ def forecast(
     are.
 
     The first call of a process also loads torch._dynamo, which takes as long as torch itself:
-    `probe.remembered` keeps forecasts. Raises ConfigError for an unknown precision, DeviceError
+    `forecast_cache` keeps forecasts. Raises ConfigError for an unknown precision, DeviceError
     where the model reads tensor values (`.item()`, data-dependent shapes) and so has no forecast.
     """
     with collector_off():

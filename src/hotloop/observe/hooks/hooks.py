@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import weakref
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.event_buffer import NUMBERS, Code, Tape
 from hotloop.process.internal_frames import hide
@@ -19,69 +19,16 @@ from hotloop.process.internal_frames import hide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ABSENT", "LAST", "Doors", "Listener", "StandIn", "unseen"]
+    from hotloop.observe.hooks.listener import Listener
+
+__all__ = ["ABSENT", "LAST", "Doors", "StandIn", "unseen"]
 
 LAST = NUMBERS - 1
 ABSENT: Any = object()  # what a class does not define itself
 
 
-class Listener(Protocol):
-    """Who is told. Calls cost time, so most of them come only while `Doors.look` is set."""
-
-    def built_loader(self, loader: Any) -> None:
-        """A DataLoader was built; its options may still be changed in place."""
-
-    def asked(self, loader: Any) -> None:
-        """An iterator of the loader is asked for; none is built yet."""
-
-    def iterating(self, loader: Any, iterator: Any) -> int:
-        """Return the loader's number; an iterator for it was built, and begins an epoch."""
-
-    def epoch(self, loader: Any) -> None:
-        """The loader's iterator, which is persistent, begins its next epoch."""
-
-    def took(self, number: int, batch: Any) -> None:
-        """A loader gave a batch (while looking)."""
-
-    def root(self, module: Any) -> int:
-        """Return the module's number; it is the outermost one, called for the first time."""
-
-    def arriving(self, module: Any) -> None:
-        """An outermost module is about to run with gradients for the first time."""
-
-    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """An outermost module was called (while looking)."""
-
-    def inside(self, module: Any, args: Any, kwargs: Any) -> None:
-        """A module inside the outermost one is called (while looking)."""
-
-    def left(self, module: Any, output: Any) -> None:
-        """Its call is over (while looking)."""
-
-    def loss(self, tensors: Any) -> None:
-        """Backward begins from these (while looking)."""
-
-    def built_optimizer(self, optimizer: Any) -> None:
-        """An optimizer was built."""
-
-    def updates(self, optimizer: Any) -> int:
-        """Return the optimizer's number; it is stepped for the first time."""
-
-    def stepped(self) -> None:
-        """An optimizer was stepped, and `Doors.wake` steps have been made."""
-
-    def built_scheduler(self, scheduler: Any) -> None:
-        """A learning-rate scheduler was built."""
-
-    def built_scaler(self, scaler: Any) -> None:
-        """A gradient scaler was built."""
-
-    def saved(self, thing: Any, path: Any, seconds: float) -> None:
-        """A file was saved."""
-
-
 class Doors:
-    """Puts the doors up and takes them down. Everything it replaced is remembered."""
+    """Holds what install.py puts into PyTorch, and takes it out again."""
 
     def __init__(self, tape: Tape, listener: Listener) -> None:
         self.tape, self.listener = tape, listener
@@ -181,18 +128,6 @@ class Doors:
         self._hooks.clear()
         self.around.clear()
         self.through, self.arrivals, self.timed = None, False, None
-
-    def put_up(self) -> None:
-        """Put up all doors; torch has been imported."""
-        from hotloop.observe.hooks import module_hooks, training_hooks
-
-        unseen(self.guarded, below=True)
-        unseen(self.quietly, below=True)
-        training_hooks.loaders(self)
-        module_hooks.modules(self)
-        training_hooks.backward(self)
-        training_hooks.optimizers(self)
-        training_hooks.others(self)
 
     def number_of(self, thing: Any, ask: Callable[[Any], int]) -> int:
         """Return the number of an optimizer or module, from the listener at the first time."""

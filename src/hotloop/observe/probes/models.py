@@ -131,7 +131,7 @@ class Models:
         seen.compute = seen.compute or _computes(module, calls, outputs)
         if seen.graphs < _GRAPHS and outputs:
             self._read_graph(seen, outputs, calls, (args, kwargs))
-        if seen.given is None and not self._host.limits.full:
+        if seen.given is None and not self._host.stop.limits.full:
             seen.given = _two_rows(args), _two_rows(kwargs)
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
             seen.rows = None if first is None else len(first)

@@ -88,7 +88,7 @@ class Ranks:
         if self._group is None:
             self._group = _group()
             if self._group is not None:
-                self._host.stop_together(TOGETHER)
+                self._host.stop.together(TOGETHER)
         if self._group is not None:
             self._read()
 

@@ -11,7 +11,7 @@ from hotloop.models.sedd import ScoreEntropy, Sedd
 if TYPE_CHECKING:
     from hotloop.data.sampling.context_windows import Windows
     from hotloop.recipes.char_lm.config import CharLmConfig
-    from hotloop.session.session import Job
+    from hotloop.session.job import Job
 
 __all__ = ["build_sedd", "noise_of", "to_denoise"]
 

@@ -13,7 +13,7 @@ from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.char_lm.diffusion import build_sedd, to_denoise
 from hotloop.recipes.char_lm.sampling import sample
-from hotloop.session.session import Job
+from hotloop.session.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,35 +18,15 @@ from hotloop.recipes.char_lm.diffusion import noise_of
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from hotloop.recipes.building.sampling_options import Wanted
     from hotloop.recipes.char_lm.config import CharLmConfig
 
-__all__ = ["Wanted", "sample"]
+__all__ = ["sample"]
 
 Progress = Callable[[int, int], None]  # (done, all) characters or denoising steps
 
 LENGTH, TEMPERATURE = 500, 0.8  # of next-char
 STEPS = 128  # sampling.steps of SEDD's configs/config.yaml, 2026-11
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Which text is to be drawn; None leaves it to the objective. Raises UsageError."""
-
-    prompt: str | None = None  # what the text begins with
-    suffix: str | None = None  # what it ends with; diffusion only
-    samples: int = 1
-    length: int | None = None  # characters between prompt and suffix
-    steps: int | None = None  # denoising steps; diffusion only
-    temperature: float | None = None  # 0 takes the likeliest; next-char only
-    seed: int = 1337
-
-    def __post_init__(self) -> None:
-        if "" in (self.prompt, self.suffix):
-            raise UsageError("--prompt and --suffix must hold at least one character")
-        if any(n is not None and n < 1 for n in (self.samples, self.length, self.steps)):
-            raise UsageError("--samples, --length and --steps must be 1 or more")
-        if self.temperature is not None and not 0 <= self.temperature < math.inf:
-            raise UsageError("--temperature must be 0 or more")
 
 
 def sample(

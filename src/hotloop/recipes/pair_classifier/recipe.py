@@ -38,7 +38,7 @@ from hotloop.recipes.building.pretrained import (
 from hotloop.recipes.pair_classifier.baselines import MOST, row_baselines, said, tested
 from hotloop.recipes.pair_classifier.predictions import predict
 from hotloop.recipes.pair_classifier.rows import form_of, prepare_data
-from hotloop.session.session import Job, Judge
+from hotloop.session.job import Job, Judge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

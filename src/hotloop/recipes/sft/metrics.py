@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from hotloop.models.causal_lm import CausalLm
-from hotloop.session.session import Judge
+from hotloop.session.job import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -35,7 +35,7 @@ from hotloop.recipes.building.pretrained import (
 )
 from hotloop.recipes.sft.metrics import judge_of, loss
 from hotloop.recipes.sft.rows import form_of
-from hotloop.session.session import Job
+from hotloop.session.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

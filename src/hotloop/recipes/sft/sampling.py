@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.tokenising.chat_templates import Template
     from hotloop.data.tokenising.tokenizer_files import Vocabulary
-    from hotloop.recipes.char_lm.sampling import Wanted
+    from hotloop.recipes.building.sampling_options import Wanted
     from hotloop.recipes.sft.config import SftConfig
 
 __all__ = ["sample"]

@@ -21,7 +21,7 @@ from hotloop.core.storage.files import make_folder, write_file
 from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.sampling.token_rows import TokenRows
 from hotloop.data.sampling.train_and_valid import made_of
-from hotloop.session.session import Batch
+from hotloop.session.batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,7 +16,7 @@ import torch
 from hotloop.models.routing import RouterAlone
 from hotloop.models.task_router import TaskRouter
 from hotloop.recipes.sft.metrics import rows_of
-from hotloop.session.session import Judge
+from hotloop.session.job import Judge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,7 +29,7 @@ from hotloop.recipes.task_router.feature_cache import FeatureRows, features_of
 from hotloop.recipes.task_router.metrics import judge_of, loss
 from hotloop.recipes.task_router.predictions import predict
 from hotloop.recipes.task_router.rows import prepare_rows
-from hotloop.session.session import Batch, Job
+from hotloop.session.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hotloop.recipes.task_router.config import RouterSection, TaskRouterConfig
     from hotloop.recipes.task_router.feature_cache import Features
     from hotloop.recipes.task_router.rows import TaskRows
+    from hotloop.session.batch import Batch
 
 __all__ = ["build", "predict", "prepare_data", "rebuilt"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from hotloop.observe.hooks.event_buffer import BITS, Code
-from hotloop.observe.stopping import has_evaluated, is_steady
+from hotloop.observe.when_to_stop import has_evaluated, is_steady
 
 
 def updates(seconds: list[float]) -> list[int]:

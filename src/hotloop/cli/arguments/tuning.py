@@ -1,0 +1,41 @@
+"""The options of hotloop tune that scripts and recipes share."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hotloop.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_tuning", "seconds_of"]
+
+_UNITS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+def add_tuning(parser: argparse.ArgumentParser) -> None:
+    """Add the options to a parser."""
+    add = parser.add_argument
+    add("--budget", default="10m", metavar="T", help="time to search: 90s, 10m (default), 1h")
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        choices=["training"],
+        help="also try what changes the training, such as the order or padding of samples",
+    )
+    add("--out", type=Path, metavar="RUN_DIR", help="default: .hotloop/tune-<name>-<time>")
+    add("--json", type=Path, metavar="PATH", help="write the result as JSON")
+    add("--html", type=Path, metavar="PATH", help="write the page there as well")
+    add("-q", "--quiet", action="store_true", help="the result alone, no progress")
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of 90, 90s, 10m or 1.5h; UsageError for other words."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    if match is None or match[2] not in _UNITS or float(match[1]) <= 0:
+        raise UsageError(f"--budget {text}: expected a time like 90s, 10m or 1h")
+    return float(match[1]) * _UNITS[match[2]]
