@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.measure import Bench, Goal, interleave, options
 from hotloop.data.sampling.length_buckets import BUDGET, bucketed, by_budget
-from hotloop.data.statistics.padding_waste import strategies
+from hotloop.data.statistics.padding_strategies import strategies
 from hotloop.data.tokenising.packing import best_fit, waste
 
 if TYPE_CHECKING:

@@ -115,7 +115,10 @@ def test_an_unseeded_script_computes_the_same_each_time_and_its_workers_sleep_be
 
 
 def _is_trial(process: psutil.Process) -> bool:
-    return "hotloop.tuning.script_trial" in " ".join(process.cmdline())
+    try:
+        return "hotloop.tuning.script_trial" in " ".join(process.cmdline())
+    except psutil.Error:  # an earlier test's process that has ended meanwhile
+        return False
 
 
 def live(folder: Path) -> Live:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hotloop.core.errors import DataError
 from hotloop.data.statistics.document_digests import Digested, Tokens
-from hotloop.data.statistics.padding_waste import strategies
+from hotloop.data.statistics.padding_strategies import strategies
 from hotloop.data.statistics.token_statistics import BINS, POWERS, statistics
 
 DRAWN = np.random.default_rng(0).integers(5, 300, 400)

@@ -11,7 +11,7 @@ from hotloop.core.errors import DataError
 from hotloop.data.sampling.padded_widths import MULTIPLE, rounded_up
 from hotloop.data.statistics.decoded_documents import decoder, spans
 from hotloop.data.statistics.duplicates import Copies, copies
-from hotloop.data.statistics.padding_waste import Padding, strategies
+from hotloop.data.statistics.padding_strategies import Padding, strategies
 from hotloop.data.tokenising.packing import best_fit, pieces, waste
 
 if TYPE_CHECKING:

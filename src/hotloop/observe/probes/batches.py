@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.case.steps_and_loaders import Batches as Facts
 from hotloop.observe.hooks.describe import nbytes
 from hotloop.observe.hooks.stack_frames import here
-from hotloop.observe.probes import leaked_rows, rows
+from hotloop.observe.probes import leaked_rows, padding, rows
 from hotloop.observe.probes.dataset_fetches import Fetches
 from hotloop.observe.probes.decoded import decode
 from hotloop.observe.probes.module_calls import plain
@@ -150,12 +150,12 @@ class Batches:
     def _keep_rows(self, kept: Kept, main: Any, tensors: dict[str, Any]) -> None:
         kept.varieties.add(tuple(main.shape))
         kept.sizes.append(main.shape[0])
-        if not rows.is_tokens(main):
+        if not padding.is_tokens(main):
             return
         some = main.detach()[: max(1, _LARGEST // max(1, main.shape[1]))]
         kept.tokens.append(some.clone())
         kept.numbers += some.numel()
-        if (real := rows.unpadded(tensors, some)) is not None:
+        if (real := padding.unpadded(tensors, some)) is not None:
             kept.masks.append(real)
         if kept.decoded is None:
             kept.decoded = decode(some[0].tolist())
@@ -249,7 +249,7 @@ def _keep_label(kept: Kept, label: Any) -> None:
 
 def _facts(kept: Kept, loader: Loader | None) -> Facts:
     """Return the facts of one loader's batches."""
-    widths, lengths, pad, found = rows.lengths(kept.tokens, kept.masks)
+    widths, lengths, pad, found = padding.lengths(kept.tokens, kept.masks)
     indexed = loader is not None and _is_indexed(loader)
     shifted = rows.shift(kept.tokens, loader.length if loader else None) if indexed else None
     values, ignored = rows.label_values(kept.labels)
@@ -264,7 +264,7 @@ def _facts(kept: Kept, loader: Loader | None) -> Facts:
         rows=tuple(map(len, kept.tokens)),
         pad_id=pad,
         padding=found,
-        truncated=rows.truncated(widths, lengths) if found else None,
+        truncated=padding.truncated(widths, lengths) if found else None,
         ignored=ignored,
         # Where batches are made by hand or streamed, it is not known where an epoch ends.
         duplicated=rows.duplicated(kept.rows) if indexed else None,
@@ -310,7 +310,7 @@ def _main(tensors: dict[str, Any]) -> str | None:
     """Return the name of the main input: a usual name, else token ids, else the first field."""
     last = {name.rpartition(".")[2]: name for name in tensors}
     usual = next((last[name] for name in _INPUTS if name in last), None)
-    tokens = (name for name, tensor in tensors.items() if rows.is_tokens(tensor))
+    tokens = (name for name, tensor in tensors.items() if padding.is_tokens(tensor))
     return usual or next(tokens, None) or next(iter(tensors), None)
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hotloop.core.errors import DataError
 from hotloop.data.sampling.epoch_order import permutation
-from hotloop.data.statistics.padding_waste import Padding, strategies
+from hotloop.data.statistics.padding_strategies import Padding, strategies
 
 
 def lognormal(n: int) -> np.ndarray:
