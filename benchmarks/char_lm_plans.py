@@ -26,7 +26,7 @@ from hotloop.machine.matmul_rate import measure_gemm
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
 
 RATE, WALL = "tokens/s", "step s"
 THREADS = 2
@@ -112,7 +112,7 @@ LOOPS: dict[str, Callable[[loops.Course], None]] = {
 }
 
 
-def assembled(name: str, *more: str) -> Assembly:
+def assembled(name: str, *more: str) -> PreparedRun:
     """Return what a row trains; without a plan hotloop chooses one."""
     return loops.assembly((*SETTINGS, *(more or LONG)), plan=PLANS.get(name))
 

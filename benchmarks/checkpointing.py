@@ -29,14 +29,14 @@ from hotloop.data.sampling.context_windows import Windows
 from hotloop.engine.apply_plan import prepare
 from hotloop.engine.checkpoint.folders import listing
 from hotloop.engine.checkpoint.state import Identity
-from hotloop.engine.checkpoint_policy import Keeper, SavePolicy
+from hotloop.engine.checkpoint_policy import CheckpointPolicy, SavePolicy
 from hotloop.engine.rank_agreement import Now
-from hotloop.engine.wall_time import Ledger
+from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.train import silent
 from hotloop.machine.clock import clock
 from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.building.optimizers import AdamW
+from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.accumulation_windows import Position
 from hotloop.session.job import Job
 
@@ -82,7 +82,7 @@ def trained(shape: dict[str, int]) -> Session:
         name="checkpointing",
         model=lambda: Gpt(**shape),
         loss=next_token_loss,
-        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
         train=windows,
         valid=windows,
         seed=1,
@@ -192,12 +192,12 @@ class _Kept:
         self._logged = 0  # newest step whose save was logged
         self.journal = None  # nobody moves the folder
         self._folder = make_folder(run.checkpoints)
-        self._keeper = Keeper(
+        self._keeper = CheckpointPolicy(
             run=run,
             session=session,
             identity=IDENTITY,
             policy=SavePolicy(every_steps=None, every_seconds=None, keep=2, best_cooldown=None),
-            ledger=Ledger(clock),
+            ledger=WallTime(clock),
             recorder=self,  # type: ignore[arg-type]
             tell=silent,
             disk=Disk(fsync_folder=self._synced),

@@ -29,14 +29,14 @@ from hotloop.jobs import train
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
 from hotloop.machine.detect import detect
-from hotloop.recipes.building.sampling_options import Wanted
+from hotloop.recipes.building.sampling_options import SamplingOptions
 from hotloop.recipes.char_lm.sampling import sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hotloop.core.progress import Message
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tinyshakespeare" / "input.txt"
 SETTINGS = (
@@ -75,7 +75,7 @@ def known(texts: Iterable[str], vocabulary: set[str]) -> dict[str, float | int]:
     return found
 
 
-def untrained(parts: Assembly) -> tuple[torch.nn.Module, float]:
+def untrained(parts: PreparedRun) -> tuple[torch.nn.Module, float]:
     """Return the first weights' model and its bound over the windows that a validation reads."""
     torch.manual_seed(parts.job.seed)
     model, training = parts.job.model().eval(), parts.request.config.training
@@ -85,7 +85,7 @@ def untrained(parts: Assembly) -> tuple[torch.nn.Module, float]:
     return model, loss.item()
 
 
-def one_seed(seed: int, settings: Sequence[str], out: Path) -> tuple[dict[str, Any], Assembly]:
+def one_seed(seed: int, settings: Sequence[str], out: Path) -> tuple[dict[str, Any], PreparedRun]:
     """Train one run; return what came of it and its parts."""
 
     def tell(message: Message) -> None:
@@ -109,7 +109,7 @@ def one_seed(seed: int, settings: Sequence[str], out: Path) -> tuple[dict[str, A
         "samples": {},
     }
     for steps in DENOISING_STEPS:
-        wanted = Wanted(steps=steps, samples=WINDOWS, seed=seed)
+        wanted = SamplingOptions(steps=steps, samples=WINDOWS, seed=seed)
         before = sample(request.config, first, vocabulary, wanted)
         after = trained.sample(steps=steps, samples=WINDOWS, seed=seed)
         shares = {"before": known(before, training_words), "after": known(after, training_words)}

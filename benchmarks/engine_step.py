@@ -24,7 +24,7 @@ from benchmarks.turns import Racer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
 
 BLOCK = 200  # steps
 CPU, WALL = "cpu us/step", "wall us/step"
@@ -79,7 +79,7 @@ def small_model(vocabulary: int) -> nn.Module:
 
 
 @functools.cache
-def assembled(characters: int, *more: str) -> Assembly:
+def assembled(characters: int, *more: str) -> PreparedRun:
     """Return the engine's assembly with the small model in it."""
     parts = loops.assembly((*SETTINGS, f"data.max_chars={characters}", *more))
     size = len(parts.data.vocabulary)
@@ -89,7 +89,9 @@ def assembled(characters: int, *more: str) -> Assembly:
 class Entry:
     """A loop in the race, its readings in microseconds."""
 
-    def __init__(self, loop: Callable[[loops.Course], None], parts: Assembly, block: int) -> None:
+    def __init__(
+        self, loop: Callable[[loops.Course], None], parts: PreparedRun, block: int
+    ) -> None:
         def run(pull: Callable[[], None]) -> None:
             self.course = loops.Course(parts, pull, ready=block)
             loop(self.course)

@@ -25,7 +25,7 @@ from hotloop.data.sampling.context_windows import Windows
 from hotloop.jobs.job import prepare_data
 from hotloop.jobs.request import fresh_request
 from hotloop.jobs.train import silent
-from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.session.accumulation_windows import AccumulationWindows, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,7 +66,7 @@ def hot_copy(tokens: Tokens) -> Iterator[object]:
 def hotloop(tokens: Tokens) -> Iterator[object]:
     """Take optimizer steps' windows from the engine's feed."""
     windows = Windows(tokens, tokens_fingerprint="", context=CONTEXT, seed=1, shuffle=True)
-    feed, at = Feed(samples=windows, batch_size=ROWS, drop_last=True), Position()
+    feed, at = AccumulationWindows(samples=windows, batch_size=ROWS, drop_last=True), Position()
     while True:
         yield feed.window(at, ROWS)
         at = feed.after(at)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from hotloop.recipes.building.optimizers import AdamW
+from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.batch import Batch
 from hotloop.session.job import Job
 
@@ -74,7 +74,7 @@ def job(seed: int) -> Job:
         name="images",
         model=model,
         loss=loss,
-        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
         train=Images(seed),
         valid=Images(seed + 1),
         seed=seed,

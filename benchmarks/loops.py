@@ -17,12 +17,12 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.turns import NotRun
-from hotloop.core.progress import Message, Prepared
+from hotloop.core.progress import Message, ReadyToTrain
 from hotloop.core.storage.files import DISK
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.lr_schedule import schedule
 from hotloop.engine.signals import Signals
-from hotloop.engine.wall_time import Ledger
+from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.job import assemble, run_record
 from hotloop.jobs.request import fresh_request
 from hotloop.jobs.run import execute
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from hotloop.core.plan import Plan
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
     from hotloop.session.batch import Batch, Samples
 
 __all__ = [
@@ -60,7 +60,7 @@ class Course:
     `ready` batches are made beforehand, and go round: the peers' loops get them for nothing.
     """
 
-    def __init__(self, parts: Assembly, pull: Callable[[], None], *, ready: int = 0) -> None:
+    def __init__(self, parts: PreparedRun, pull: Callable[[], None], *, ready: int = 0) -> None:
         self.parts, self.pull = parts, pull
         self.settings = parts.request.config.training
         self.model: nn.Module | None = None  # once it is built
@@ -105,7 +105,7 @@ class Course:
 
 def assembly(
     settings: Sequence[str], *, plan: Plan | None = None, recipe: str = "char-lm"
-) -> Assembly:
+) -> PreparedRun:
     """Return what `hotloop train RECIPE SETTINGS [--plan FILE]` would run."""
     request = replace(fresh_request(recipe, settings), plan=plan)
     return assemble(request, silent, lambda: None)
@@ -118,7 +118,7 @@ def hotloop(course: Course, *, must: Sequence[str] = ()) -> None:
     """
 
     def tell(message: Message) -> None:
-        if isinstance(message, Prepared):
+        if isinstance(message, ReadyToTrain):
             for row in message.effects:
                 if row.word != "in effect" and row.technique.partition("(")[0] in must:
                     raise NotRun(f"{row.technique} is {row.word}: {row.how}")
@@ -129,7 +129,7 @@ def hotloop(course: Course, *, must: Sequence[str] = ()) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = RunDir(Path(folder) / "run")
         run.create(run_record(parts), parts.plan)
-        execute(run, parts, ledger=Ledger(clock), signals=Signals(), tell=tell, disk=DISK)
+        execute(run, parts, ledger=WallTime(clock), signals=Signals(), tell=tell, disk=DISK)
 
 
 class _Pulled:

@@ -33,8 +33,8 @@ from hotloop.core.storage.rundir import RunDir
 from hotloop.machine.detect import host, import_nvml
 from hotloop.monitor.assess import assess
 from hotloop.monitor.run import RunReader
-from hotloop.monitor.sample import Sampler
-from hotloop.monitor.series import History
+from hotloop.monitor.sample import ReadingSampler
+from hotloop.monitor.series import SampleHistory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +110,7 @@ def measured(folder: Path, pid: int, samples: int, spacing: float) -> dict[str, 
     journal, made = run.journal(), STEPS
     journal.append([event_line("session", step=0, t=0.0, pid=pid), *map(_step, range(1, made + 1))])
     nvml = import_nvml()
-    sampler, history = Sampler(run=RunReader(run.path), nvml=nvml), History()
+    sampler, history = ReadingSampler(run=RunReader(run.path), nvml=nvml), SampleHistory()
     out = Console(file=io.StringIO(), width=WIDTH, height=HEIGHT, force_terminal=True)
     sampling, drawing = [], []
     for _ in range(samples):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from hotloop.core.plan import Plan
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
 
 __all__ = ["RATE", "STEPS", "Contestant", "Given", "memory", "serve"]
 
@@ -53,7 +53,7 @@ class Given:
     is_bf16: bool
     adapts: bool  # LoRA on frozen weights
 
-    def assembly(self, *more: str, plan: Plan | None = None) -> Assembly:
+    def assembly(self, *more: str, plan: Plan | None = None) -> PreparedRun:
         """Return what hotloop trains; a setting of `more` replaces one of the case."""
         chosen = {text.partition("=")[0]: text for text in (*self._usual(), *self.settings, *more)}
         return loops.assembly(tuple(chosen.values()), plan=plan, recipe=self.recipe)

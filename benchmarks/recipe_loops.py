@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from benchmarks.recipe_contestant import Contestant
     from hotloop.core.plan import Plan
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
     from hotloop.session.batch import Batch
 
 __all__ = ["hotloop", "products", "trainer", "trl"]
@@ -64,7 +64,7 @@ def hotloop(
 class _Built(loops.Course):
     """A course that tells its contestant when the model is built."""
 
-    def __init__(self, parts: Assembly, here: Contestant) -> None:
+    def __init__(self, parts: PreparedRun, here: Contestant) -> None:
         super().__init__(parts, here.pull)
         self._here = here
 

@@ -34,11 +34,11 @@ from hotloop.core.storage.files import write_json
 from hotloop.data.sampling.context_windows import Windows
 from hotloop.engine.apply_plan import prepare
 from hotloop.engine.lr_schedule import schedule
-from hotloop.engine.step import Guard, accumulate, update
+from hotloop.engine.step import NonFiniteGuard, accumulate, update
 from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.building.optimizers import AdamW
-from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.recipes.building.optimizers import AdamWFactory
+from hotloop.session.accumulation_windows import AccumulationWindows, Position
 from hotloop.session.job import Job
 from hotloop.techniques.base import anywhere
 
@@ -107,7 +107,7 @@ def job(size: tuple[int, int, int, int], seed: int) -> Job:
         name="rounding",
         model=lambda: Gpt(vocabulary=len(characters), dropout=0.2, **shape),
         loss=next_token_loss,
-        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
         train=windows,
         valid=windows,
         seed=seed,
@@ -119,8 +119,8 @@ def trace(job: Job, use: Use | None) -> Trace:
     plan = Plan(micro_batch=4, techniques=(use,) if use else ())
     emulated = use.id if use is not None and use.id in ("tf32", "matmul-onednn") else None
     session, _ = prepare(job, plan, detect(), {}, known=KNOWN)
-    feed = Feed(samples=job.train, batch_size=4, drop_last=True)
-    at, guard, losses, norms, gradients = Position(), Guard(session), [], [], {}
+    feed = AccumulationWindows(samples=job.train, batch_size=4, drop_last=True)
+    at, guard, losses, norms, gradients = Position(), NonFiniteGuard(session), [], [], {}
     for step in range(STEPS):
         for group in session.optimizer.param_groups:
             group["lr"] = RATE(step)

@@ -25,10 +25,10 @@ from hotloop import techniques
 from hotloop.core.plan import Plan, Use
 from hotloop.core.storage.files import write_json
 from hotloop.engine.apply_plan import prepare, undo, warm_up
-from hotloop.engine.step import Guard, accumulate, update
+from hotloop.engine.step import NonFiniteGuard, accumulate, update
 from hotloop.machine.clock import clock
 from hotloop.machine.detect import detect
-from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.session.accumulation_windows import AccumulationWindows, Position
 from hotloop.techniques.base import Stage
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Side:
         if self.switch:
             techniques.get(self.switch.id).apply(self.session, **dict(self.switch.choice))
         samples = self.session.job.train
-        feed = Feed(samples=samples, batch_size=MICRO_BATCH, drop_last=True)
-        guard = Guard(self.session)
+        feed = AccumulationWindows(samples=samples, batch_size=MICRO_BATCH, drop_last=True)
+        guard = NonFiniteGuard(self.session)
         began = clock()
         loss = accumulate(self.session, feed.window(self.at, MICRO_BATCH), str, int)
         update(self.session, guard, loss, 1.0)

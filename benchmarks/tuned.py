@@ -28,7 +28,7 @@ from hotloop.core.storage.files import write_json
 from hotloop.core.trial import compare
 from hotloop.core.tuning_result import Tuned
 from hotloop.machine.detect import detect
-from hotloop.tuning.interleaved_timing import Pace, race
+from hotloop.tuning.interleaved_timing import RaceLength, race
 from hotloop.tuning.script_target import Script
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def beside_fixed(example: Example, found: Tuned, folder: Path) -> dict[str, Any]
     later = 2 if found.plan.choice("sample-cache") is not None else 0
     fixed = scripts[0].entry(found.baseline, epochs=later, needs=())
     under = scripts[1].entry(found.plan, epochs=later, needs=())
-    base, tried = race([fixed, under], Pace())
+    base, tried = race([fixed, under], RaceLength())
     seen = compare(tried, base)
     return {
         "verdict": seen.verdict,

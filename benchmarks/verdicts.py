@@ -28,9 +28,9 @@ from hotloop.core.plan import Plan
 from hotloop.core.storage.files import read_json, write_json
 from hotloop.core.trial import compare
 from hotloop.machine.detect import detect
-from hotloop.tuning.interleaved_timing import Entry, Pace, race
+from hotloop.tuning.interleaved_timing import Entry, RaceLength, race
 from hotloop.tuning.script_trial import command
-from hotloop.tuning.trial_process import Live
+from hotloop.tuning.trial_process import TrialProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,15 +43,15 @@ SLOWER = 0.1
 def entry(*arguments: str) -> Entry:
     """Return the script with arguments, under the plan."""
 
-    def start() -> Live:
-        return Live(lambda channel: command(channel, PLAN, (SCRIPT, *arguments)))
+    def start() -> TrialProcess:
+        return TrialProcess(lambda channel: command(channel, PLAN, (SCRIPT, *arguments)))
 
     return Entry(plan=PLAN, start=start)
 
 
 def compared(*arguments: str) -> dict[str, Any]:
     """Compare the script with arguments with the script without."""
-    base, tried = race([entry(), entry(*arguments)], Pace())
+    base, tried = race([entry(), entry(*arguments)], RaceLength())
     found = compare(tried, base)
     return {
         "verdict": found.verdict,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from hotloop.config.common import Preset
-    from hotloop.core.gpu_specs import Card
+    from hotloop.core.gpu_specs import GpuSpec
 
 PAGE = Path(__file__).with_suffix(".md")
 FORECASTS = Path(__file__).parents[1] / "benchmarks" / "results" / "preset-forecasts.json"
@@ -169,7 +169,7 @@ def _order(word: str) -> tuple[bool, bool, str]:
     return word != "rtx", bool(_VARIANT.fullmatch(word)), word
 
 
-def _source(card: Card) -> tuple[str, str]:
+def _source(card: GpuSpec) -> tuple[str, str]:
     *figures, url = card.source.split(", ")
     link = f"[{url.rstrip('/').rpartition('/')[2]}]({url})"
     return "derived" if card.derived else "published", ", ".join([*figures, link])

@@ -17,7 +17,7 @@ from tests.paths import ROOT
 
 from hotloop.core.plan import Plan
 from hotloop.tuning.script_trial import command
-from hotloop.tuning.trial_process import Ended, Report
+from hotloop.tuning.trial_process import TrialEnded, TrialReport
 
 __all__ = ["Forked", "Forks"]
 
@@ -65,18 +65,18 @@ class Forked:
         self._lines.close()
         self._socket.close()
 
-    def first(self, *, seconds: float) -> Report:
+    def first(self, *, seconds: float) -> TrialReport:
         self._socket.settimeout(seconds)
         line = self._lines.readline()
         if not line:
-            raise Ended("failed", "it ended before it had made its steps")
+            raise TrialEnded("failed", "it ended before it had made its steps")
         said = json.loads(line)
         if "over" in said:
-            raise Ended(said["outcome"], said["over"], at=said["at"])
+            raise TrialEnded(said["outcome"], said["over"], at=said["at"])
         parts = {name: said.pop(name) for name in ("seconds", "made", "at")}
-        return Report(**parts, more=said)
+        return TrialReport(**parts, more=said)
 
-    def block(self, steps: int, *, seconds: float) -> Report:
+    def block(self, steps: int, *, seconds: float) -> TrialReport:
         self._socket.sendall(json.dumps({"steps": steps}).encode() + b"\n")
         return self.first(seconds=seconds)
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from hotloop.core.case.case import Case
-from hotloop.observe.build_case import case_of
-from hotloop.observe.host import Host
-from hotloop.observe.when_to_stop import Limits
-from hotloop.process.run_script import Stopped, Target
+from hotloop.observe.build_case import build_case
+from hotloop.observe.host import ScriptObserver
+from hotloop.observe.when_to_stop import StopLimits
+from hotloop.process.run_script import ScriptTarget, Stopped
 
 __all__ = ["observed"]
 
@@ -14,11 +14,11 @@ __all__ = ["observed"]
 def observed(
     train: Callable[[], object],
     *,
-    limits: Limits = Limits(full=True),  # noqa: B008 - frozen
-    prepare: Callable[[Host], object] = lambda host: None,
+    limits: StopLimits = StopLimits(full=True),  # noqa: B008 - frozen
+    prepare: Callable[[ScriptObserver], object] = lambda host: None,
 ) -> Case:
     """Return the case of `train()`."""
-    host = Host(limits)
+    host = ScriptObserver(limits)
     prepare(host)
     host.start()
     try:
@@ -27,4 +27,6 @@ def observed(
         pass
     finally:
         host.finish()
-    return case_of(host, Target(name=train.__code__.co_filename, is_module=False, args=("--x",)))
+    return build_case(
+        host, ScriptTarget(name=train.__code__.co_filename, is_module=False, args=("--x",))
+    )

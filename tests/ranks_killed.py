@@ -69,7 +69,9 @@ def plant(place, count):
         ddp.allreduce_hook = deadly(ddp.allreduce_hook, count)
         fsdp._Timed.__call__ = deadly(fsdp._Timed.__call__, count)
     elif place == "agree":
-        process_group.Group.gather = deadly(process_group.Group.gather, count)
+        process_group.TorchProcessGroup.gather = deadly(
+            process_group.TorchProcessGroup.gather, count
+        )
     elif place == "save":
         state.tensor_chunks = cut_short(state.tensor_chunks, count)
     else:

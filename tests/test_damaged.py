@@ -10,7 +10,7 @@ from tests.test_resume import cut
 from hotloop.api import load_run
 from hotloop.cli.main import main
 from hotloop.core.events import read_events
-from hotloop.core.progress import Note, Saved
+from hotloop.core.progress import CheckpointSaved, Note
 from hotloop.core.storage.rundir import RunDir
 from hotloop.jobs import train as engine
 from hotloop.jobs.request import fresh_request
@@ -143,7 +143,7 @@ def test_a_run_folder_that_is_moved_while_it_trains_is_followed(tiny, tmp_path):
     moved.parent.mkdir()
 
     def tell(message) -> None:
-        if isinstance(message, Saved) and message.step == 7:
+        if isinstance(message, CheckpointSaved) and message.step == 7:
             out.rename(moved)
         if isinstance(message, Note):
             said.append(message.text)
@@ -161,7 +161,7 @@ def test_a_run_folder_that_is_gone_is_told_and_not_made_in_part(tiny, tmp_path, 
     out = tmp_path / "run"
 
     def tell(message) -> None:
-        if isinstance(message, Saved) and message.step == 7:
+        if isinstance(message, CheckpointSaved) and message.step == 7:
             shutil.rmtree(out)
 
     with pytest.raises(engine.HotloopError, match=r"the run folder .* is gone"):

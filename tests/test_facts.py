@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import hotloop
 from hotloop.core.case.case import Case
 from hotloop.core.case.environment import Ceiling, Operator, Raised
-from hotloop.observe.when_to_stop import Limits
+from hotloop.observe.when_to_stop import StopLimits
 
 SOURCE = Path(hotloop.__file__).parent
 # Facts that need what is not here: the file that fills them, and what it takes.
@@ -46,19 +46,22 @@ ELSEWHERE = {
     ("Steps", "card"): "observe/probes/cuda.py",
     ("Steps", "starved"): "observe/probes/cuda.py",
     ("Model", "device"): "observe/hooks/describe.py",
-    ("Process", "allocator"): "observe/probes/cuda.py",
+    ("ProcessFacts", "allocator"): "observe/probes/cuda.py",
     ("Loader", "pinned"): "observe/probes/batches.py",
-    ("Process", "throttled"): "observe/probes/process_state.py",  # a cgroup's quota
+    ("ProcessFacts", "throttled"): "observe/probes/process_state.py",  # a cgroup's quota
     (
-        "Process",
+        "ProcessFacts",
         "rank",
     ): "observe/probes/process_state.py",  # torchrun: tests/diagnosis/test_script.py
-    ("Process", "ranked"): "observe/merge_ranks.py",
-    ("Process", "hosts"): "diagnosis/run_record.py",
+    ("ProcessFacts", "ranked"): "observe/merge_ranks.py",
+    ("ProcessFacts", "hosts"): "diagnosis/run_record.py",
     ("Measurement", "source"): "core/measurement.py",  # of published figures, in plans and pages
     ("Measurement", "where"): "core/measurement.py",
-    ("Process", "graph_breaks"): "observe/probes/process_state.py",  # a compiler: tests/observe
-    ("Process", "break_reasons"): "observe/probes/process_state.py",
+    (
+        "ProcessFacts",
+        "graph_breaks",
+    ): "observe/probes/process_state.py",  # a compiler: tests/observe
+    ("ProcessFacts", "break_reasons"): "observe/probes/process_state.py",
 }
 
 
@@ -238,7 +241,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> frozenset[tuple[str, str]]:
     scripts: tuple[Callable[[Path], None], ...] = (wasteful, scheduled, by_hand, evaluated)
     for script in scripts:
         folder = tmp_path_factory.mktemp(script.__name__)
-        limits = Limits(full=script is not wasteful)  # which is looked at again when it is over
+        limits = StopLimits(full=script is not wasteful)  # which is looked at again when it is over
         found |= set(facts_of(observed(_of(script, folder), limits=limits)))
     for child in children:
         child.kill()

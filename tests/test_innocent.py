@@ -14,13 +14,13 @@ from tests.observing import observed
 
 from hotloop.core.case.case import Case
 from hotloop.core.finding import Finding
-from hotloop.observe.when_to_stop import Limits
+from hotloop.observe.when_to_stop import StopLimits
 from hotloop.rules import ALL
 from hotloop.rules.base import unmet
 
 HERE = Path(__file__).parent
 # A script may be stopped early, as `hotloop doctor` does it: after so many seconds at most.
-LIMITS = Limits(seconds=60.0)
+LIMITS = StopLimits(seconds=60.0)
 
 
 def scripts(folder: str):
@@ -33,7 +33,7 @@ def rule_of(path: Path) -> str:
     return path.stem.partition("_")[0].upper()
 
 
-def limits(path: Path) -> Limits:
+def limits(path: Path) -> StopLimits:
     """Return LIMITS, with the steps that a line of the script asks for: # doctor --steps 30."""
     asked = re.search(r"^# doctor --steps (\d+)$", path.read_text(), re.MULTILINE)
     return replace(LIMITS, steps=int(asked[1])) if asked else LIMITS

@@ -29,16 +29,16 @@ from hotloop.data.sampling.context_windows import Windows
 from hotloop.engine.apply_plan import after_warm_up, prepare, record, undo, warm_up
 from hotloop.engine.lr_schedule import schedule
 from hotloop.engine.prefetch import Direct, Prefetch, source_of
-from hotloop.engine.step import Guard, accumulate, update
+from hotloop.engine.step import NonFiniteGuard, accumulate, update
 from hotloop.machine.detect import detect
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.building.optimizers import AdamW
-from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.recipes.building.optimizers import AdamWFactory
+from hotloop.session.accumulation_windows import AccumulationWindows, Position
 from hotloop.session.batch import Batch
 from hotloop.session.job import Job
 from hotloop.session.session import Session
 from hotloop.techniques import fp8
-from hotloop.techniques.base import Host, Numerics, Stage, Technique, anywhere
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique, anywhere
 
 # Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
@@ -51,7 +51,7 @@ RATE = schedule("cosine", peak=1e-3, floor=1e-4, warmup=100, total=5000)  # char
 ENGINES = tuple(
     technique
     for technique in techniques.ALL
-    if Host.ENGINE in technique.hosts and technique.id not in SHARING
+    if HostKind.ENGINE in technique.hosts and technique.id not in SHARING
 )
 UNGATED = tuple(replace(technique, blocked=anywhere) for technique in ENGINES)
 # Values of choices that stand in place of all of them; one real inductor compile has its own test.
@@ -84,7 +84,7 @@ def job(*, dropout: float = 0.1, kind: type[Gpt] = Gpt) -> Job:
         name="parity",
         model=lambda: kind(vocabulary=len(characters), dropout=dropout, **shape),
         loss=next_token_loss,
-        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
         train=windows,
         valid=windows,
         seed=1,
@@ -205,9 +205,9 @@ class Here:
 
 def _steps(session: Session, plan: Plan, effects: list[Effect]) -> Trace:
     size = plan.micro_batch * plan.accumulation
-    feed = Feed(samples=session.job.train, batch_size=size, drop_last=True)
+    feed = AccumulationWindows(samples=session.job.train, batch_size=size, drop_last=True)
     source = Prefetch(Direct(feed), Here()) if session.prefetch else source_of(feed, session)
-    at, guard, optimizer = Position(), Guard(session), session.optimizer
+    at, guard, optimizer = Position(), NonFiniteGuard(session), session.optimizer
     losses: list[float] = []
     gradients: dict[str, Tensor] = {}
     assert optimizer is not None
@@ -373,7 +373,7 @@ def test_the_derived_plan_keeps_the_loosest_of_its_promises() -> None:
 def test_a_window_of_any_cut_has_the_gradient_of_one_big_batch(micro_batch: int) -> None:
     made = job(dropout=0.0)
     session, _ = prepare(made, Plan(micro_batch=8), detect("cpu"), {})
-    feed = Feed(samples=made.train, batch_size=8, drop_last=True)
+    feed = AccumulationWindows(samples=made.train, batch_size=8, drop_last=True)
     whole = accumulate(session, feed.window(Position(), 8), str, int)
     expected = gradients_of(session)
     session.model.zero_grad()

@@ -21,7 +21,7 @@ from hotloop.core.errors import DeviceError
 from hotloop.core.storage.files import DISK
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.signals import Signals
-from hotloop.engine.wall_time import Ledger
+from hotloop.engine.wall_time import WallTime
 from hotloop.jobs import train as engine
 from hotloop.jobs.job import assemble, run_record
 from hotloop.jobs.request import fresh_request
@@ -328,7 +328,7 @@ def spoiled(out: Path, settings: list[str], spoil, **of_job) -> engine.RunResult
     run = RunDir(out)
     run.keep(parts.job.kept)
     run.create(run_record(parts), parts.plan)
-    options = {"ledger": Ledger(clock), "signals": signals, "tell": engine.silent, "disk": DISK}
+    options = {"ledger": WallTime(clock), "signals": signals, "tell": engine.silent, "disk": DISK}
     return execute(run, parts, **options)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hotloop.config.common import Training
-from hotloop.core.progress import Prepared
+from hotloop.core.progress import ReadyToTrain
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import listing
 from hotloop.jobs.forecast.limits import TRIAL, save_cost, save_seconds
@@ -29,7 +29,7 @@ def test_the_bytes_are_those_of_the_checkpoint(tiny, tmp_path):
 def test_the_cost_is_shown_and_kept_before_step_1(tiny, tmp_path):
     heard = []
     train(fresh_request("char-lm", tiny), out=tmp_path / "run", tell=heard.append)
-    fact = next(m for m in heard if isinstance(m, Prepared)).facts["saving"]
+    fact = next(m for m in heard if isinstance(m, ReadyToTrain)).facts["saving"]
     assert ": 7 saves by steps x " in fact, "1, 7, 14, 21, 28, 35 and 40"
     assert "4 are kept, and the best" in fact
     assert RunDir.open(tmp_path / "run").read()["facts"]["saving"] == fact

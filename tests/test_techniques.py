@@ -29,23 +29,23 @@ from hotloop.core.errors import PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use, Value
 from hotloop.data.sampling.context_windows import Windows
-from hotloop.diagnosis.apply_techniques import Intervention
-from hotloop.engine.cuda_graphs import MicroStep
+from hotloop.diagnosis.apply_techniques import AppliedTechniques
+from hotloop.engine.cuda_graphs import GraphedMicroStep
 from hotloop.machine.onednn_matmul import Products
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.observe.host import Host as ScriptHost
-from hotloop.observe.when_to_stop import Limits
-from hotloop.recipes.building.optimizers import AdamW
+from hotloop.observe.host import ScriptObserver as ScriptHost
+from hotloop.observe.when_to_stop import StopLimits
+from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.job import Job
 from hotloop.session.session import Session
 from hotloop.techniques import device_prefetch, fp8, matmul_onednn
-from hotloop.techniques.base import HEADINGS, Host, Numerics, Stage, Technique, anywhere
+from hotloop.techniques.base import HEADINGS, HostKind, Numerics, Stage, Technique, anywhere
 
 # Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 every_technique = pytest.mark.parametrize("technique", techniques.ALL, ids=lambda t: t.id)
-OF_THE_ENGINE = [t for t in techniques.ALL if Host.ENGINE in t.hosts]
-OF_SCRIPTS = [t for t in techniques.ALL if Host.SCRIPT in t.hosts]
+OF_THE_ENGINE = [t for t in techniques.ALL if HostKind.ENGINE in t.hosts]
+OF_SCRIPTS = [t for t in techniques.ALL if HostKind.SCRIPT in t.hosts]
 
 
 def cpu(*features: str, cores: float | None = 2.0) -> Hardware:
@@ -230,13 +230,13 @@ def wrong_effect(technique: Technique, **choice: Value) -> list[str]:
 def wrong_in_a_script(technique: Technique, **choice: Value) -> list[str]:
     """Put it into a script on this CPU, whatever its gate says; what it says must not be empty."""
     use = Use.of(technique.id, **choice)
-    put_in = Intervention(
+    put_in = AppliedTechniques(
         Plan(micro_batch=1, techniques=(use,)),
         {},
         hardware=MACHINE,
         known=[replace(technique, blocked=anywhere)],
     )
-    host = ScriptHost(Limits(full=True, probing=False))
+    host = ScriptHost(StopLimits(full=True, probing=False))
     put_in.join(host)
     before, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     host.start()
@@ -322,7 +322,7 @@ def first_call(session: Session) -> None:
     batch = session.job.train.batch(0, 0, 2)
     session.forward(batch.tensors).backward()
     if session.graphs:  # a card would record it
-        session.replay = MicroStep(session, batch.tensors, lambda once: (once, once()))
+        session.replay = GraphedMicroStep(session, batch.tensors, lambda once: (once, once()))
 
 
 def importing_torch(files: Sequence[Path]) -> list[str]:
@@ -350,7 +350,7 @@ def a_session(width: int = 8) -> Session:
         name="contract",
         model=lambda: Gpt(vocabulary=7, layers=2, heads=2, width=width, context=8),
         loss=next_token_loss,
-        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
         train=windows,
         valid=windows,
         seed=0,
@@ -715,4 +715,4 @@ def test_a_planted_import_of_torch_is_caught(tmp_path: Path) -> None:
 
 
 def test_the_engine_and_the_script_host_are_the_only_hosts() -> None:
-    assert {host for technique in techniques.ALL for host in technique.hosts} <= set(Host)
+    assert {host for technique in techniques.ALL for host in technique.hosts} <= set(HostKind)

@@ -13,7 +13,7 @@ from hotloop.core.events import StepTrace, steps
 from hotloop.core.storage.files import read_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.tuning_result import Tuned
-from hotloop.engine.checkpoint.folders import Stored, best_of, listing, newest_sound
+from hotloop.engine.checkpoint.folders import StoredCheckpoint, best_of, listing, newest_sound
 from hotloop.jobs.request import fresh_request, saved_request
 from hotloop.recipes.building.declared_code import named_code
 from hotloop.recipes.registry import RECIPES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hotloop.core.events import Event
     from hotloop.core.finding import Diagnosis
     from hotloop.core.progress import Tell
-    from hotloop.data.tokenising.char_vocabulary import Vocabulary
+    from hotloop.data.tokenising.char_vocabulary import CharVocabulary
     from hotloop.export.pretrained import Exported
     from hotloop.jobs.run import RunResult
     from hotloop.recipes.pair_classifier.predictions import Predicted
@@ -45,7 +45,7 @@ class Run:
 
     path: Path
     record: Mapping[str, Any]  # run.json
-    checkpoints: Sequence[Stored]
+    checkpoints: Sequence[StoredCheckpoint]
 
     @cached_property
     def steps(self) -> Sequence[StepTrace]:
@@ -71,13 +71,13 @@ class Run:
         """Whether it is a run on characters, which `vocabulary` returns."""
         return RunDir(self.path).vocabulary.is_file()
 
-    def vocabulary(self) -> Vocabulary:
+    def vocabulary(self) -> CharVocabulary:
         """Return the characters the model was trained with; UsageError where it is none of them."""
-        from hotloop.data.tokenising.char_vocabulary import Vocabulary
+        from hotloop.data.tokenising.char_vocabulary import CharVocabulary
 
         if not (file := RunDir(self.path).vocabulary).is_file():
             raise UsageError(f"{self.path} is no run on characters, but of {self.record['recipe']}")
-        return Vocabulary.from_json(read_json(file))
+        return CharVocabulary.from_json(read_json(file))
 
     def model(self, which: str | None = None) -> nn.Module:
         """Return the trained model on the CPU in evaluation mode.
@@ -127,13 +127,13 @@ class Run:
         `steps` are for objective=diffusion; None leaves each to the recipe.
         `progress` is called with (done, all). Raises UsageError for what the run cannot do.
         """
-        from hotloop.recipes.building.sampling_options import Wanted
+        from hotloop.recipes.building.sampling_options import SamplingOptions
 
         if not hasattr(self._recipe, "sample"):
             raise UsageError(
                 f"a {self.record['recipe']} run writes no text: hotloop predict {self.path} FILE"
             )
-        wanted = Wanted(
+        wanted = SamplingOptions(
             prompt=prompt,
             suffix=suffix,
             samples=samples,
@@ -209,15 +209,15 @@ class Run:
             kept=kept,
         )
 
-    def broken(self) -> list[Stored]:
+    def broken(self) -> list[StoredCheckpoint]:
         """Return the checkpoints newer than the newest sound one; CheckpointError if none is."""
         return newest_sound(RunDir(self.path).checkpoints)[1]
 
-    def checkpoint(self, which: str | None = None) -> Stored:
+    def checkpoint(self, which: str | None = None) -> StoredCheckpoint:
         """Return a sound checkpoint: "best", "last" or a step; None leaves it to `chosen`."""
         return self.chosen(which)[0]
 
-    def chosen(self, which: str | None = None) -> tuple[Stored, str]:
+    def chosen(self, which: str | None = None) -> tuple[StoredCheckpoint, str]:
         """Return the sound checkpoint that is used, and which one that is, in words.
 
         Where nobody asks for one it is the best; the last one where the validation has so few

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
 from hotloop.core.plan import Plan
-from hotloop.observe.host import Host
+from hotloop.observe.host import ScriptObserver
 from hotloop.observe.merge_ranks import leave
-from hotloop.observe.when_to_stop import Limits
-from hotloop.process.run_script import Target
+from hotloop.observe.when_to_stop import StopLimits
+from hotloop.process.run_script import ScriptTarget
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["in_child", "report"]
 
-_host: Host | None = None
+_host: ScriptObserver | None = None
 
 
 def in_child() -> None:
@@ -36,30 +36,32 @@ def in_child() -> None:
     limits = ENV.parent.limits
     steps, full = limits.get("steps"), bool(limits.get("full"))
     seconds = limits.get("seconds")
-    of = Limits(
+    of = StopLimits(
         steps=int(steps) if steps else None,
         seconds=float(seconds) if seconds else None,
         full=full,
     )
-    _host = Host(of)
+    _host = ScriptObserver(of)
     if ENV.parent.plan is not None:
-        from hotloop.diagnosis.apply_techniques import Intervention
+        from hotloop.diagnosis.apply_techniques import AppliedTechniques
 
         plan = Plan.from_json(ENV.parent.plan)
-        Intervention(plan, dict.fromkeys((use.id for use in plan.techniques), "plan")).join(_host)
+        AppliedTechniques(plan, dict.fromkeys((use.id for use in plan.techniques), "plan")).join(
+            _host
+        )
     atexit.register(_leave, _host, ENV.parent.folder, os.getpid())
     _host.start()
 
 
-def _leave(host: Host, folder: Path, process: int) -> None:
+def _leave(host: ScriptObserver, folder: Path, process: int) -> None:
     """Write the case of this process, unless it did not train (a loader's worker)."""
-    from hotloop.observe.build_case import case_of
+    from hotloop.observe.build_case import build_case
 
     if os.getpid() != process:  # it was forked off
         return
     host.finish()
     if host.doors.updates or host.roots:
-        leave(case_of(host, Target(name=sys.argv[0] or "child", is_module=False)), folder)
+        leave(build_case(host, ScriptTarget(name=sys.argv[0] or "child", is_module=False)), folder)
 
 
 def report() -> Diagnosis:
@@ -70,12 +72,12 @@ def report() -> Diagnosis:
     from hotloop.cli.arguments.script import console
     from hotloop.cli.terminal.diagnosis import show
     from hotloop.core.errors import UsageError
-    from hotloop.observe.build_case import case_of
+    from hotloop.observe.build_case import build_case
     from hotloop.rules.diagnose import diagnose
 
     if _host is None:
         raise UsageError("this process is observed by hotloop doctor or run, which reports itself")
-    case = case_of(_host, Target(name=_name(), is_module=False))
+    case = build_case(_host, ScriptTarget(name=_name(), is_module=False))
     diagnosis = diagnose(case)
     show(case, diagnosis, console(), folder=None, page=None)
     return diagnosis
@@ -88,13 +90,13 @@ def _name() -> str:
 def _begin() -> None:
     global _host
     if ENV.parent is None and _host is None:
-        _host = Host(Limits(full=True))
+        _host = ScriptObserver(StopLimits(full=True))
         _host.start()
         if "IPython" not in sys.modules:
             atexit.register(_say, _host, os.getpid())
 
 
-def _say(host: Host, process: int) -> None:
+def _say(host: ScriptObserver, process: int) -> None:
     if os.getpid() != process:
         return
     host.finish()

@@ -13,9 +13,9 @@ from hotloop.core.agreement import Evidence
 from hotloop.core.measurement import Measurement
 from hotloop.core.trial import FEWEST, Trial
 from hotloop.jobs import train
-from hotloop.jobs.job import Assembly, assemble
+from hotloop.jobs.job import PreparedRun, assemble
 from hotloop.jobs.request import fresh_request
-from hotloop.tuning.interleaved_timing import Pace
+from hotloop.tuning.interleaved_timing import RaceLength
 
 FAST = {"own": 0.02, "sdpa": 0.05}  # seconds of a step by rung; the others take as long as before
 SLOW = 0.1
@@ -37,7 +37,7 @@ class Told:
 
 
 @pytest.fixture(scope="session")
-def parts(tiny) -> Assembly:
+def parts(tiny) -> PreparedRun:
     settings = [s for s in tiny if not s.startswith("model.dropout")] + ["model.dropout=0"]
     request = fresh_request("char-lm", settings)
     made = assemble(request, train.silent, lambda: None)
@@ -74,7 +74,7 @@ class Races:
         return Trial(plan=plan, rounds=rounds, steps=60, peak_bytes=300 << 20, evidence=evidence)
 
 
-def ceilings(parts: Assembly, rate: float = 1e12) -> Ceilings:
+def ceilings(parts: PreparedRun, rate: float = 1e12) -> Ceilings:
     def measure(device, dtype):
         return Measurement(unit="FLOP/s", readings=(rate,))
 
@@ -82,14 +82,14 @@ def ceilings(parts: Assembly, rate: float = 1e12) -> Ceilings:
 
 
 def climbed(
-    parts: Assembly, folder: Path, *, only=(), races=None, rate=1e12, ladder=LADDER, **how
+    parts: PreparedRun, folder: Path, *, only=(), races=None, rate=1e12, ladder=LADDER, **how
 ) -> Result:
     races = races or Races()
     how = {"hear": Told, **how}
     made = Climb(
         ladder,
         parts,
-        pace=Pace(),
+        pace=RaceLength(),
         folder=folder,
         command=["hotloop", "bench"],
         ceilings=ceilings(parts, rate),

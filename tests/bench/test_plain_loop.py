@@ -11,7 +11,7 @@ from hotloop.jobs import train as engine
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
 from hotloop.tuning.recipe_trial import command, record_of
-from hotloop.tuning.trial_process import Live
+from hotloop.tuning.trial_process import TrialProcess
 
 
 def test_samples_come_one_by_one(parts):
@@ -28,7 +28,7 @@ def test_it_trains_and_says_what_a_trial_says(parts, tmp_path):
     def start(channel: int) -> list[str]:
         return command(channel, plan, record, aside=tmp_path, module="hotloop.bench.plain_loop")
 
-    with Live(start) as trial:
+    with TrialProcess(start) as trial:
         trial.first(seconds=60)
         said = trial.block(39, seconds=60).more
     assert said["epochs"] == 3, "56 micro batches make 18 steps and a rest"
@@ -77,7 +77,7 @@ def test_a_plain_loop_over_rows_learns(tmp_path):
         module = "hotloop.bench.plain_loop"
         return command(channel, plan, record, aside=tmp_path, module=module, loop=loop)
 
-    with Live(start) as trial:
+    with TrialProcess(start) as trial:
         trial.first(seconds=120)
         said = trial.block(39, seconds=120).more
     losses = [*said["evidence"]["losses"], *said["evidence"]["late"]]

@@ -6,14 +6,14 @@ import pytest
 import torch
 from tests.recipes.task_router.test_recipe import data, model, settings  # noqa: F401
 
-from hotloop.bench.ladder import Loop
+from hotloop.bench.ladder import PlainLoopKind
 from hotloop.bench.plain_loop import each_row, padded
 from hotloop.core.plan import Plan
 from hotloop.jobs import train
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
 from hotloop.tuning.recipe_trial import command, record_of
-from hotloop.tuning.trial_process import Live
+from hotloop.tuning.trial_process import TrialProcess
 
 
 @pytest.fixture
@@ -46,13 +46,13 @@ def test_features_that_are_computed_are_those_that_are_kept(parts, width):
 def test_such_a_loop_learns_in_a_process_of_its_own(parts, tmp_path, phase):
     made = parts(phase, "training.max_steps=40", "training.learning_rate=0.01")
     record, plan = record_of(made.request), Plan(micro_batch=4, accumulation=2)
-    loop = asdict(Loop(pads="to the limit", rows="one at a time", frozen="again"))
+    loop = asdict(PlainLoopKind(pads="to the limit", rows="one at a time", frozen="again"))
 
     def start(channel: int) -> list[str]:
         module = "hotloop.bench.plain_loop"
         return command(channel, plan, record, aside=tmp_path, module=module, loop=loop)
 
-    with Live(start) as trial:
+    with TrialProcess(start) as trial:
         trial.first(seconds=120)
         said = trial.block(23, seconds=120).more
     losses = [*said["evidence"]["losses"], *said["evidence"]["late"]]

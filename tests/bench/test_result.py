@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hotloop.bench.result import Epoch, Result, Row, read
+from hotloop.bench.result import Epoch, Result, RungResult, read
 from hotloop.core.errors import DataError
 from hotloop.core.hardware import Hardware
 from hotloop.core.trial import Comparison
@@ -47,7 +47,7 @@ def row(id, times, *, program="engine", off=0.05):
     found = Comparison(
         verdict="FASTER", why="", ratio=ratio, interval=(ratio * (1 - off), ratio * (1 + off)), n=10
     )
-    return Row(id=id, name=id, state="measured", program=program, comparison=found)
+    return RungResult(id=id, name=id, state="measured", program=program, comparison=found)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def row(id, times, *, program="engine", off=0.05):
         ([row("lean", 3.0), row("own", 3.8)], None),
         ([row("by hand", 9.0, program="plain loop"), row("own", 3.8)], None),
         ([row("lean", 15.1)], None),
-        ([row("lean", 15.1), Row(id="own", name="own", state="failed")], None),
+        ([row("lean", 15.1), RungResult(id="own", name="own", state="failed")], None),
     ],
 )
 def test_a_rung_that_beats_hotloop_s_own_choice_is_named(rows, better):

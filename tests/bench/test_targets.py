@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from hotloop.bench.result import Row
+from hotloop.bench.result import RungResult
 from hotloop.bench.targets import judge, parse
 from hotloop.core.errors import UsageError
 from hotloop.core.trial import Comparison
 
-ROW = Row(
+ROW = RungResult(
     id="own",
     name="own",
     state="measured",
@@ -17,7 +17,7 @@ ROW = Row(
 )
 
 
-def verdicts(text: str, row: Row | None = ROW) -> list[tuple[bool, str]]:
+def verdicts(text: str, row: RungResult | None = ROW) -> list[tuple[bool, str]]:
     return [(v.met, v.why) for v in judge(parse(text), row, "it was left out")]
 
 

@@ -8,7 +8,7 @@ from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
 from hotloop.bench import text_ladders
-from hotloop.bench.ladder import Loop, Spot
+from hotloop.bench.ladder import PlainLoopKind, Spot
 from hotloop.bench.tokens_per_sample import work_of
 from hotloop.config.schema import flatten
 from hotloop.config.settings import rebuild
@@ -104,8 +104,8 @@ def test_every_rung_is_raced_as_it_is_and_work_is_what_is_compared(parts, tmp_pa
     )
     asked = made[1::2]
     assert [each["loop"] for each in asked] == [
-        asdict(Loop(pads="to the limit", logits="all")),
-        asdict(Loop(pads="to the longest", logits="all")),
+        asdict(PlainLoopKind(pads="to the limit", logits="all")),
+        asdict(PlainLoopKind(pads="to the longest", logits="all")),
         None,
         None,
     ]
@@ -135,6 +135,6 @@ def test_a_router_climbs_what_its_phase_has(phase):
     left = {r.id for r in text_ladders.TASK_ROUTER.rungs if isinstance(r.change(OWN, spot), str)}
     expected = {"1": {"kept"}, "2": {"together"}, "3": set()}[phase]
     assert left - {"low", "products"} == expected
-    assert text_ladders.TASK_ROUTER.before.loop == Loop(
+    assert text_ladders.TASK_ROUTER.before.loop == PlainLoopKind(
         pads="to the limit", rows="one at a time", frozen="again"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hotloop.core.env import Environment
 from hotloop.core.storage.files import write_folder
-from hotloop.core.storage.lock import Holder
+from hotloop.core.storage.lock import LockHolder
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import STATE, path_of
 
@@ -42,7 +42,7 @@ def spoil(path: Path) -> None:
 
 def hold(run: Path, *, pid: int | None = None, host: str | None = None) -> None:
     """Leave the lock of a process: this one's, unless another is said."""
-    me = Holder.me()
+    me = LockHolder.me()
     holder = {
         "pid": me.pid if pid is None else pid,
         "host": host or platform.node(),

@@ -4,7 +4,7 @@ import pytest
 from tests.cleanup.disks import NOW, environment, temp
 
 from hotloop.cleanup.caches import cache_shelf, others
-from hotloop.cleanup.disk_use import Order
+from hotloop.cleanup.disk_use import CleanupRequest
 
 NAMES = ("0" * 32, "1" * 32)
 DAY = 86400.0
@@ -25,7 +25,7 @@ def cache(tmp_path):
 
 
 def judged(cache, **asked):
-    order = Order(environment=environment(cache.parent), now=lambda: NOW, **asked)
+    order = CleanupRequest(environment=environment(cache.parent), now=lambda: NOW, **asked)
     return {item.path.name: item for item in cache_shelf(order).items}
 
 
@@ -65,13 +65,13 @@ def test_what_crashed_writers_left_goes_and_what_is_broken_when_asked_for(cache)
 
 
 def test_an_empty_cache_has_nothing(tmp_path):
-    order = Order(environment=environment(tmp_path))
+    order = CleanupRequest(environment=environment(tmp_path))
     assert cache_shelf(order).items == ()
 
 
 def test_the_caches_of_others_are_added_up_with_their_own_remedy(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    order = Order(environment=environment(tmp_path))
+    order = CleanupRequest(environment=environment(tmp_path))
     assert list(others(order, pytest.fail)) == []
     hub = order.environment.hub / "datasets--a--b"
     for folder in (hub / "blobs", hub / "snapshots", tmp_path / "inductor"):

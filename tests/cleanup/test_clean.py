@@ -5,7 +5,7 @@ import pytest
 from tests.cleanup.disks import GONE, NOW, checkpoint, environment, hold, made, spoil, temp
 
 from hotloop.cleanup.clean import look, remove
-from hotloop.cleanup.disk_use import Order
+from hotloop.cleanup.disk_use import CleanupRequest
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.files import Disk
 from hotloop.core.storage.rundir import RunDir
@@ -14,7 +14,7 @@ from hotloop.core.storage.rundir import RunDir
 @pytest.fixture
 def order(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    return Order(environment=environment(tmp_path), now=lambda: NOW)
+    return CleanupRequest(environment=environment(tmp_path), now=lambda: NOW)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_cache_is_cleared_of_what_was_shown(tmp_path, order):
     tokens.mkdir(parents=True)
     (tokens / "x").write_bytes(b"x")
     os.utime(tokens / "x", (1e9, 1e9))
-    asked = Order(environment=order.environment, now=order.now, unused=1.0)
+    asked = CleanupRequest(environment=order.environment, now=order.now, unused=1.0)
     (shelf,) = look(tmp_path, asked).shelves
     told = []
     assert len(remove(shelf, asked, told.append)[0]) == 1

@@ -2,7 +2,7 @@ import json
 import os
 from pathlib import Path
 
-from hotloop.cleanup.disk_use import Cache, Found, Item, Shelf, last_used, taken
+from hotloop.cleanup.disk_use import CleanupResult, Item, OtherCache, Shelf, last_used, taken
 
 
 def item(size, *, goes):
@@ -15,13 +15,13 @@ def test_what_can_go_is_summed():
         items=(item(3, goes=True), item(4, goes=False)),
     )  # fmt: skip
     assert [one.bytes for one in shelf.can_go] == [3]
-    assert Found(shelves=(shelf, shelf), caches=()).can_go == 6
+    assert CleanupResult(shelves=(shelf, shelf), caches=()).can_go == 6
 
 
 def test_all_of_it_is_json():
     shelf = Shelf(path=Path("/r"), name="r", state="complete", bytes=9, items=(item(3, goes=True),))
-    cache = Cache(path=Path("/c"), name="hub", bytes=5, last_used=None, how="hf cache rm")
-    value = json.loads(json.dumps(Found(shelves=(shelf,), caches=(cache,)).to_json()))
+    cache = OtherCache(path=Path("/c"), name="hub", bytes=5, last_used=None, how="hf cache rm")
+    value = json.loads(json.dumps(CleanupResult(shelves=(shelf,), caches=(cache,)).to_json()))
     assert (value["schema"], value["can_go_bytes"]) == (1, 3)
     assert value["shelves"][0]["items"][0]["path"] == "/r/c"
     assert value["caches"][0] == {

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from tests.cleanup.disks import GONE, NOW, checkpoint, environment, hold, made, spoil, temp
 
 from hotloop.cleanup.clean import remove
-from hotloop.cleanup.disk_use import Order
+from hotloop.cleanup.disk_use import CleanupRequest
 from hotloop.cleanup.runs import run_shelf
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import listing
 
 
 def judged(run, **asked):
-    order = Order(environment=environment(run.parent), now=lambda: NOW, **asked)
+    order = CleanupRequest(environment=environment(run.parent), now=lambda: NOW, **asked)
     return run_shelf(run, run.parent, order, lambda text: None)
 
 
@@ -100,7 +100,7 @@ def test_where_all_are_broken_nothing_goes(tmp_path):
 
 def test_few_checkpoints_are_not_read(tmp_path):
     run, told = made(tmp_path / "r"), []
-    order = Order(environment=environment(tmp_path), now=lambda: NOW)
+    order = CleanupRequest(environment=environment(tmp_path), now=lambda: NOW)
     for count, step in enumerate((10, 20, 30), 1):
         checkpoint(run, step)
         told.clear()
@@ -201,7 +201,7 @@ def test_what_lies_behind_a_link_is_another_runs(busy, tmp_path):
     if busy:
         hold(other)
     RunDir(run).checkpoints.symlink_to(RunDir(other).checkpoints)
-    order = Order(environment=environment(tmp_path), now=lambda: NOW, broken=True)
+    order = CleanupRequest(environment=environment(tmp_path), now=lambda: NOW, broken=True)
     shelf = run_shelf(run, tmp_path, order, lambda text: None)
     assert shelf.can_go == ()
     assert f"is a link to {RunDir(other).checkpoints}" in shelf.why

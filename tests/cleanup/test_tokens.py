@@ -8,15 +8,15 @@ from tests.data.tokenising.test_tokenize import make as tokenised
 from tests.golden.tiny_tokenizer import save
 
 from hotloop.cleanup.clean import look, remove
-from hotloop.cleanup.disk_use import Order
+from hotloop.cleanup.disk_use import CleanupRequest
 from hotloop.cleanup.tokens import lock_of, token_shelves
-from hotloop.core.storage.lock import Holder
+from hotloop.core.storage.lock import LockHolder
 
 
 @pytest.fixture
 def order(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    return Order(environment=environment(tmp_path))
+    return CleanupRequest(environment=environment(tmp_path))
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def room(tmp_path):
 
 
 def hold(room, **changes):
-    me = Holder.me()
+    me = LockHolder.me()
     holder = {"pid": me.pid, "host": me.host, "boot": me.boot, "started": me.started, **changes}
     room.with_name(".tokens.lock").write_text(json.dumps(holder))
 
@@ -57,7 +57,7 @@ def test_what_a_process_is_at_stays(tmp_path, order, room):
     hold(room)
     (shelf,) = token_shelves(tmp_path)
     assert shelf.can_go == ()
-    assert shelf.why == f"process {os.getpid()} on {Holder.me().host} is at it"
+    assert shelf.why == f"process {os.getpid()} on {LockHolder.me().host} is at it"
     hold(room, host="elsewhere")
     assert token_shelves(tmp_path)[0].can_go == (), "nothing here can tell"
 

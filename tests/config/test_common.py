@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from hotloop.config.common import ALIASES, Data, Preset, Training, check_shared, give_way, set_names
-from hotloop.config.layers import Layer, parse_assignments
+from hotloop.config.layers import SettingsLayer, parse_assignments
 from hotloop.config.schema import flatten, settings_of
 from hotloop.config.settings import Resolved, resolve
 from hotloop.core.errors import ConfigError
@@ -17,13 +17,13 @@ class Config:
 
 
 def settled(*args: str, below: dict[str, object] | None = None) -> Resolved[Config]:
-    layers = [Layer(origin="preset x", values=below or {}), parse_assignments(args)]
+    layers = [SettingsLayer(origin="preset x", values=below or {}), parse_assignments(args)]
     first = resolve(Config, layers, ALIASES)
     return resolve(Config, [*layers, give_way(first)], ALIASES)
 
 
 def changes(*args: str, below: dict[str, object] | None = None) -> dict[str, Any]:
-    layers = [Layer(origin="preset x", values=below or {}), parse_assignments(args)]
+    layers = [SettingsLayer(origin="preset x", values=below or {}), parse_assignments(args)]
     return dict(give_way(resolve(Config, layers, ALIASES)).values)
 
 
@@ -42,7 +42,7 @@ def test_the_defaults_agree_with_each_other() -> None:
 
 
 def test_every_default_is_a_value_its_own_rule_allows() -> None:
-    rebuilt = resolve(Config, [Layer(origin="itself", values=flatten(Config()))]).config
+    rebuilt = resolve(Config, [SettingsLayer(origin="itself", values=flatten(Config()))]).config
     assert rebuilt == Config()
 
 

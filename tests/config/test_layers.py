@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hotloop.config.layers import (
     COMMAND_LINE,
-    Layer,
+    SettingsLayer,
     parse_assignments,
     parse_json,
     parse_yaml,
@@ -200,7 +200,9 @@ json_maps = st.recursive(
 def test_every_json_key_is_found_on_the_line_it_stands_on(root: object) -> None:
     text = json.dumps(root, indent=1)
     layer = outcome(lambda: parse_json(text.encode(), "x"))
-    if isinstance(layer, Layer):  # or it is nested too deep, or two keys are alike with dots
+    if isinstance(
+        layer, SettingsLayer
+    ):  # or it is nested too deep, or two keys are alike with dots
         for key in layer.values:
             line = text.splitlines()[int(layer.where(key).removeprefix("x:")) - 1]
             assert line.strip().startswith(json.dumps(key.rpartition(".")[2]) + ":")
@@ -258,7 +260,7 @@ def test_an_endless_file_is_read_to_the_limit_only(tmp_path: Path) -> None:
         read_config(tmp_path / "zero.yaml")
 
 
-def outcome(call: Callable[[], Layer]) -> Layer | HotloopError:
+def outcome(call: Callable[[], SettingsLayer]) -> SettingsLayer | HotloopError:
     try:
         return call()
     except HotloopError as caught:
@@ -276,10 +278,14 @@ yaml_like = st.text(
 @settings(max_examples=100, deadline=None)
 def test_any_bytes_are_a_layer_or_a_config_error(data: bytes) -> None:
     for parse in (parse_yaml, parse_json):
-        assert isinstance(outcome(lambda parse=parse: parse(data, "x")), Layer | ConfigError)
+        assert isinstance(
+            outcome(lambda parse=parse: parse(data, "x")), SettingsLayer | ConfigError
+        )
 
 
 @given(st.lists(st.text() | yaml_like.map(lambda text: f"a={text}"), max_size=3))
 @settings(max_examples=100, deadline=None)
 def test_any_arguments_are_a_layer_or_an_error_of_ours(args: list[str]) -> None:
-    assert isinstance(outcome(lambda: parse_assignments(args)), Layer | UsageError | ConfigError)
+    assert isinstance(
+        outcome(lambda: parse_assignments(args)), SettingsLayer | UsageError | ConfigError
+    )

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop.config.layers import COMMAND_LINE, Layer, parse_assignments, parse_json, parse_yaml
+from hotloop.config.layers import (
+    COMMAND_LINE,
+    SettingsLayer,
+    parse_assignments,
+    parse_json,
+    parse_yaml,
+)
 from hotloop.config.schema import flatten, setting
 from hotloop.config.settings import DEFAULT, Resolved, differences, rebuild, resolve
 from hotloop.core.errors import ConfigError
@@ -59,7 +65,7 @@ def test_nothing_given_is_the_schema_as_declared() -> None:
 
 def test_the_last_layer_wins_and_every_value_knows_its_origin() -> None:
     layers = [
-        Layer(
+        SettingsLayer(
             origin="preset 12gb",
             values={"training.batch_size": 96, "training.precision": "bf16", "seed": 1},
             origins={"training.precision": "preset 12gb: bf16 from sm80"},
@@ -81,7 +87,7 @@ def test_the_last_layer_wins_and_every_value_knows_its_origin() -> None:
 
 
 def test_a_layer_above_the_user_takes_the_asking_back() -> None:
-    rule = Layer(origin="rule", values={"seed": 2})
+    rule = SettingsLayer(origin="rule", values={"seed": 2})
     resolved = resolve(Config, [parse_assignments(["seed=1"]), rule])
     assert (resolved.config.seed, resolved.asked) == (2, frozenset())
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop.config.values import Plain, Rule, convert, expected, show, typed
+from hotloop.config.values import FieldRule, Plain, convert, expected, show, typed
 from hotloop.core.errors import ConfigError
 
-ANY = Rule(meaning="anything")
-TIME = Rule(meaning="a time", duration=True)
+ANY = FieldRule(meaning="anything")
+TIME = FieldRule(meaning="a time", duration=True)
 KINDS = [
     int,
     float,
@@ -24,11 +24,11 @@ KINDS = [
 ]
 
 
-def read(kind: object, text: str, rule: Rule = ANY) -> object:
+def read(kind: object, text: str, rule: FieldRule = ANY) -> object:
     return convert(kind, rule, Plain(text))
 
 
-def refused(kind: object, raw: object, rule: Rule = ANY) -> str:
+def refused(kind: object, raw: object, rule: FieldRule = ANY) -> str:
     with pytest.raises(ConfigError) as caught:
         convert(kind, rule, raw)
     return str(caught.value)
@@ -113,18 +113,18 @@ def test_a_duration_reads_back_as_it_is_shown(seconds: int) -> None:
 
 
 def test_a_range_names_its_ends() -> None:
-    share = Rule(meaning="", low=0, low_open=True, high=1)
-    factor = Rule(meaning="", low=0, high=1, high_open=True)
+    share = FieldRule(meaning="", low=0, low_open=True, high=1)
+    factor = FieldRule(meaning="", low=0, high=1, high_open=True)
     assert refused(float, Plain("0"), share) == "expected a number above 0 up to 1, got 0"
     assert refused(float, Plain("1"), factor) == "expected a number from 0 below 1, got 1"
     assert (read(float, "1", share), read(float, "0", factor)) == (1.0, 0.0)
-    assert refused(int | None, Plain("0"), Rule(meaning="", low=1)) == (
+    assert refused(int | None, Plain("0"), FieldRule(meaning="", low=1)) == (
         "expected a whole number from 1 or null, got 0"
     )
 
 
 def test_a_pair_checks_length_type_and_range_of_each() -> None:
-    rule = Rule(meaning="", low=0, high=1, high_open=True)
+    rule = FieldRule(meaning="", low=0, high=1, high_open=True)
     pair = tuple[float, float]
     assert convert(pair, rule, [Plain("0.9"), 0.99]) == (0.9, 0.99)
     for raw in (
@@ -143,7 +143,7 @@ def test_a_choice_lists_what_there_is_and_suggests() -> None:
     assert refused(Literal["fp32", "bf16"], Plain("bf61")) == (
         "expected one of fp32, bf16, got bf61; did you mean bf16?"
     )
-    rule = Rule(meaning="", choices=("t4", "rtx4090"))
+    rule = FieldRule(meaning="", choices=("t4", "rtx4090"))
     assert refused(str, Plain("rtx409"), rule).endswith("did you mean rtx4090?")
     assert read(str | None, "null", rule) is None
 
@@ -210,12 +210,12 @@ raw_values = st.recursive(
 
 @given(
     st.sampled_from(KINDS),
-    st.sampled_from([ANY, TIME, Rule(meaning="", low=0, high=9)]),
+    st.sampled_from([ANY, TIME, FieldRule(meaning="", low=0, high=9)]),
     raw_values,
 )
 @settings(max_examples=100, deadline=None)
 def test_anything_becomes_a_value_of_its_type_or_a_config_error(
-    kind: object, rule: Rule, raw: object
+    kind: object, rule: FieldRule, raw: object
 ) -> None:
     if rule.duration:
         kind = float

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from hotloop.core.finding import Diagnosis, Finding, Place, Remedy, by_share, ranked
+from hotloop.core.finding import Diagnosis, Finding, Remedy, SourceLocation, by_share, ranked
 from hotloop.core.measurement import Measurement
 
 STEP = Measurement(unit="s", readings=(0.1, 0.2, 0.3))
@@ -18,7 +18,7 @@ def test_a_finding_is_written_as_the_architecture_says():
         share=0.25,
         saves=0.05,
         ceiling=1.33,
-        places=[Place(file="train.py", line=7)],
+        places=[SourceLocation(file="train.py", line=7)],
         evidence={"step time": STEP, "disk": "a network drive"},
         because=["S4 saves_too_many: 40 of them"],
         remedies=[

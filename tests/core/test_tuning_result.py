@@ -5,11 +5,11 @@ import pytest
 
 from hotloop.core.agreement import Parity
 from hotloop.core.errors import DataError, PlanError
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Comparison, Trial
-from hotloop.core.tuning_result import SCHEMA, Cost, Edit, Row, Tuned, pays_back
+from hotloop.core.tuning_result import SCHEMA, Edit, FixedCost, Tuned, TuneRow, pays_back
 
 BASE = Plan(micro_batch=1)
 FAST = BASE.plus("fused-adamw").plus("threads", count=2)
@@ -21,7 +21,7 @@ def trial(step: float, *, started: float = 2.0, warmed: float = 0.0, plan=BASE) 
     return Trial(plan=plan, rounds=rounds, steps=80, started=started, warmed=warmed, peak_bytes=9)
 
 
-TRIED = Row.of(
+TRIED = TuneRow.of(
     trial(0.05, plan=FAST), "fused-adamw", "kept", "faster", comparison=FASTER,
     parity=Parity(kept=True, why="8 losses equal bit for bit"), pays_back=40, seconds=9.5,
 )  # fmt: skip
@@ -31,13 +31,14 @@ FOUND = Tuned(
     where={"torch": "2.13.0"},
     baseline=BASE,
     plan=FAST,
-    rows=(Row.of(trial(0.1), "as it is", "baseline", "two runs"), TRIED,
-          Row(name="tf32", decision="refused", why="no card")),
+    rows=(TuneRow.of(trial(0.1), "as it is", "baseline", "two runs"), TRIED,
+          TuneRow(name="tf32", decision="refused", why="no card")),
     proof=PROOF,
-    edits=(Edit(rule="H2", claim="it waits", share=0.2, places=(Place(file="train.py", line=7),),
+    edits=(Edit(rule="H2", claim="it waits", share=0.2,
+                places=(SourceLocation(file="train.py", line=7),),
                 remedy="read it less often"),),
-    costs=(Cost(what="start", before=2.0, after=14.0, note="imports"),
-           Cost(what="a save", before=0.5)),
+    costs=(FixedCost(what="start", before=2.0, after=14.0, note="imports"),
+           FixedCost(what="a save", before=0.5)),
     seconds=61.0,
     notes=("the doctor saw nothing",),
 )  # fmt: skip
@@ -110,7 +111,7 @@ def test_the_result_in_a_sentence():
         ({"rows": (), "proof": None, "plan": BASE}, "nothing was tried"),
         (
             {
-                "rows": (Row(name="tf32", decision="refused", why="no card"),),
+                "rows": (TuneRow(name="tf32", decision="refused", why="no card"),),
                 "proof": None,
                 "plan": BASE,
             },

@@ -12,9 +12,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from hotloop import techniques
 from hotloop.core.plan import Plan
-from hotloop.diagnosis.apply_techniques import Intervention
-from hotloop.observe.host import Host
-from hotloop.observe.when_to_stop import Limits
+from hotloop.diagnosis.apply_techniques import AppliedTechniques
+from hotloop.observe.host import ScriptObserver
+from hotloop.observe.when_to_stop import StopLimits
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 BITWISE = (
@@ -323,7 +323,10 @@ def test_what_never_came_is_said() -> None:
 
 def test_a_gate_is_asked_again_in_the_scripts_process() -> None:
     plan = Plan(micro_batch=1).plus("tf32")
-    put_in, host = Intervention(plan, {"tf32": "plan p.json"}), Host(Limits(full=True))
+    put_in, host = (
+        AppliedTechniques(plan, {"tf32": "plan p.json"}),
+        ScriptObserver(StopLimits(full=True)),
+    )
     put_in.join(host)
     host.start()
     host.finish()

@@ -13,18 +13,18 @@ import torch
 from hotloop.api import load_run
 from hotloop.core.errors import DeviceError, PlanError, UsageError
 from hotloop.core.progress import Working
-from hotloop.diagnosis.recipe import Rehearsal, rehearse, rehearsed
+from hotloop.diagnosis.recipe import RecipeCheck, rehearse, rehearsed
 from hotloop.engine.signals import Dropped, Signals
-from hotloop.engine.wall_time import Ledger
+from hotloop.engine.wall_time import WallTime
 from hotloop.jobs import train
-from hotloop.jobs.first_steps import Budget, TryOut
+from hotloop.jobs.first_steps import FirstSteps, StepBudget
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
 from hotloop.jobs.run import set_up
 from hotloop.jobs.start_point import start_weights
 from hotloop.machine.clock import clock
 
-FOUR = Budget(steps=4)
+FOUR = StepBudget(steps=4)
 
 
 def but(settings: list[str], *changed: str) -> list[str]:
@@ -32,7 +32,7 @@ def but(settings: list[str], *changed: str) -> list[str]:
     return [s for s in settings if s.partition("=")[0] not in keys] + list(changed)
 
 
-def rules(found: Rehearsal) -> set[str]:
+def rules(found: RecipeCheck) -> set[str]:
     return {finding.rule.split()[0] for finding in found.diagnosis.findings}
 
 
@@ -48,7 +48,7 @@ def of(tmp_path):
     return run
 
 
-def with_loss(settings: list[str], wrap, folder: Path) -> Rehearsal:
+def with_loss(settings: list[str], wrap, folder: Path) -> RecipeCheck:
     """Rehearse a job whose loss is `wrap` of its own."""
     parts = assemble(fresh_request("char-lm", settings), train.silent, lambda: None)
     parts = replace(parts, job=replace(parts.job, loss=wrap(parts.job.loss)))
@@ -56,14 +56,14 @@ def with_loss(settings: list[str], wrap, folder: Path) -> Rehearsal:
         parts,
         budget=FOUR,
         folder=folder / "run",
-        ledger=Ledger(clock),
+        ledger=WallTime(clock),
         signals=Signals(),
         tell=train.silent,
     )
 
 
 def test_its_steps_are_those_that_the_run_makes(of, tiny, tmp_path):
-    found = of(tiny, budget=Budget(steps=9))
+    found = of(tiny, budget=StepBudget(steps=9))
     assert found.timing.made == 12, "three for the warm-up"
     train.train(fresh_request("char-lm", tiny), out=tmp_path / "real")
     losses = {step.step: step.loss for step in load_run(tmp_path / "real").steps}
@@ -96,7 +96,7 @@ def test_a_signal_stops_it_and_nothing_is_left_behind(of, tiny, tmp_path, stage)
 
 
 def test_the_number_of_timed_steps_can_be_asked_for(of, tiny):
-    found = of(tiny, budget=Budget(steps=5))
+    found = of(tiny, budget=StepBudget(steps=5))
     assert found.diagnosis.steps == 8
     assert found.diagnosis.step_time is found.timing.step
     assert 1 <= found.timing.step.n <= 5
@@ -194,13 +194,13 @@ def test_one_set_at_a_time(of, tiny):
 
 def test_a_folder_that_cannot_be_written_is_found(tiny, tmp_path):
     parts = assemble(fresh_request("char-lm", tiny), train.silent, lambda: None)
-    ledger, signals = Ledger(clock), Signals()
+    ledger, signals = WallTime(clock), Signals()
     session, _, at = set_up(
         parts, lambda s: start_weights(parts, s, train.silent), ledger, signals, train.silent
     )
-    tried = TryOut(parts, session, at, ledger=ledger, signals=signals, tell=train.silent)
+    tried = FirstSteps(parts, session, at, ledger=ledger, signals=signals, tell=train.silent)
     (tmp_path / "file").touch()
-    timing = tried.time(Budget(steps=1), tmp_path / "file")
+    timing = tried.time(StepBudget(steps=1), tmp_path / "file")
     tried.close()
     assert timing.save is None
     assert "file" in tried.unwritable
@@ -208,7 +208,7 @@ def test_a_folder_that_cannot_be_written_is_found(tiny, tmp_path):
 
 def test_without_a_number_it_stops_when_the_median_is_stable(of, tiny):
     heard = []
-    found = of(tiny, budget=Budget(least=0.5, most=2.0), tell=heard.append)
+    found = of(tiny, budget=StepBudget(least=0.5, most=2.0), tell=heard.append)
     assert found.timing.step.n >= 20
     shares = [m.share for m in heard if isinstance(m, Working) and m.what == "timing steps"]
     assert shares == sorted(shares)

@@ -6,7 +6,7 @@ import pytest
 from tests.manyranks import GIB, OWN, add, log, made, slowed
 
 from hotloop.cli.main import main
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.steps_and_loaders import ROWS
 from hotloop.core.errors import DataError
 from hotloop.core.events import event_line, steps
@@ -104,14 +104,14 @@ def of_ranks(diagnosis):
 def test_one_process_is_judged_as_before(run, tmp_path):
     """No row, figure or sentence of ranks, whatever the rest of the record."""
     case = case_of_run(run)
-    assert case.process == Process()
+    assert case.process == ProcessFacts()
     assert set(case.wall) == {
         "start", "compile", "data wait", "forward", "backward", "optimizer", "after step",
         "evaluate", "save",
     }  # fmt: skip
     assert set(case.steps.rows) == {"data wait", "forward", "backward", "optimizer"}
     alone = case_of_run(made(tmp_path / "alone", world=1))
-    assert alone.process == Process()
+    assert alone.process == ProcessFacts()
     assert alone.not_checked == case.not_checked
     assert "exchange" not in {**alone.wall, **alone.steps.rows}
 

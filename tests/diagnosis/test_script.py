@@ -11,7 +11,7 @@ import pytest
 
 from hotloop.core.errors import HotloopError
 from hotloop.diagnosis.script import judge_again, place_for
-from hotloop.process.run_script import Target
+from hotloop.process.run_script import ScriptTarget
 
 CHILD = """\
 import torch
@@ -231,13 +231,13 @@ def test_the_ranks_of_a_group_stop_together_and_the_first_tells_for_all(tmp_path
 
 def test_the_folder_is_named_after_the_script(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folder = place_for(Target(name="a b/train it.py", is_module=False), None)
+    folder = place_for(ScriptTarget(name="a b/train it.py", is_module=False), None)
     assert folder.parent == tmp_path / ".hotloop"
     assert folder.name.startswith("train-it-")
     assert not folder.exists()
-    module = place_for(Target(name="package.train", is_module=True), None)
+    module = place_for(ScriptTarget(name="package.train", is_module=True), None)
     assert module.name.startswith("package.train-")
-    assert place_for(Target(name="a.py", is_module=False), Path("x")) == tmp_path / "x"
+    assert place_for(ScriptTarget(name="a.py", is_module=False), Path("x")) == tmp_path / "x"
 
 
 def test_a_folder_that_is_not_there_is_not_judged(tmp_path):

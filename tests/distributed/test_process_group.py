@@ -10,11 +10,11 @@ import torch.distributed as dist
 from hotloop.core.errors import ConfigError, DataError, LostRankError, WriteError
 from hotloop.core.storage.files import DISK, check_folder
 from hotloop.distributed import process_group as module
-from hotloop.distributed.process_group import Group
+from hotloop.distributed.process_group import TorchProcessGroup
 from hotloop.engine.checkpoint.multi_rank_writer import write_together
-from hotloop.engine.rank_agreement import Accord, Now, Share
+from hotloop.engine.rank_agreement import Now, RankAgreement, Share
 from hotloop.engine.signals import Dropped
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 
 
 class Hosts:
@@ -36,7 +36,9 @@ def ranks(world, monkeypatch):
     monkeypatch.setattr(module.dist, "new_group", lambda **_: None)
     monkeypatch.setattr(module.atexit, "register", lambda _: None)
     store, hosts = dist.HashStore(), Hosts(world)
-    made = [Group(rank=r, world=world, backend="gloo", store=store) for r in range(world)]
+    made = [
+        TorchProcessGroup(rank=r, world=world, backend="gloo", store=store) for r in range(world)
+    ]
     for each in made:
         monkeypatch.setattr(each, "gather", lambda v, r=each.rank: hosts.gather(r, v))
     return made
@@ -107,7 +109,7 @@ def test_decisions_are_the_first_ranks_and_signals_are_anybodys(monkeypatch):
     own = [Share(targets=3, samples=1, tokens=4), Share(targets=5, samples=2, tokens=8)]
 
     def agree(rank):
-        accord = Accord(rank, lambda: looks[rank.rank])
+        accord = RankAgreement(rank, lambda: looks[rank.rank])
         assert accord.now() == Now()
         return accord.window(own[rank.rank]), accord.now()
 
@@ -119,7 +121,7 @@ def test_an_evaluation_is_dropped_by_all(monkeypatch):
     group = ranks(2, monkeypatch)
 
     def poll(rank):
-        accord = Accord(rank, lambda: Now(signal=2 if rank.rank else None))
+        accord = RankAgreement(rank, lambda: Now(signal=2 if rank.rank else None))
         try:
             accord.poll()
         except Dropped:
@@ -131,7 +133,7 @@ def test_an_evaluation_is_dropped_by_all(monkeypatch):
 
 def test_a_process_alone_asks_itself():
     looks = iter([Now(), Now(signal=2)])
-    accord = Accord(ALONE, lambda: next(looks))
+    accord = RankAgreement(SINGLE_PROCESS, lambda: next(looks))
     own = Share(targets=1, samples=1, tokens=1)
     assert accord.window(own) is own
     assert [accord.now().signal, accord.now().signal] == [None, 2]

@@ -19,14 +19,14 @@ from hotloop.core.plan import Plan, Use
 from hotloop.data.sampling.context_windows import Windows
 from hotloop.engine.apply_plan import TYPED, after_warm_up, check, prepare, warm_up
 from hotloop.engine.signals import Dropped
-from hotloop.engine.step import Guard, accumulate, update
+from hotloop.engine.step import NonFiniteGuard, accumulate, update
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.building.optimizers import AdamW
+from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.batch import Batch
 from hotloop.session.job import Job
 from hotloop.session.session import Session
 from hotloop.techniques import compile as compiling
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 # Dynamo looks at `.grad` of tensors inside the graph; where warnings are errors it trips over that.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
@@ -47,7 +47,7 @@ def job(**changes: Any) -> Job:
         name="prepare",
         model=lambda: Gpt(vocabulary=7, layers=2, heads=2, width=8, context=8, dropout=0.1),
         loss=next_token_loss,
-        optimizer=AdamW(learning_rate=1e-2, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-2, betas=(0.9, 0.99), weight_decay=0.1),
         train=windows,
         valid=windows,
         seed=0,
@@ -60,7 +60,7 @@ def ready(*uses: Use, of: Job | None = None) -> tuple[Session, list[Effect]]:
 
 
 def losses(session: Session, steps: int = 5) -> list[float]:
-    guard, found = Guard(session), []
+    guard, found = NonFiniteGuard(session), []
     for step in range(steps):
         loss = accumulate(session, [session.job.train.batch(0, 4 * step, 4)], str, int)
         update(session, guard, loss, 1.0)
@@ -189,7 +189,7 @@ def with_planted(technique: Technique, origin: str) -> tuple[Session, list[Effec
 
 
 def test_a_technique_for_scripts_is_not_for_the_engine() -> None:
-    only = planted(lambda session: 1, hosts=frozenset({Host.SCRIPT}))
+    only = planted(lambda session: 1, hosts=frozenset({HostKind.SCRIPT}))
     with pytest.raises(PlanError, match="hotloop run"):
         with_planted(only, "auto")
 
@@ -425,13 +425,13 @@ def test_rows_of_other_techniques_stay_as_they_are() -> None:
 # The fp16 scaler's logic; its gate refuses a CPU, its arithmetic does not.
 
 
-def scaled(scale: float = 2.0**16) -> tuple[Session, Guard]:
+def scaled(scale: float = 2.0**16) -> tuple[Session, NonFiniteGuard]:
     session, _ = ready(of=job(optimizer=sgd))
     session.scaler = torch.amp.GradScaler("cpu", init_scale=scale)
-    return session, Guard(session)
+    return session, NonFiniteGuard(session)
 
 
-def scaled_step(session: Session, guard: Guard, clip: float = 0.0) -> Tensor:
+def scaled_step(session: Session, guard: NonFiniteGuard, clip: float = 0.0) -> Tensor:
     loss = accumulate(session, [first_batch(session)], str, int)
     return update(session, guard, loss, clip)
 
@@ -443,7 +443,7 @@ def weights(session: Session) -> list[Tensor]:
 @pytest.mark.parametrize("clip", [0.0, 0.5])
 def test_gradients_are_unscaled_before_they_are_clipped(clip: float) -> None:
     plain, _ = ready(of=job(optimizer=sgd))
-    expected = scaled_step(plain, Guard(plain), clip)
+    expected = scaled_step(plain, NonFiniteGuard(plain), clip)
     session, guard = scaled()
     norm = scaled_step(session, guard, clip)
     assert norm.item() == pytest.approx(expected.item(), rel=1e-5)

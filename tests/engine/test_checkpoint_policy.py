@@ -10,7 +10,7 @@ from hotloop.core.storage.files import DISK, Disk
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import best_of, listing
 from hotloop.engine.signals import Signals
-from hotloop.engine.wall_time import Ledger
+from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.job import assemble, run_record
 from hotloop.jobs.request import fresh_request
 from hotloop.jobs.run import execute
@@ -44,7 +44,7 @@ def run(out, keys, *, disk=DISK, added=(), spoil=None):
     folder = RunDir(out)
     folder.keep(parts.job.kept)
     folder.create(run_record(parts), parts.plan)
-    options = {"ledger": Ledger(clock), "signals": Signals(), "tell": silent, "disk": disk}
+    options = {"ledger": WallTime(clock), "signals": Signals(), "tell": silent, "disk": disk}
     return execute(folder, parts, **options)
 
 

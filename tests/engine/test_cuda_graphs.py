@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hotloop.core.hardware import Hardware
-from hotloop.engine.cuda_graphs import MicroStep
+from hotloop.engine.cuda_graphs import GraphedMicroStep
 from hotloop.engine.step import accumulate, drop_gradients, halve_micro_batch
 from hotloop.session.batch import Batch
 from hotloop.session.session import Session
@@ -42,7 +42,7 @@ def grads(one: Session) -> list[torch.Tensor]:
 
 def recorded() -> Session:
     one = session()
-    one.replay = MicroStep(one, batch(0, 4).tensors, called_again)
+    one.replay = GraphedMicroStep(one, batch(0, 4).tensors, called_again)
     drop_gradients(one)
     return one
 
@@ -90,7 +90,7 @@ def test_cuda_records_and_replays():
     for each in (one, other):
         each.model.cuda()
         each.device = torch.device("cuda")
-    one.replay = MicroStep(one, {"x": batch(0, 4).tensors["x"].cuda()})
+    one.replay = GraphedMicroStep(one, {"x": batch(0, 4).tensors["x"].cuda()})
     drop_gradients(one)
     for window in ([batch(3, 4)], [batch(5, 4), batch(9, 4)], [batch(3, 4), batch(9, 1)]):
         mine, theirs = accumulate(one, window, str, int), accumulate(other, window, str, int)
@@ -104,4 +104,4 @@ def test_cuda_records_and_replays():
 def test_what_is_no_tensor_is_refused_by_its_name():
     one = session()
     with pytest.raises(RuntimeError, match="targets of a batch cannot be recorded"):
-        MicroStep(one, {**batch(0, 4).tensors, "targets": 4}, called_again)
+        GraphedMicroStep(one, {**batch(0, 4).tensors, "targets": 4}, called_again)

@@ -9,7 +9,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.engine.evaluate import Evaluation, evaluate, judged
 from hotloop.session.accumulation_windows import Position
 from hotloop.session.batch import Batch
-from hotloop.session.job import Job, Judge
+from hotloop.session.job import Job, ValidationMetrics
 from hotloop.session.session import Session
 
 
@@ -89,7 +89,7 @@ def test_rows_without_any_loss_are_refused_and_the_model_trains_on():
     assert one.model.training
 
 
-SUMS = Judge(
+SUMS = ValidationMetrics(
     start=lambda device: torch.zeros((), device=device),
     figures=lambda counts: {"sum": float(counts)},
     score="sum",

@@ -16,8 +16,8 @@ from hotloop.engine import first_micro_batches
 from hotloop.engine.first_micro_batches import settled
 from hotloop.machine.onednn_matmul import Products
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.building.optimizers import AdamW
-from hotloop.session.accumulation_windows import Feed
+from hotloop.recipes.building.optimizers import AdamWFactory
+from hotloop.session.accumulation_windows import AccumulationWindows
 from hotloop.session.job import Job
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
@@ -68,7 +68,7 @@ def job(clock: Clock | None = None) -> Job:
         name="first steps",
         model=lambda: Gpt(vocabulary=7, layers=1, heads=2, width=8, context=8, dropout=0.1),
         loss=next_token_loss if clock is None else clock.loss,
-        optimizer=AdamW(learning_rate=1e-2, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-2, betas=(0.9, 0.99), weight_decay=0.1),
         train=windows,
         valid=windows,
         seed=0,
@@ -76,7 +76,7 @@ def job(clock: Clock | None = None) -> Job:
 
 
 def rate(of: Job, plan: Plan = PLAN, *, steps: int = LONG, hardware: Hardware = CPU) -> Any:
-    feed = Feed(samples=of.train, batch_size=4, drop_last=True)
+    feed = AccumulationWindows(samples=of.train, batch_size=4, drop_last=True)
     found = settled(of, plan, hardware, feed, steps)
     assert found.choice("gc-freeze") == {}
     return (found.choice("matmul-onednn") or {}).get("rate")

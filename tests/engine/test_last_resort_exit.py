@@ -7,7 +7,7 @@ import time
 
 from hotloop.engine.last_resort_exit import leaving_in_time
 from hotloop.engine.signals import Signals
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 
 STUCK = """
 import ctypes, signal, sys
@@ -52,7 +52,7 @@ def test_one_that_heeds_it_ends_as_it_likes():
 def test_a_process_alone_is_not_watched():
     before = signal.set_wakeup_fd(-1)
     signal.set_wakeup_fd(before)
-    with leaving_in_time(ALONE, Signals()):
+    with leaving_in_time(SINGLE_PROCESS, Signals()):
         inside = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(inside)
     assert inside == before

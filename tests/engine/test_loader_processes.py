@@ -9,8 +9,8 @@ import torch
 
 from hotloop.core.errors import DataError
 from hotloop.data.sampling.map_style import Mapped
-from hotloop.engine.loader_processes import Workers
-from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.engine.loader_processes import WindowWorkers
+from hotloop.session.accumulation_windows import AccumulationWindows, Position
 
 
 class Noisy:
@@ -30,17 +30,17 @@ class Noisy:
         return {"x": torch.cat([torch.tensor([float(index)]), torch.rand(2)])}
 
 
-def feed(**options) -> Feed:
+def feed(**options) -> AccumulationWindows:
     samples = Mapped(Noisy(**options), fingerprint="", seed=1, shuffle=not options)
-    return Feed(samples=samples, batch_size=4, drop_last=False)
+    return AccumulationWindows(samples=samples, batch_size=4, drop_last=False)
 
 
 @pytest.fixture
 def workers():
     made = []
 
-    def make(of: Feed, count: int = 2) -> Workers:
-        made.append(Workers(of, count=count, ahead=2, pin=False))
+    def make(of: AccumulationWindows, count: int = 2) -> WindowWorkers:
+        made.append(WindowWorkers(of, count=count, ahead=2, pin=False))
         return made[-1]
 
     yield make
@@ -48,7 +48,7 @@ def workers():
         one.close()
 
 
-def walk(of: Feed, source, steps: int, at: Position, micro: int = 3):
+def walk(of: AccumulationWindows, source, steps: int, at: Position, micro: int = 3):
     """Return the windows of some steps, whole tensors and counts."""
     seen = []
     for _ in range(steps):

@@ -6,9 +6,9 @@ import torch
 
 from hotloop.core.hardware import Hardware
 from hotloop.data.sampling.context_windows import Windows
-from hotloop.engine.loader_processes import Workers
+from hotloop.engine.loader_processes import WindowWorkers
 from hotloop.engine.prefetch import Direct, Prefetch, source_of
-from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.session.accumulation_windows import AccumulationWindows, Position
 from hotloop.session.session import Session
 
 
@@ -26,10 +26,10 @@ class Lane:
         self.log.append("arrive")
 
 
-def feed() -> Feed:
+def feed() -> AccumulationWindows:
     ids = np.arange(90, dtype=np.uint16)
     samples = Windows(ids, tokens_fingerprint="", context=8, seed=1, shuffle=True)
-    return Feed(samples=samples, batch_size=4, drop_last=False)
+    return AccumulationWindows(samples=samples, batch_size=4, drop_last=False)
 
 
 def values(window) -> list[list[int]]:
@@ -72,7 +72,7 @@ def session(**slots) -> Session:
 
 def test_the_slots_choose_the_source():
     assert isinstance(source_of(feed(), session()), Direct)
-    assert isinstance(source_of(feed(), session(workers=2)), Workers)
+    assert isinstance(source_of(feed(), session(workers=2)), WindowWorkers)
 
 
 @pytest.mark.gpu

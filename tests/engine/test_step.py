@@ -11,7 +11,7 @@ from hotloop.core.document_boundaries import Boundaries
 from hotloop.core.errors import DivergedError
 from hotloop.core.hardware import Hardware
 from hotloop.engine.step import (
-    Guard,
+    NonFiniteGuard,
     accumulate,
     halve_micro_batch,
     is_out_of_memory,
@@ -81,7 +81,7 @@ def test_clipping_scales_to_the_limit_and_reports_the_norm_before():
     before = torch.cat([g.flatten() for g in gradients(one)]).norm()
     clipped = []
     one.optimizer.register_step_pre_hook(lambda *_: clipped.extend(gradients(one)))
-    norm = update(one, Guard(one), loss, 0.01)
+    norm = update(one, NonFiniteGuard(one), loss, 0.01)
     assert norm.item() == pytest.approx(before.item())
     assert torch.cat([g.flatten() for g in clipped]).norm().item() == pytest.approx(0.01, rel=1e-3)
 
@@ -91,7 +91,7 @@ def test_clip_0_is_off():
     loss = accumulate(one, [batch(0, 24)], lambda phase: None, lambda: None)
     raw, seen = gradients(one), []
     one.optimizer.register_step_pre_hook(lambda *_: seen.extend(gradients(one)))
-    update(one, Guard(one), loss, 0.0)
+    update(one, NonFiniteGuard(one), loss, 0.0)
     assert all(torch.equal(a, b) for a, b in zip(raw, seen, strict=True))
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_finite_never_reaches_the_weights(what):
         next(one.model.parameters()).grad[0, 0] = math.nan
     before = [p.detach().clone() for p in one.model.parameters()]
     with pytest.raises(DivergedError):
-        update(one, Guard(one), loss, 1.0)
+        update(one, NonFiniteGuard(one), loss, 1.0)
     assert all(torch.equal(a, b) for a, b in zip(before, one.model.parameters(), strict=True))
 
 
@@ -115,7 +115,7 @@ def test_the_guard_on_a_card_skips_updates_without_a_wait():
     one.model.cuda()
     one.device = torch.device("cuda")
     one.optimizer = torch.optim.AdamW(one.model.parameters(), lr=0.1, fused=True)
-    guard = Guard(one)
+    guard = NonFiniteGuard(one)
     assert guard.on_device
     loss = accumulate(one, [batch(0, 24)], lambda phase: None, lambda: None)
     update(one, guard, loss, 1.0)

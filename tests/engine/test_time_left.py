@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from hotloop.engine.checkpoint_policy import SavePolicy
-from hotloop.engine.time_left import LOOK, Outlook
-from hotloop.engine.wall_time import Ledger
+from hotloop.engine.time_left import LOOK, TimeLeft
+from hotloop.engine.wall_time import WallTime
 from hotloop.session.accumulation_windows import Position
 
 
@@ -27,7 +27,7 @@ def said(
 ):
     """Return (step, text, warning) of each line of a run with steps of `each` seconds."""
     now, told = [0.0], []
-    ledger = Ledger(lambda: now[0])
+    ledger = WallTime(lambda: now[0])
     now[0] += set_up
     ledger.mark("start")
     policy = SavePolicy(
@@ -38,7 +38,7 @@ def said(
         flush=lambda: None,
         note=lambda step, text, warning=False: told.append((step, text, warning)),
     )
-    outlook = Outlook(
+    outlook = TimeLeft(
         steps=steps, per_epoch=per_epoch, ledger=ledger, recorder=recorder, keeper=keeper
     )
     for step in range(1, min(made, steps) + 1):

@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from hotloop.engine.compile_time import recompiling
-from hotloop.engine.wall_time import ROWS, Ledger
+from hotloop.engine.wall_time import ROWS, WallTime
 
 
 def test_marks_leave_no_gap():
     times = iter([10.0, 13.0, 13.5, 14.5, 16.0, 17.0])
-    ledger = Ledger(lambda: next(times), began=8.0)
+    ledger = WallTime(lambda: next(times), began=8.0)
     for phase in ("start", "data", "forward", "update", "evaluate"):
         ledger.mark(phase)
     rows = ledger.rows()
@@ -19,7 +19,7 @@ def test_marks_leave_no_gap():
 
 def test_waits_for_other_ranks_have_a_row_and_are_part_of_the_steps():
     times = iter([3.0, 5.0, 6.0])
-    ledger = Ledger(lambda: next(times), began=0.0)
+    ledger = WallTime(lambda: next(times), began=0.0)
     for phase in ("start", "forward", "exchange"):
         ledger.mark(phase)
     assert ledger.in_steps() == 3.0
@@ -31,14 +31,14 @@ def test_waits_for_other_ranks_have_a_row_and_are_part_of_the_steps():
 
 def test_an_unknown_phase_is_other_and_not_lost():
     times = iter([0.0, 2.0])
-    ledger = Ledger(lambda: next(times))
+    ledger = WallTime(lambda: next(times))
     ledger.mark("somewhere")
     assert ledger.rows()["other"] == 2.0
 
 
 def test_a_stretch_within_a_phase_has_its_own_row():
     times = iter([1.0, 2.0, 4.0, 5.0])
-    ledger = Ledger(lambda: next(times), began=0.0)
+    ledger = WallTime(lambda: next(times), began=0.0)
     ledger.mark("data")
     ledger.pause("compile")
     ledger.pause("compile")  # one within another
@@ -52,7 +52,7 @@ def test_a_stretch_within_a_phase_has_its_own_row():
 
 def test_what_torch_compiles_in_a_step_is_charged_to_compiling():
     now = [0.0]
-    ledger = Ledger(lambda: now[0], began=0.0)
+    ledger = WallTime(lambda: now[0], began=0.0)
 
     def compiler(graph, inputs):
         now[0] += 5.0

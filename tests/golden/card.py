@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from hotloop.observe.hooks.event_buffer import Tape
-from hotloop.observe.hooks.hooks import Doors
+from hotloop.observe.hooks.event_buffer import EventBuffer
+from hotloop.observe.hooks.hooks import Hooks
 
 
 class Event:
@@ -137,4 +137,4 @@ class Module:
 
 def doors():
     """Return doors of which none is up."""
-    return Doors(Tape(), SimpleNamespace())
+    return Hooks(EventBuffer(), SimpleNamespace())

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from hotloop.core.case.case import Case
-from hotloop.core.case.objects import Group, Model, Optimizer
+from hotloop.core.case.objects import Model, Optimizer, ParameterGroup
 from hotloop.core.case.steps_and_loaders import Frame, Loader, Stack, Steps
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.hardware import Hardware
 
 CPU = Hardware(
@@ -57,7 +57,7 @@ def healthy(**changes: Any) -> Case:
         loaders=(
             Loader(
                 key=1,
-                place=Place(file=SCRIPT, line=20),
+                place=SourceLocation(file=SCRIPT, line=20),
                 dataset="TensorDataset",
                 length=16_000,
                 batches=500,
@@ -75,8 +75,8 @@ def healthy(**changes: Any) -> Case:
             Optimizer(
                 key=1,
                 name="AdamW",
-                place=Place(file=SCRIPT, line=30),
-                groups=(Group(parameters=100_000, tensors=8, fused=True),),
+                place=SourceLocation(file=SCRIPT, line=30),
+                groups=(ParameterGroup(parameters=100_000, tensors=8, fused=True),),
                 steps=1000,
                 rates=tuple((step, 1e-3) for step in range(1, 1001, 10)),
             ),

@@ -6,7 +6,7 @@ from tests.golden.cases import SCRIPT, healthy
 
 from hotloop.core.case.case import Case
 from hotloop.core.case.environment import Config
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 _LOADS = {
     "yaml": "import yaml\ncfg = yaml.safe_load(open({name!r}))\n",
@@ -27,6 +27,8 @@ def loaded(
 
     `elsewhere` are words of the file that stand in other programs of the project.
     """
-    config = Config(path=name, text=text, place=Place(file=SCRIPT, line=2), elsewhere=elsewhere)
+    config = Config(
+        path=name, text=text, place=SourceLocation(file=SCRIPT, line=2), elsewhere=elsewhere
+    )
     script = _LOADS[name.rpartition(".")[2]].format(name=name) + code
     return healthy(configs=(config,), sources={SCRIPT: script}, **changes)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hotloop.core.plan import Plan
 from hotloop.tuning.interleaved_timing import Entry
-from hotloop.tuning.trial_process import Report
+from hotloop.tuning.trial_process import TrialReport
 
 __all__ = ["BASE", "LOSSES", "Fake", "Spec", "Target"]
 
@@ -68,7 +68,7 @@ class Fake:
                 "samples": {"0.0": [1.0, 2.0]},
             }
         more = {"effects": spec.effects, "evidence": evidence, "epochs": 9, "peak": None}
-        return Report(seconds=seconds, made=steps, at=self.made, more=more)
+        return TrialReport(seconds=seconds, made=steps, at=self.made, more=more)
 
 
 class Target:

@@ -14,10 +14,10 @@ from hotloop import techniques
 from hotloop.core.effect import Effect
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
-from hotloop.diagnosis.apply_techniques import Intervention
+from hotloop.diagnosis.apply_techniques import AppliedTechniques
 from hotloop.jobs.request import parse_use
-from hotloop.observe.host import Host
-from hotloop.observe.when_to_stop import Limits
+from hotloop.observe.host import ScriptObserver
+from hotloop.observe.when_to_stop import StopLimits
 from hotloop.techniques.base import anywhere
 
 MACHINE = Hardware(device="cpu", name="a CPU", cores=2.0, host_memory_bytes=8 << 30)
@@ -119,8 +119,8 @@ def put_into(call: Callable[[], Any], *uses: str) -> tuple[Any, dict[str, Effect
     plan = Plan(micro_batch=1)
     for use in map(parse_use, uses):
         plan = plan.plus(use.id, **dict(use.choice))
-    put_in = Intervention(plan, {}, hardware=MACHINE, known=UNGATED)
-    host = Host(Limits(full=True, probing=False))
+    put_in = AppliedTechniques(plan, {}, hardware=MACHINE, known=UNGATED)
+    host = ScriptObserver(StopLimits(full=True, probing=False))
     put_in.join(host)
     host.start()
     try:

@@ -7,9 +7,9 @@ from tests.golden.cases import CPU
 
 from hotloop.core.case.case import Case
 from hotloop.core.case.environment import Ceiling, Operator
-from hotloop.core.case.objects import Attention, Group, Model, Optimizer, Scheduler
-from hotloop.core.case.steps_and_loaders import Batches, Evaluation, Loader, Save, Steps
-from hotloop.core.finding import Diagnosis, Finding, Place, Remedy
+from hotloop.core.case.objects import AttentionFacts, Model, Optimizer, ParameterGroup, Scheduler
+from hotloop.core.case.steps_and_loaders import BatchFacts, EvaluationSpan, Loader, Save, Steps
+from hotloop.core.finding import Diagnosis, Finding, Remedy, SourceLocation
 from hotloop.core.measurement import Measurement
 
 HERE = Path("/home/me/project")
@@ -83,9 +83,9 @@ _LENGTHS = tuple(min(512, 40 + n * n * 37 % 113 + n * 31 % 67 + 300 * (n % 29 ==
 LOADERS = (
     Loader(
         key=1,
-        place=Place(file=SCRIPT, line=10),
+        place=SourceLocation(file=SCRIPT, line=10),
         dataset="Reviews",
-        getitem=Place(file=DATA, line=6),
+        getitem=SourceLocation(file=DATA, line=6),
         collate="collate",
         length=5120,
         batches=160,
@@ -96,11 +96,11 @@ LOADERS = (
         waits=tuple(0.0184 * (1 + 0.05 * _wave(n)) for n in range(480)),
         first_waits=(0.0205, 0.0199, 0.0201),
     ),
-    Loader(key=2, role="evaluate", place=Place(file=SCRIPT, line=11), dataset="Reviews",
+    Loader(key=2, role="evaluate", place=SourceLocation(file=SCRIPT, line=11), dataset="Reviews",
            collate="collate", length=640, batches=20, batch_size=32, iterations=2),
 )  # fmt: skip
 BATCHES = (
-    Batches(
+    BatchFacts(
         loader=1,
         sampled=8,
         shapes={"input_ids": (32, 512), "labels": (32,)},
@@ -113,19 +113,19 @@ BATCHES = (
         label="labels",
         labels={"1": 130, "0": 126},
         decoded="[CLS] A film that <b>almost</b> works & then does not.\nTwo stars. [PAD] [PAD]",
-        place=Place(file=SCRIPT, line=15),
+        place=SourceLocation(file=SCRIPT, line=15),
     ),
 )
 MODELS = (
     Model(
         name="Classifier",
-        place=Place(file=MODEL, line=14),
+        place=SourceLocation(file=MODEL, line=14),
         parameters=1_420_000,
         trainable=1_420_000,
         bytes=5_680_000,
         dtypes={"float32": 1_420_000},
         compute="float32",
-        attention=(Attention(kind="sdpa", kernel="flash", causal=False),),
+        attention=(AttentionFacts(kind="sdpa", kernel="flash", causal=False),),
         dropout=0.1,
     ),
 )
@@ -133,15 +133,15 @@ OPTIMIZERS = (
     Optimizer(
         key=1,
         name="AdamW",
-        place=Place(file=SCRIPT, line=8),
-        groups=(Group(parameters=1_420_000, tensors=22, fused=False, foreach=False),),
+        place=SourceLocation(file=SCRIPT, line=8),
+        groups=(ParameterGroup(parameters=1_420_000, tensors=22, fused=False, foreach=False),),
         steps=_STEPS,
         rates=tuple((step, 4e-5 + step * 2e-7) for step in range(1, _STEPS + 1, 10)),
     ),
 )
 OPERATORS = (
     Operator(name="aten::addmm", shapes="[16384, 128] x [128, 512]", seconds=0.0081, share=0.41,
-             calls=16, dtype="float32", place=Place(file=MODEL, line=31)),
+             calls=16, dtype="float32", place=SourceLocation(file=MODEL, line=31)),
     Operator(name="aten::_scaled_dot_product_flash_attention_for_cpu_backward",
              shapes="[32, 4, 512, 32]", seconds=0.0052, share=0.26, calls=8, dtype="float32"),
     Operator(name="aten::embedding_dense_backward", shapes="[32, 512, 128]", seconds=0.0017,
@@ -176,11 +176,13 @@ CASE = Case(
     batches=BATCHES,
     models=MODELS,
     optimizers=OPTIMIZERS,
-    schedulers=(Scheduler(name="OneCycleLR", place=Place(file=SCRIPT, line=9), steps=480,
+    schedulers=(Scheduler(name="OneCycleLR", place=SourceLocation(file=SCRIPT, line=9), steps=480,
                           total=40_000, optimizer_steps=120),),
     evaluations=(
-        Evaluation(at=6.2, seconds=0.44, step=40, batches=20, place=Place(file=SCRIPT, line=21)),
-        Evaluation(at=10.9, seconds=0.42, step=80, batches=20, place=Place(file=SCRIPT, line=21)),
+        EvaluationSpan(at=6.2, seconds=0.44, step=40, batches=20,
+                       place=SourceLocation(file=SCRIPT, line=21)),
+        EvaluationSpan(at=10.9, seconds=0.42, step=80, batches=20,
+                       place=SourceLocation(file=SCRIPT, line=21)),
     ),
     saves=(
         Save(at=6.65, seconds=0.21, step=40, bytes=17_000_000, path="best.pt"),
@@ -203,7 +205,7 @@ TOKENIZE = Finding(
     share=0.70,
     saves=0.0736,
     ceiling=3.29,
-    places=[Place(file=DATA, line=8), Place(file=SCRIPT, line=10)],
+    places=[SourceLocation(file=DATA, line=8), SourceLocation(file=SCRIPT, line=10)],
     evidence={
         "wait for a batch": Measurement(unit="s", readings=LOADERS[0].waits),
         "in the tokenizer": "7.9 s of 8.8 s, 412 samples of the stack",
@@ -219,7 +221,7 @@ SCHEDULE = Finding(
     kind="correctness",
     claim="the scheduler is stepped 480 times for 120 updates: the schedule ends after a quarter",
     severity="critical",
-    places=[Place(file=SCRIPT, line=17)],
+    places=[SourceLocation(file=SCRIPT, line=17)],
     evidence={"scheduler": "OneCycleLR, 480 calls", "optimizer": "AdamW, 120 updates"},
     remedies=[Remedy(text="call scheduler.step() below optimizer.step()", effort="code edit")],
 )
@@ -230,7 +232,8 @@ PADDING = Finding(
     share=0.11,
     saves=0.0136,
     ceiling=1.12,
-    places=[Place(file=DATA, line=9), Place(file="/usr/lib/python3/elsewhere.py", line=3)],
+    places=[SourceLocation(file=DATA, line=9),
+            SourceLocation(file="/usr/lib/python3/elsewhere.py", line=3)],
     remedies=[
         Remedy(text="pad to the longest row of a batch", technique="dynamic-padding",
                effort="option"),

@@ -10,7 +10,7 @@ from hotloop.core.plan import Plan, Use
 from hotloop.jobs import planning
 from hotloop.jobs.planning import refuse_other_plan, refuse_unlike, refuse_unlike_data, shared_out
 from hotloop.jobs.request import fresh_request
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 
 KEPT = Plan(
     micro_batch=4,
@@ -113,7 +113,7 @@ def test_ranks_that_were_told_the_same_go_on_wherever_their_data_lie(tiny, tmp_p
     (tmp_path / "words.txt").write_text("the same words")
     refuse_unlike(fresh_request("char-lm", [*other, f"data.path={tmp_path}/words.txt"]),
                   Second(first))  # fmt: skip
-    refuse_unlike(fresh_request("char-lm", tiny), ALONE)
+    refuse_unlike(fresh_request("char-lm", tiny), SINGLE_PROCESS)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ import torch
 from hotloop.api import load_run, train
 from hotloop.cli.main import main
 from hotloop.core.errors import ConfigError, DivergedError, WriteError
-from hotloop.core.progress import EpochDone, Evaluated, Note, Prepared, Progress
+from hotloop.core.progress import EpochDone, Evaluated, Note, Progress, ReadyToTrain
 from hotloop.core.storage.files import DISK, Disk
 from hotloop.core.storage.rundir import RunDir
 from hotloop.data.sampling.map_style import Mapped
 from hotloop.engine.signals import Signals
-from hotloop.engine.wall_time import ROWS, Ledger
+from hotloop.engine.wall_time import ROWS, WallTime
 from hotloop.jobs import train as engine
 from hotloop.jobs.job import assemble, run_record
 from hotloop.jobs.request import fresh_request
@@ -74,7 +74,7 @@ def test_every_second_has_a_row(tiny, tmp_path):
 def test_the_effects_are_told_and_recorded(tiny, tmp_path):
     heard = []
     run(tmp_path / "run", tiny, tell=heard.append)
-    prepared = next(message for message in heard if isinstance(message, Prepared))
+    prepared = next(message for message in heard if isinstance(message, ReadyToTrain))
     assert prepared.facts["batch"].startswith("6 micro x 1 accumulation x 1 rank = 6 samples (96 ")
     assert prepared.facts["saving"].startswith("after step 1, every 7 steps, every 600 s, and at")
     assert {row.word for row in prepared.effects} <= {"in effect", "not needed here", "refused"}
@@ -132,7 +132,7 @@ def drive(out: Path, settings: list[str], *, loss=None, disk: Disk = DISK, tell=
     folder = RunDir(out)
     folder.keep(parts.job.kept)
     folder.create(run_record(parts), parts.plan)
-    return execute(folder, parts, ledger=Ledger(clock), signals=Signals(), tell=tell, disk=disk)
+    return execute(folder, parts, ledger=WallTime(clock), signals=Signals(), tell=tell, disk=disk)
 
 
 def failing(job, *, when, how):
@@ -248,7 +248,7 @@ def test_a_background_save_that_fails_is_told_at_most_a_save_later(tiny, tmp_pat
     parts = assemble(fresh_request("char-lm", tiny, added=["async-checkpoint"]), heard.append, int)
     folder = RunDir(tmp_path / "run")
     folder.create(run_record(parts), parts.plan)
-    options = {"ledger": Ledger(clock), "signals": Signals(), "tell": heard.append}
+    options = {"ledger": WallTime(clock), "signals": Signals(), "tell": heard.append}
     with pytest.raises(WriteError):  # the last save must succeed
         execute(folder, parts, **options, disk=full_disk(after=8))
     warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
@@ -433,7 +433,7 @@ def map_style(out: Path, settings: list[str], *added: str) -> engine.RunResult:
     folder = RunDir(out)
     folder.create(run_record(parts), parts.plan)
     options = {"signals": Signals(), "tell": engine.silent, "disk": DISK}
-    return execute(folder, parts, ledger=Ledger(clock), **options)
+    return execute(folder, parts, ledger=WallTime(clock), **options)
 
 
 def test_loader_processes_change_no_weight_and_are_in_effect(tiny, tmp_path):

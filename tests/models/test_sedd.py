@@ -9,7 +9,7 @@ from hotloop.data.sampling.context_windows import Windows
 from hotloop.data.sampling.diffusion_noise import Noise, Noised
 from hotloop.jobs.forecast.memory_forecast import forecast, measure
 from hotloop.models.sedd import ScoreEntropy, Sedd, absorbing_entropy, uniform_entropy
-from hotloop.recipes.building.optimizers import AdamW
+from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.job import Job
 
 both = pytest.mark.parametrize("transition", ["absorbing", "uniform"])
@@ -256,7 +256,7 @@ def job(transition: str) -> Job:
         name="sedd",
         model=lambda: small(transition, trained=False),
         loss=ScoreEntropy(transition=transition, ends=0.0),
-        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
         train=samples,
         valid=samples,
         seed=1,

@@ -12,10 +12,10 @@ from hotloop.core.events import event_line
 from hotloop.core.hardware import Hardware
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
-from hotloop.core.storage.lock import Holder
+from hotloop.core.storage.lock import LockHolder
 from hotloop.core.storage.rundir import RunDir
 from hotloop.monitor.sample import Sample
-from hotloop.monitor.series import History
+from hotloop.monitor.series import SampleHistory
 
 HARDWARE = Hardware(
     device="cpu",
@@ -75,7 +75,7 @@ def made(tmp_path):
 
 def hold(path, **changes):
     """Lock a run folder in the name of this process, or of another one."""
-    holder = {**asdict(Holder.me()), **changes}
+    holder = {**asdict(LockHolder.me()), **changes}
     (path / "lock.json").write_text(json.dumps(holder))
 
 
@@ -139,7 +139,7 @@ class Nvml:
 
 def seen(*rows, **more):
     """Return a history of samples, a second apart, with these values."""
-    history = History()
+    history = SampleHistory()
     for n, values in enumerate(rows, 1):
         history.add(Sample(at=float(n), values=values, **more))
     return history

@@ -5,11 +5,11 @@ import pytest
 from tests.monitor.conftest import HARDWARE, seen
 
 from hotloop.monitor.assess import assess
-from hotloop.monitor.run import Cost, Run
+from hotloop.monitor.run import RunReading, TokenCost
 
 GIB = 1 << 30
-COST = Cost(flops_per_token=1e5, precision="fp32", ceiling=1e9)
-RUN = Run(path=Path("run"), what="char-lm", state="running", phase="training", cost=COST)
+COST = TokenCost(flops_per_token=1e5, precision="fp32", ceiling=1e9)
+RUN = RunReading(path=Path("run"), what="char-lm", state="running", phase="training", cost=COST)
 WORKING = {
     "gpu0_utilisation_percent": 97.0,
     "gpu0_power_w": 300.0,

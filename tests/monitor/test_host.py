@@ -1,7 +1,7 @@
 import pytest
 
 from hotloop.machine.detect import host
-from hotloop.monitor.host import Host
+from hotloop.monitor.host import HostReading
 
 
 class Machine:
@@ -17,7 +17,9 @@ class Machine:
         file.write_text(text)
 
     def host(self, memory):
-        return Host(memory=memory, proc=self.proc, cgroup=self.cgroup, now=lambda: self.seconds)
+        return HostReading(
+            memory=memory, proc=self.proc, cgroup=self.cgroup, now=lambda: self.seconds
+        )
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def machine(tmp_path):
 
 def test_this_machine_tells_its_cores_and_memory():
     here = host()
-    found = Host(memory=here.host_memory_bytes).read()
+    found = HostReading(memory=here.host_memory_bytes).read()
     cores = [value for name, value in found.items() if name.startswith("cpu_core")]
     assert cores
     assert all(0 <= value <= 100 for value in cores)

@@ -6,8 +6,8 @@ from tests.monitor.conftest import Nvml, session, steps
 from hotloop.monitor.assess import assess
 from hotloop.monitor.record import About, document, save
 from hotloop.monitor.run import RunReader
-from hotloop.monitor.sample import Sampler
-from hotloop.monitor.series import History
+from hotloop.monitor.sample import ReadingSampler
+from hotloop.monitor.series import SampleHistory
 
 ABOUT = About(
     watched="this machine", began="2026-11-21T13:41:35+00:00", seconds=2.0, interval=1.0,
@@ -16,7 +16,7 @@ ABOUT = About(
 
 
 def taken(sampler):
-    history = History()
+    history = SampleHistory()
     for _ in range(3):
         history.add(sampler.take())
     run = history.samples[-1].run
@@ -25,7 +25,7 @@ def taken(sampler):
 
 
 def test_every_reading_has_its_figures_and_its_unit():
-    value = taken(Sampler(nvml=Nvml()))
+    value = taken(ReadingSampler(nvml=Nvml()))
     assert value["schema"] == 1
     assert value["summary"]["gpu0_power_w"] == {
         "mean": 300, "min": 300, "max": 300, "p95": 300, "n": 3
@@ -38,16 +38,16 @@ def test_every_reading_has_its_figures_and_its_unit():
 
 
 def test_what_is_unknown_is_named_with_its_reason_and_never_zero():
-    value = taken(Sampler(nvml=Nvml(gone={"PowerUsage"})))
+    value = taken(ReadingSampler(nvml=Nvml(gone={"PowerUsage"})))
     assert "does not tell" in value["unknown"]["gpu0_power_w"]
     assert "gpu0_power_w" not in value["summary"]
-    without = taken(Sampler(nvml=None))
+    without = taken(ReadingSampler(nvml=None))
     assert "not installed" in without["unknown"]["gpu"]
     assert "gpu" not in json.dumps(without["summary"])
 
 
 def test_a_run_is_in_it_with_what_it_did(made):
-    value = taken(Sampler(run=RunReader(made(events=[session(), *steps(1, 20)]))))
+    value = taken(ReadingSampler(run=RunReader(made(events=[session(), *steps(1, 20)]))))
     assert value["run"]["state"] == "running"
     assert value["run"]["step_share_percent"]["backward"] == 50
     assert value["run_phase_percent"] == {"training": 100}
@@ -55,7 +55,7 @@ def test_a_run_is_in_it_with_what_it_did(made):
 
 
 def test_a_file_is_whole_json_with_a_line_for_each_sample(tmp_path):
-    value, path = taken(Sampler()), tmp_path / "F.json"
+    value, path = taken(ReadingSampler()), tmp_path / "F.json"
     save(path, value)
     text = path.read_text()
     assert json.loads(text) == json.loads(json.dumps(value))
@@ -64,7 +64,7 @@ def test_a_file_is_whole_json_with_a_line_for_each_sample(tmp_path):
 
 
 def test_a_time_without_samples_is_written_too(tmp_path):
-    sampler, history = Sampler(), History()
+    sampler, history = ReadingSampler(), SampleHistory()
     found = assess({}, history, run=None, machine=sampler.machine, cards={})
     save(tmp_path / "F.json", document(ABOUT, history, sampler, found))
     assert json.loads((tmp_path / "F.json").read_text())["samples"] == []

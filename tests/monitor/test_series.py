@@ -2,7 +2,7 @@ import pytest
 from tests.monitor.conftest import seen
 
 from hotloop.monitor.sample import Sample
-from hotloop.monitor.series import MOST, History, headline, name_of, shown
+from hotloop.monitor.series import MOST, SampleHistory, headline, name_of, shown
 
 
 def test_mean_extremes_and_percentile_are_of_the_samples_that_know_it():
@@ -16,7 +16,7 @@ def test_one_sample_is_its_own_percentile():
 
 
 def test_a_long_time_stays_small_and_its_extremes_stay_true():
-    history = History()
+    history = SampleHistory()
     count = 2 * MOST + 3
     for n in range(count):
         history.add(Sample(at=float(n), values={"a_w": float(n == 7)}))

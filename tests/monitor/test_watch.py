@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from hotloop.monitor.run import Run
+from hotloop.monitor.run import RunReading
 from hotloop.monitor.sample import Sample
-from hotloop.monitor.series import History
+from hotloop.monitor.series import SampleHistory
 from hotloop.monitor.watch import Terminated, watch
 
 
@@ -28,7 +28,7 @@ class Sampler:
 
 
 def watched(sampler, *, seconds=None, interval=1.0, each=lambda sample: None):
-    history = History()
+    history = SampleHistory()
     ended = watch(
         sampler, history, interval=interval, seconds=seconds, each=each, now=sampler.now,
         wait=sampler.wait,
@@ -37,7 +37,7 @@ def watched(sampler, *, seconds=None, interval=1.0, each=lambda sample: None):
 
 
 def run(state, why=None):
-    return Sample(at=1.0, values={}, run=Run(path=Path("r"), what="x", state=state, why=why))
+    return Sample(at=1.0, values={}, run=RunReading(path=Path("r"), what="x", state=state, why=why))
 
 
 def test_sixty_seconds_are_sixty_samples():

@@ -6,10 +6,10 @@ import types
 
 import pytest
 
-from hotloop.observe.build_case import case_of
-from hotloop.observe.host import Host
-from hotloop.observe.when_to_stop import Limits
-from hotloop.process.run_script import Stopped, Target
+from hotloop.observe.build_case import build_case
+from hotloop.observe.host import ScriptObserver
+from hotloop.observe.when_to_stop import StopLimits
+from hotloop.process.run_script import ScriptTarget, Stopped
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def observed(tmp_path):
     def observe(text, *, steps=None, full=False):
         path = tmp_path / "train.py"
         path.write_text(textwrap.dedent(text))
-        host = Host(Limits(steps=steps, seconds=None, full=full))
+        host = ScriptObserver(StopLimits(steps=steps, seconds=None, full=full))
         kept = None  # a traceback keeps the script's variables, as it does in a stopped run
         module = types.ModuleType("script")
         module.__file__ = str(path)
@@ -32,7 +32,7 @@ def observed(tmp_path):
         finally:
             host.finish()
             del sys.modules["script"]
-        case = case_of(host, Target(name=str(path), is_module=False))
+        case = build_case(host, ScriptTarget(name=str(path), is_module=False))
         assert host.doors.fault is None, host.doors.fault
         del kept
         return case

@@ -9,10 +9,10 @@ from tests.observing import observed
 from torch import nn
 
 from hotloop.core.case.case import Case
-from hotloop.observe.build_case import MOST_STEPS, case_of, sources, with_products
-from hotloop.observe.host import Host
-from hotloop.observe.when_to_stop import Limits
-from hotloop.process.run_script import Target
+from hotloop.observe.build_case import MOST_STEPS, build_case, sources, with_products
+from hotloop.observe.host import ScriptObserver
+from hotloop.observe.when_to_stop import StopLimits
+from hotloop.process.run_script import ScriptTarget
 
 
 def steps(count: int) -> None:
@@ -49,14 +49,17 @@ def test_a_loss_that_is_not_finite_is_kept_with_its_step():
 
 
 def test_a_process_without_torch_doors_has_an_empty_case():
-    host = Host(Limits(full=True))
-    case = case_of(host, Target(name="package.train", is_module=True))
+    host = ScriptObserver(StopLimits(full=True))
+    case = build_case(host, ScriptTarget(name="package.train", is_module=True))
     assert (case.script, case.steps.count, case.steps.how) == ("package.train", 0, "none")
     assert (case.framework, case.loaders, case.wall) == ("plain", (), {})
 
 
 def test_a_script_is_named_by_its_absolute_path():
-    case = case_of(Host(Limits()), Target(name="train.py", is_module=False, args=("--lr", "1")))
+    case = build_case(
+        ScriptObserver(StopLimits()),
+        ScriptTarget(name="train.py", is_module=False, args=("--lr", "1")),
+    )
     assert case.script == os.path.abspath("train.py")
     assert case.arguments == ("--lr", "1")
 

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.steps_and_loaders import ROWS
-from hotloop.observe.host import LEARNED, Host
-from hotloop.observe.when_to_stop import Limits
+from hotloop.observe.host import LEARNED, ScriptObserver
+from hotloop.observe.when_to_stop import StopLimits
 
 X, Y = torch.arange(48.0).reshape(24, 2) / 48, torch.ones(24, 1)
 DATA = TensorDataset(X, Y)
@@ -93,7 +93,7 @@ def test_a_plain_loop_with_evaluation():
 
 
 def test_every_second_has_a_row_and_every_row_a_name():
-    hosts: list[Host] = []
+    hosts: list[ScriptObserver] = []
     case = observed(lambda: epochs(8), prepare=hosts.append)
     first, *_, last = hosts[0].tape.read()
     watched = (last[0] - first[0]) / 1e9
@@ -169,7 +169,7 @@ def test_weights_moved_by_hand_step_at_each_backward_pass():
     case = observed(train)
     assert (case.steps.count, case.steps.how) == (6, "backward")
     assert [model.role for model in case.models] == ["train"]
-    assert observed(train, limits=Limits(steps=4)).steps.count == 4
+    assert observed(train, limits=StopLimits(steps=4)).steps.count == 4
     assert case.loaders[0].role == "train"
     assert case.evaluations == ()
 
@@ -337,7 +337,7 @@ def test_a_module_that_calls_its_parents_call_is_one_module():
 
 
 def test_it_stops_after_the_steps_that_were_asked_for():
-    case = observed(lambda: epochs(50), limits=Limits(steps=9))
+    case = observed(lambda: epochs(50), limits=StopLimits(steps=9))
     assert case.steps.count == 9
     assert case.stopped == "9 steps were asked for"
 
@@ -352,7 +352,7 @@ def test_it_stops_after_whole_steps_of_several_optimizers():
                 plain(critic, one, DataLoader(DATA, batch_size=24))
             plain(actor, other, DataLoader(DATA, batch_size=24))
 
-    case = observed(train, limits=Limits(steps=9))
+    case = observed(train, limits=StopLimits(steps=9))
     assert (case.steps.count, case.steps.optimizers) == (9, 2)
 
 
@@ -361,12 +361,12 @@ def test_it_stops_after_the_steps_of_one_stage_and_the_next():
         for _ in range(20):
             epochs(1)
 
-    case = observed(train, limits=Limits(steps=15))
+    case = observed(train, limits=StopLimits(steps=15))
     assert (case.steps.count, case.steps.optimizers) == (15, 1)
 
 
 def test_it_stops_after_the_time_that_was_asked_for():
-    case = observed(lambda: epochs(100_000), limits=Limits(seconds=0.3))
+    case = observed(lambda: epochs(100_000), limits=StopLimits(seconds=0.3))
     assert case.stopped == "0.3 s of training were observed"
     assert case.steps.count > 0
 
@@ -381,7 +381,7 @@ def test_a_script_that_catches_everything_is_stopped_again_but_not_for_ever():
             except BaseException:  # noqa: BLE001 - what such a script does
                 continue
 
-    case = observed(train, limits=Limits(steps=2))
+    case = observed(train, limits=StopLimits(steps=2))
     assert case.stopped is None, "it ran to its end"
     [said] = [line for line in case.not_checked if "could not be stopped" in line]
     assert "2 steps were asked for" in said
@@ -446,7 +446,7 @@ def test_a_fault_at_a_door_takes_the_doors_out_and_is_told():
         epochs(3)
         assert nn.Module.__call__ is old
 
-    hosts, old = list[Host](), nn.Module.__call__
+    hosts, old = list[ScriptObserver](), nn.Module.__call__
     case = observed(train, prepare=hosts.append)
     assert case.steps.count == 6
     (said,) = case.not_checked

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.steps_and_loaders import Steps
 from hotloop.observe.merge_ranks import gathered, leave, wait_for
 
 
 def of(rank: int, step: float, *, world: int = 2, count: int = 8):
-    process = Process(rank=rank, world=world, ranks={"step": (step,), f"only {rank}": (1.0,)})
+    process = ProcessFacts(rank=rank, world=world, ranks={"step": (step,), f"only {rank}": (1.0,)})
     return healthy(steps=Steps(count=count, wall=(step,)), process=process)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hotloop.observe.hooks.event_buffer import BITS, Code
+from hotloop.observe.hooks.event_buffer import BITS, EventCode
 from hotloop.observe.when_to_stop import has_evaluated, is_steady
 
 
@@ -10,7 +10,7 @@ def updates(seconds: list[float]) -> list[int]:
     at, marks = 0.0, []
     for each in seconds:
         at += each
-        marks.append(int(at * 1e9) << BITS | Code.UPDATE_END)
+        marks.append(int(at * 1e9) << BITS | EventCode.UPDATE_END)
     return marks
 
 
@@ -30,5 +30,5 @@ def test_steps_are_steady_when_the_first_half_took_as_long(seconds, steady):
 
 def test_a_forward_pass_without_gradients_is_an_evaluation():
     assert not has_evaluated(updates([0.1] * 9))
-    assert has_evaluated([*updates([0.1] * 9), 1 << BITS | 3 << 5 | Code.EVAL])
-    assert has_evaluated([1 << BITS | Code.SILENT])
+    assert has_evaluated([*updates([0.1] * 9), 1 << BITS | 3 << 5 | EventCode.EVAL])
+    assert has_evaluated([1 << BITS | EventCode.SILENT])

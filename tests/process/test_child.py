@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from hotloop.core.errors import ConfigError
-from hotloop.process.child import RESULT, SCRATCH, Beat, Limits, Outcome, run
+from hotloop.process.child import RESULT, SCRATCH, Beat, Outcome, ProcessLimits, run
 
 HANG = "import time; time.sleep(600)"
 # A grandchild in a session of its own, orphaned, deaf to SIGTERM and SIGHUP; it tells its pid.
@@ -31,7 +31,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and sessions
 
 
 def python(code: str, *args: object, seconds: float = 60, **more) -> Outcome:
-    limits = more.pop("limits", None) or Limits(seconds=seconds)
+    limits = more.pop("limits", None) or ProcessLimits(seconds=seconds)
     return run([sys.executable, "-c", code, *map(str, args)], limits=limits, **more)
 
 
@@ -94,7 +94,7 @@ def test_a_child_that_hangs_is_ended_at_its_time():
 
 def test_a_child_that_takes_too_much_memory_is_ended():
     hog = "a = []\nimport time\nwhile True: a.append(bytearray(2**22)); time.sleep(0.002)"
-    outcome = python(hog, limits=Limits(seconds=60, memory=100 * 2**20))
+    outcome = python(hog, limits=ProcessLimits(seconds=60, memory=100 * 2**20))
     assert outcome.status == "over memory"
     assert outcome.reason == "it needed more than the 100 MiB allowed"
     assert 100 * 2**20 < outcome.peak_rss_bytes < 2**30
@@ -107,20 +107,20 @@ def test_memory_counts_over_the_whole_tree():
         "all = [subprocess.Popen([sys.executable, '-c', sys.argv[1]]) for _ in range(3)]\n"
         "all[0].wait()"
     )
-    outcome = python(tree, one, limits=Limits(seconds=60, memory=120 * 2**20))
+    outcome = python(tree, one, limits=ProcessLimits(seconds=60, memory=120 * 2**20))
     assert outcome.status == "over memory"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells shared pages apart")
 def test_pages_that_forked_workers_share_count_once():
     code = "import os, time\na = b'x' * (60 * 2**20)\nos.fork() and os.fork()\ntime.sleep(0.8)"
-    outcome = python(code, limits=Limits(seconds=60, memory=120 * 2**20))
+    outcome = python(code, limits=ProcessLimits(seconds=60, memory=120 * 2**20))
     assert outcome.ok
     assert outcome.peak_rss_bytes > 150 * 2**20
 
 
 def test_a_child_that_prints_without_end_is_ended():
-    outcome = python("while True: print('spam')", limits=Limits(seconds=60, output=10**6))
+    outcome = python("while True: print('spam')", limits=ProcessLimits(seconds=60, output=10**6))
     assert outcome.status == "over output"
     assert outcome.stdout.endswith("spam\n") or "spam" in outcome.stdout
 
@@ -186,7 +186,7 @@ def test_folder_and_environment_are_as_asked(tmp_path: Path):
 
 
 def test_a_program_that_is_not_there_is_a_failure():
-    outcome = run(["no-such-program"], limits=Limits(seconds=5))
+    outcome = run(["no-such-program"], limits=ProcessLimits(seconds=5))
     assert (outcome.status, outcome.code) == ("failed", None)
     assert "could not be started" in outcome.reason
 
@@ -268,4 +268,4 @@ def test_when_the_warden_is_killed_the_tree_dies_and_that_is_told(
 @pytest.mark.parametrize("wrong", [{"seconds": 0}, {"seconds": 1, "memory": 0}])
 def test_limits_must_be_positive(wrong: dict):
     with pytest.raises(ConfigError, match="must be positive"):
-        Limits(**wrong)
+        ProcessLimits(**wrong)

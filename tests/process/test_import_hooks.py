@@ -4,7 +4,7 @@ import traceback
 
 import pytest
 
-from hotloop.process.import_hooks import Arrivals
+from hotloop.process.import_hooks import ImportHooks
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def module(tmp_path, monkeypatch):
 
 
 def test_a_module_is_told_of_once_it_is_whole(module):
-    seen, arrivals = [], Arrivals()
+    seen, arrivals = [], ImportHooks()
     arrivals.when(module, lambda: seen.append(sys.modules[module].ready))
     assert seen == []
     loader = importlib.import_module(module).__spec__.loader
@@ -31,13 +31,13 @@ def test_a_module_is_told_of_once_it_is_whole(module):
 def test_a_module_that_is_there_is_told_of_at_once(module):
     importlib.import_module(module)
     seen = []
-    Arrivals().when(module, lambda: seen.append(1))
+    ImportHooks().when(module, lambda: seen.append(1))
     assert seen == [1]
 
 
 def test_one_that_stopped_hears_nothing_and_leaves_no_finder(module):
     before = list(sys.meta_path)
-    seen, arrivals = [], Arrivals()
+    seen, arrivals = [], ImportHooks()
     arrivals.when(module, lambda: seen.append(1))
     assert sys.meta_path != before
     arrivals.stop()
@@ -47,7 +47,7 @@ def test_one_that_stopped_hears_nothing_and_leaves_no_finder(module):
 
 
 def test_a_module_that_is_nowhere_is_missing_as_ever():
-    arrivals = Arrivals()
+    arrivals = ImportHooks()
     arrivals.when("no_such_module_here", lambda: None)
     try:
         with pytest.raises(ModuleNotFoundError):
@@ -59,7 +59,7 @@ def test_a_module_that_is_nowhere_is_missing_as_ever():
 def test_a_module_that_fails_shows_no_frame_of_ours(tmp_path, monkeypatch):
     (tmp_path / "failing.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    arrivals = Arrivals()
+    arrivals = ImportHooks()
     arrivals.when("failing", lambda: None)
     try:
         with pytest.raises(ZeroDivisionError) as caught:
@@ -71,7 +71,7 @@ def test_a_module_that_fails_shows_no_frame_of_ours(tmp_path, monkeypatch):
 
 
 def test_two_may_wait_for_one_module(module):
-    seen, first, second = [], Arrivals(), Arrivals()
+    seen, first, second = [], ImportHooks(), ImportHooks()
     first.when(module, lambda: seen.append("first"))
     second.when(module, lambda: seen.append("second"))
     importlib.import_module(module)

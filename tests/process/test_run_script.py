@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hotloop.core.errors import UsageError
-from hotloop.process.run_script import Left, Stopped, Target, run
+from hotloop.process.run_script import Left, ScriptTarget, Stopped, run
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def this_process() -> Iterator[None]:
     os.chdir(old[5])
 
 
-def launched(target: Target) -> tuple[object, list[BaseException | None]]:
+def launched(target: ScriptTarget) -> tuple[object, list[BaseException | None]]:
     """Run it here; return the exit code it leaves with and what `finished` was told."""
     told: list[BaseException | None] = []
     with pytest.raises(Left) as left:
@@ -30,10 +30,10 @@ def launched(target: Target) -> tuple[object, list[BaseException | None]]:
     return left.value.code, told
 
 
-def script(folder: Path, text: str, *args: str) -> Target:
+def script(folder: Path, text: str, *args: str) -> ScriptTarget:
     path = folder / "train.py"
     path.write_text(text)
-    return Target.of([str(path), *args])
+    return ScriptTarget.of([str(path), *args])
 
 
 def test_a_script_sees_what_it_would_see_of_python(tmp_path, capsys):
@@ -105,7 +105,7 @@ def test_a_module_runs_as_with_m(tmp_path, capsys):
         "import sys\nfrom . import net\nprint(net.width, __package__, __spec__.name, sys.path[0])"
     )
     os.chdir(tmp_path)
-    assert launched(Target.of(["-m", "pack", "x"])) == (0, [None])
+    assert launched(ScriptTarget.of(["-m", "pack", "x"])) == (0, [None])
     assert capsys.readouterr().out == f"3 pack pack.__main__ {tmp_path}\n"
     assert sys.argv == [str(package / "__main__.py"), "x"]
     for name in [name for name in sys.modules if name.split(".")[0] == "pack"]:
@@ -133,7 +133,7 @@ def test_a_script_a_folder_and_a_zip_file_are_told_of_as_by_python(path, tmp_pat
     path = path.format(tmp_path.name)
     subprocess.run([sys.executable, path], check=True, timeout=60)
     plain = capfd.readouterr().out
-    assert launched(Target.of([path]))[0] == 0
+    assert launched(ScriptTarget.of([path]))[0] == 0
     assert capfd.readouterr().out == plain
 
 
@@ -141,7 +141,7 @@ def test_a_zip_file_without_a_main_is_said(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
         file.writestr("train.py", "")
     with pytest.raises(UsageError, match=r"no __main__\.py in"):
-        run(Target.of([str(tmp_path / "a.zip")]), finished=lambda error: None)
+        run(ScriptTarget.of([str(tmp_path / "a.zip")]), finished=lambda error: None)
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_a_zip_file_without_a_main_is_said(tmp_path):
 )
 def test_what_cannot_be_run_is_said(argv, said):
     with pytest.raises(UsageError, match=said):
-        Target.of(argv)
+        ScriptTarget.of(argv)
 
 
 def test_a_module_that_is_not_there_is_said():
     with pytest.raises(UsageError, match="no module called 'no_such_module_here'"):
-        run(Target.of(["-m", "no_such_module_here"]), finished=lambda error: None)
+        run(ScriptTarget.of(["-m", "no_such_module_here"]), finished=lambda error: None)
 
 
 def test_a_package_that_cannot_be_imported_is_told_as_its_own_error(tmp_path, capsys):
@@ -168,13 +168,13 @@ def test_a_package_that_cannot_be_imported_is_told_as_its_own_error(tmp_path, ca
     (tmp_path / "broken_pack" / "__init__.py").write_text("import no_such_dependency")
     (tmp_path / "broken_pack" / "train.py").touch()
     os.chdir(tmp_path)
-    code, [told] = launched(Target.of(["-m", "broken_pack.train"]))
+    code, [told] = launched(ScriptTarget.of(["-m", "broken_pack.train"]))
     assert (code, type(told)) == (1, ModuleNotFoundError)
     said = capsys.readouterr().err
     assert said.count("  File ") == 1, said
     assert said.endswith("No module named 'no_such_dependency'\n")
     with pytest.raises(UsageError, match=r"no module called 'no_such_pack\.train'"):
-        run(Target.of(["-m", "no_such_pack.train"]), finished=lambda error: None)
+        run(ScriptTarget.of(["-m", "no_such_pack.train"]), finished=lambda error: None)
 
 
 def test_a_thread_that_waits_for_the_main_thread_is_not_waited_for(tmp_path):
@@ -192,8 +192,8 @@ def test_stopping_passes_a_script_that_catches_exceptions_and_exits_with_0():
 
 
 def test_the_command_is_what_follows_python():
-    assert Target(name="a.py", is_module=False, args=("x",)).command == ("a.py", "x")
-    assert Target(name="a.b", is_module=True).command == ("-m", "a.b")
+    assert ScriptTarget(name="a.py", is_module=False, args=("x",)).command == ("a.py", "x")
+    assert ScriptTarget(name="a.b", is_module=True).command == ("-m", "a.b")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")

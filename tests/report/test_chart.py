@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 from hotloop.report.axis import linear
-from hotloop.report.chart import Chart, Event, Line, bar, draw, legend
+from hotloop.report.chart import Chart, Curve, Event, bar, draw, legend
 from hotloop.report.thin import Bucket
 
 
@@ -11,7 +11,7 @@ def bucket(x: float, y: float, *, low: float | None = None, high: float | None =
     return Bucket(x=x, low=y if low is None else low, middle=y, high=y if high is None else high)
 
 
-LINE = Line(label="training", look="a train", buckets=[bucket(0, 0), bucket(5, 10), bucket(10, 5)])
+LINE = Curve(label="training", look="a train", buckets=[bucket(0, 0), bucket(5, 10), bucket(10, 5)])
 CHART = Chart(
     id="losses",
     title="Loss falls & <stays>",

@@ -9,7 +9,7 @@ from tests.report.conftest import EVIL, Sound
 
 from hotloop.core.case.case import Case
 from hotloop.core.case.steps_and_loaders import Steps
-from hotloop.core.finding import Diagnosis, Finding, Place, Remedy
+from hotloop.core.finding import Diagnosis, Finding, Remedy, SourceLocation
 from hotloop.core.hardware import Hardware
 from hotloop.report.diagnosis import page
 
@@ -75,7 +75,7 @@ def test_a_hostile_script_cannot_speak_html():
                    techniques={EVIL: EVIL}, requested={EVIL: EVIL})  # fmt: skip
     finding = Finding(
         rule="D13 tokenize_hot", claim=EVIL, severity="warn", share=0.5, ceiling=2.0,
-        places=[Place(file=EVIL, line=1)], evidence={EVIL: EVIL}, because=[EVIL],
+        places=[SourceLocation(file=EVIL, line=1)], evidence={EVIL: EVIL}, because=[EVIL],
         remedies=[Remedy(text=EVIL, technique=EVIL)],
     )  # fmt: skip
     found = Diagnosis(findings=[finding], not_worth_it=[finding], not_checked=[EVIL], wall={},

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from tests.golden.slow_run import CASE, COMPILE, DATA, PADDING, SCHEDULE, TOKENIZE
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.report.findings import findings, not_worth_it
 
 
@@ -32,7 +32,7 @@ def test_a_place_without_source_is_named_alone():
 
 
 def test_many_places_are_listed():
-    places = [Place(file=DATA, line=n) for n in range(1, 8)]
+    places = [SourceLocation(file=DATA, line=n) for n in range(1, 8)]
     made = findings(CASE, [replace(TOKENIZE, places=places)])
     assert made.count('class="excerpt" role') == 4
     assert "reviews/data.py:7</code>" in made

@@ -7,7 +7,7 @@ import pytest
 from tests.golden.cases import healthy
 from tests.golden.slow_run import CASE, LOADERS
 
-from hotloop.core.case.steps_and_loaders import Evaluation, Save, Steps
+from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save, Steps
 from hotloop.report.timeline import epochs, losses, step_times, strip, waits
 
 
@@ -45,7 +45,7 @@ def test_step_times_name_the_largest_row_and_what_stood_between():
 
 
 def test_many_evaluations_are_thinned_and_say_so():
-    many = tuple(Evaluation(at=n / 10, seconds=0.01, step=n, batches=1) for n in range(1, 120))
+    many = tuple(EvaluationSpan(at=n / 10, seconds=0.01, step=n, batches=1) for n in range(1, 120))
     made = step_times(replace(CASE, evaluations=many))
     assert "evaluation (every 2th shown)" not in made
     assert "evaluation (1 of 2 shown)" in made

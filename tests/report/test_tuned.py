@@ -4,9 +4,9 @@ from dataclasses import replace
 from tests.core.test_tuning_result import BASE, FOUND, TRIED
 from tests.report.conftest import EVIL, Sound
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.trial import Comparison
-from hotloop.core.tuning_result import Edit, Row, Tuned
+from hotloop.core.tuning_result import Edit, Tuned, TuneRow
 from hotloop.report.tuned import page
 
 
@@ -51,8 +51,8 @@ def test_a_ratio_without_an_interval_is_a_figure_alone():
 
 
 def test_names_of_the_script_cannot_speak_html():
-    row = Row(name=EVIL, decision="failed", why=EVIL)
-    edit = Edit(rule=EVIL, claim=EVIL, share=None, places=(Place(file=EVIL),), remedy=EVIL)
+    row = TuneRow(name=EVIL, decision="failed", why=EVIL)
+    edit = Edit(rule=EVIL, claim=EVIL, share=None, places=(SourceLocation(file=EVIL),), remedy=EVIL)
     hostile = replace(
         FOUND,
         target=(EVIL,),

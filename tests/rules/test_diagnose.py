@@ -4,11 +4,11 @@ from dataclasses import replace
 import pytest
 from tests.golden.cases import healthy
 
-from hotloop.core.finding import Finding, Place, Remedy
+from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.diagnose import diagnose
 
-HERE, THERE = Place(file="train.py", line=3), Place(file="train.py", line=9)
+HERE, THERE = SourceLocation(file="train.py", line=3), SourceLocation(file="train.py", line=9)
 
 
 def rule(label: str, finding: dict | None, **said) -> Rule:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop.session.accumulation_windows import Feed, Position, batch_at, dealt
+from hotloop.session.accumulation_windows import AccumulationWindows, Position, batch_at, dealt
 from hotloop.session.batch import Batch
 
 
@@ -29,7 +29,7 @@ class Numbers:
         return Batch(tensors={"x": tensor}, samples=count, tokens=count, targets=count)
 
 
-def walk(feed: Feed, micro_batch: int, steps: int):
+def walk(feed: AccumulationWindows, micro_batch: int, steps: int):
     at, seen = Position(), []
     for _ in range(steps):
         window = feed.window(at, micro_batch)
@@ -49,7 +49,7 @@ def walk(feed: Feed, micro_batch: int, steps: int):
 def test_an_epoch_has_each_sample_once_and_steps_the_leftover(
     count, batch_size, micro_batch, drop_last
 ):
-    feed = Feed(samples=Numbers(count), batch_size=batch_size, drop_last=drop_last)
+    feed = AccumulationWindows(samples=Numbers(count), batch_size=batch_size, drop_last=drop_last)
     if feed.steps_per_epoch == 0:
         assert drop_last
         assert count < batch_size
@@ -62,7 +62,7 @@ def test_an_epoch_has_each_sample_once_and_steps_the_leftover(
 
 
 def test_the_micro_batch_does_not_change_which_samples_a_step_takes():
-    feed = Feed(samples=Numbers(50), batch_size=12, drop_last=False)
+    feed = AccumulationWindows(samples=Numbers(50), batch_size=12, drop_last=False)
     assert walk(feed, 12, 9) == walk(feed, 5, 9) == walk(feed, 1, 9)
 
 
@@ -71,7 +71,7 @@ def test_a_window_is_cut_as_the_job_says():
         assert (len(samples), epoch, micro_batch) == (50, 0, 3)
         return [(first, count // 2), (first + count // 2, count - count // 2)]
 
-    feed = Feed(samples=Numbers(50), batch_size=12, drop_last=False, cut=in_halves)
+    feed = AccumulationWindows(samples=Numbers(50), batch_size=12, drop_last=False, cut=in_halves)
     assert [batch.samples for batch in feed.window(Position(), 3)] == [6, 6]
     assert feed.micro_batches(Position(sample=48), 3) == [(48, 2)]  # so few fit anyway
 
@@ -101,7 +101,7 @@ def test_a_place_of_nothing_is_a_batch_that_does_not_count():
 
 
 def test_several_ranks_take_the_window_of_one():
-    whole = Feed(samples=Numbers(10), batch_size=4, drop_last=False)
+    whole = AccumulationWindows(samples=Numbers(10), batch_size=4, drop_last=False)
     feeds = [replace(whole, rank=rank, ranks=2) for rank in range(2)]
     at = Position(sample=4)
     shares = [each.taken(at, 3) for each in feeds]
@@ -112,7 +112,7 @@ def test_several_ranks_take_the_window_of_one():
 
 
 def test_a_rank_without_a_sample_of_a_window_takes_nothing_of_it():
-    whole = Feed(samples=Numbers(9), batch_size=4, drop_last=False)
+    whole = AccumulationWindows(samples=Numbers(9), batch_size=4, drop_last=False)
     at = Position(sample=8)
     assert [replace(whole, rank=rank, ranks=2).taken(at, 3) for rank in range(2)] == [
         [(8, 1)],

@@ -12,10 +12,10 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use
-from hotloop.diagnosis.apply_techniques import Intervention
-from hotloop.observe.host import Host
+from hotloop.diagnosis.apply_techniques import AppliedTechniques
+from hotloop.observe.host import ScriptObserver
 from hotloop.observe.probes.dataset_trial import can_fork
-from hotloop.observe.when_to_stop import Limits
+from hotloop.observe.when_to_stop import StopLimits
 from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import anywhere
 from hotloop.techniques.device_prefetch import TECHNIQUE, send_ahead
@@ -27,8 +27,8 @@ HERE = replace(TECHNIQUE, apply=sending_to_the_cpu, blocked=anywhere)
 def put_into(call, technique=HERE):
     """Call a script with the technique in it; return what it returns, and what came of it."""
     plan = Plan(micro_batch=1, techniques=(Use.of(technique.id),))
-    put_in = Intervention(plan, {}, hardware=MACHINE, known=[technique])
-    host = Host(Limits(full=True, probing=False))
+    put_in = AppliedTechniques(plan, {}, hardware=MACHINE, known=[technique])
+    host = ScriptObserver(StopLimits(full=True, probing=False))
     put_in.join(host)
     host.start()
     try:

@@ -13,7 +13,7 @@ from hotloop.core.plan import Plan
 from hotloop.engine.apply_plan import check
 from hotloop.machine.onednn_matmul import Products
 from hotloop.techniques import matmul_onednn as technique
-from hotloop.techniques.base import Host
+from hotloop.techniques.base import HostKind
 from hotloop.tuning.moves import ordered
 
 CPU = Hardware(device="cpu", name="a CPU", cores=2.0, cpu_features=frozenset({"avx2"}))
@@ -82,7 +82,7 @@ def test_a_switch_that_is_on_already_is_left_on() -> None:
 
 
 def test_a_trial_times_it_whatever_a_single_product_says() -> None:
-    (move,) = (m for m in ordered(CPU, Host.ENGINE) if m.ids == ("matmul-onednn",))
+    (move,) = (m for m in ordered(CPU, HostKind.ENGINE) if m.ids == ("matmul-onednn",))
     changed = move.change(Plan(micro_batch=1).plus("matmul-onednn", rate="lower"))
     assert changed is not None
     assert changed.choice("matmul-onednn") == {"rate": "higher"}

@@ -16,10 +16,10 @@ from hotloop.core.plan import Plan, Use
 from hotloop.core.sharding_ids import SHARING, launcher
 from hotloop.core.tuning_result import Tuned
 from hotloop.jobs.request import fresh_request
-from hotloop.techniques.base import Host
-from hotloop.tuning.interleaved_timing import Pace
+from hotloop.techniques.base import HostKind
+from hotloop.tuning.interleaved_timing import RaceLength
 from hotloop.tuning.moves import Move, added, both, ordered, promise, resized, shared
-from hotloop.tuning.recipe_target import Recipe, moves
+from hotloop.tuning.recipe_target import RecipeTarget, moves
 from hotloop.tuning.recipe_trial import assembled, record_of
 from hotloop.tuning.search import Search
 
@@ -28,20 +28,22 @@ CHANGED = ("model.dropout=0", "training.batch_size=16")
 
 
 @pytest.fixture(scope="module")
-def target(tiny) -> Recipe:
+def target(tiny) -> RecipeTarget:
     keys = {text.partition("=")[0] for text in CHANGED}
     settings = [s for s in tiny if s.partition("=")[0] not in keys] + list(CHANGED)
     request = record_of(fresh_request("char-lm", settings))
-    return Recipe(request=request, parts=assembled({"request": request, "plan": PLAN.to_json()}))
+    return RecipeTarget(
+        request=request, parts=assembled({"request": request, "plan": PLAN.to_json()})
+    )
 
 
-def on(target: Recipe, cards: int, *, device: str = "cpu", **parts) -> Recipe:
+def on(target: RecipeTarget, cards: int, *, device: str = "cpu", **parts) -> RecipeTarget:
     """The recipe on a machine with so many cards; `parts` of the assembly are others."""
     hardware = replace(target.hardware, count=cards, device=device)
     return replace(target, parts=replace(target.parts, hardware=hardware, **parts))
 
 
-def named(recipe: Recipe) -> dict[str, Move]:
+def named(recipe: RecipeTarget) -> dict[str, Move]:
     return {move.name: move for move in moves(recipe)}
 
 
@@ -81,7 +83,7 @@ def test_more_cards_than_samples_are_not_used(target):
 
 def test_what_they_share_by_is_no_move_of_its_own(target):
     hardware = on(target, 2).hardware
-    ids = {id for move in ordered(hardware, Host.ENGINE) for id in move.ids}
+    ids = {id for move in ordered(hardware, HostKind.ENGINE) for id in move.ids}
     assert ids.isdisjoint(SHARING)
     assert not any(f"without {id}" in named(on(target, 2)) for id in SHARING)
 
@@ -93,7 +95,7 @@ def test_what_excludes_the_way_they_share_is_refused_on_several_cards():
     assert both(graphs, resized(0.5)).barred(two) == graphs.barred(two)
 
 
-class Small(Recipe):
+class Small(RecipeTarget):
     """Cards that hold no more than four samples beside the whole model, and eight beside rows."""
 
     def _too_much_each(self, plan):
@@ -140,7 +142,7 @@ def test_what_each_card_needs_is_forecast(target):
 
 
 def searched(target: Target, tried: list[Move]) -> Search:
-    pace = Pace(rounds=8, pairs=1)
+    pace = RaceLength(rounds=8, pairs=1)
     search = Search(target, seconds=10_000.0, clock=lambda: target.now, pace=pace)
     search.measure_baseline()
     search.try_all(tried)

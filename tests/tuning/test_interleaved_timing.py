@@ -5,8 +5,8 @@ import pytest
 
 from hotloop.core.plan import Plan
 from hotloop.core.trial import compare
-from hotloop.tuning.interleaved_timing import WARM, Entry, Pace, race, race_apart
-from hotloop.tuning.trial_process import Ended, Report
+from hotloop.tuning.interleaved_timing import WARM, Entry, RaceLength, race, race_apart
+from hotloop.tuning.trial_process import TrialEnded, TrialReport
 
 BASE = Plan(micro_batch=1)
 TRIED = BASE.plus("gc-freeze")
@@ -20,7 +20,7 @@ class Fake:
     log: list
     name: str
     total: int = 10_000
-    fails: Ended | None = None
+    fails: TrialEnded | None = None
     fails_at: int = 0
     effects: dict = field(default_factory=dict)
     epoch: int = 10_000
@@ -51,14 +51,14 @@ class Fake:
         if self.fails is not None and self.made > self.fails_at:
             raise self.fails
         if self.made > self.total:
-            raise Ended("over", "the script ended", at=self.total)
+            raise TrialEnded("over", "the script ended", at=self.total)
         more = {
             "effects": {id: list(effect) for id, effect in self.effects.items()},
             "epochs": 1 + self.made // self.epoch,
             "evidence": {"losses": [1.0], "late": [0.5]} if self.made > WARM else {"late": []},
             "peak": None,
         }
-        return Report(seconds=seconds, made=steps, at=self.made, more=more)
+        return TrialReport(seconds=seconds, made=steps, at=self.made, more=more)
 
 
 def entries(*fakes_of, **more):
@@ -71,7 +71,7 @@ def entries(*fakes_of, **more):
 def test_blocks_of_equal_steps_are_made_by_turns():
     log = []
     one, two = race(
-        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.05, log, "two")), Pace(rounds=8)
+        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.05, log, "two")), RaceLength(rounds=8)
     )
     blocks = [entry for entry in log if entry[1] == 5][4:]  # the warm-up has two parts each
     assert [name for name, _ in blocks] == ["one", "two"] * 8
@@ -90,7 +90,7 @@ def test_a_script_that_is_over_too_soon_is_started_again_with_smaller_blocks():
         entries(
             lambda: Fake(0.001, log, "one", total=100), lambda: Fake(0.001, log, "two", total=100)
         ),
-        Pace(rounds=8),
+        RaceLength(rounds=8),
     )
     assert one.is_ok
     assert two.is_ok
@@ -103,7 +103,7 @@ def test_blocks_are_small_enough_for_a_script_whose_length_is_known():
         entries(
             lambda: Fake(0.001, log, "one", total=100), lambda: Fake(0.001, log, "two", total=100)
         ),
-        Pace(rounds=8, total=100),
+        RaceLength(rounds=8, total=100),
     )
     assert one.is_ok
     assert len(one.rounds) == len(two.rounds) == 8
@@ -114,7 +114,7 @@ def test_a_script_of_a_few_steps_is_too_short_and_says_so():
     log = []
     one, _ = race(
         entries(lambda: Fake(0.1, log, "one", total=12), lambda: Fake(0.1, log, "two", total=12)),
-        Pace(rounds=8),
+        RaceLength(rounds=8),
     )
     assert one.outcome == "over"
     assert one.reason == "the script ended: too few to compare"
@@ -122,21 +122,22 @@ def test_a_script_of_a_few_steps_is_too_short_and_says_so():
 
 @pytest.mark.parametrize("at", [0, 3, 20])
 def test_one_that_fails_leaves_the_other_and_has_its_reason(at):
-    log, bad = [], Ended("over memory", "it needed more")
+    log, bad = [], TrialEnded("over memory", "it needed more")
     one, two = race(
         entries(
             lambda: Fake(0.1, log, "one"), lambda: Fake(0.1, log, "two", fails=bad, fails_at=at)
         ),
-        Pace(rounds=8),
+        RaceLength(rounds=8),
     )
     assert one.is_ok
     assert (two.outcome, two.reason) == ("over memory", "it needed more")
 
 
 def test_when_the_first_fails_nothing_else_is_run():
-    log, bad = [], Ended("failed", "SyntaxError")
+    log, bad = [], TrialEnded("failed", "SyntaxError")
     one, two = race(
-        entries(lambda: Fake(0.1, log, "one", fails=bad), lambda: Fake(0.1, log, "two")), Pace()
+        entries(lambda: Fake(0.1, log, "one", fails=bad), lambda: Fake(0.1, log, "two")),
+        RaceLength(),
     )
     assert (one.outcome, two.outcome) == ("failed", "not run")
     assert [name for name, _ in log] == ["one"]
@@ -148,7 +149,7 @@ def test_a_technique_without_effect_is_not_timed():
         lambda: Fake(0.1, log, "one"), lambda: Fake(0.1, log, "two", effects=no)
     )
     second = Entry(plan=second.plan, start=second.start, needs=("gc-freeze",))
-    one, two = race([first, second], Pace(rounds=8))
+    one, two = race([first, second], RaceLength(rounds=8))
     assert (two.outcome, two.reason) == ("not needed here", "nothing to freeze")
     assert len(one.rounds) <= 1
 
@@ -160,7 +161,7 @@ def test_where_the_first_epoch_costs_more_steps_are_timed_after_it():
             lambda: Fake(0.1, log, "one", epoch=40), lambda: Fake(0.1, log, "two", epoch=40),
             epochs=2,
         ),
-        Pace(rounds=8),
+        RaceLength(rounds=8),
     )  # fmt: skip
     assert one.warm_steps + 1 >= 40
     assert two.warm_steps == one.warm_steps
@@ -172,7 +173,7 @@ def test_an_epoch_that_is_too_long_is_not_waited_for():
         entries(
             lambda: Fake(0.1, log, "one", epoch=10**9), lambda: Fake(0.1, log, "two"), epochs=2
         ),
-        Pace(epoch=20.0),
+        RaceLength(epoch=20.0),
         clock=lambda: next(now),
     )
     assert (one.outcome, one.reason.partition(" after")[0]) == ("too late", "epoch 2 had not begun")
@@ -182,7 +183,7 @@ def test_an_epoch_that_is_too_long_is_not_waited_for():
 def test_what_is_much_slower_in_the_first_rounds_is_let_go():
     log = []
     _, two = race(
-        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.5, log, "two")), Pace(rounds=10)
+        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.5, log, "two")), RaceLength(rounds=10)
     )
     assert len(two.rounds) == 3
 
@@ -190,7 +191,7 @@ def test_what_is_much_slower_in_the_first_rounds_is_let_go():
 def test_where_it_can_be_told_no_more_rounds_are_made():
     log = []
     one, _ = race(
-        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.05, log, "two")), Pace(rounds=9)
+        entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.05, log, "two")), RaceLength(rounds=9)
     )
     assert len(one.rounds) == 9
 
@@ -203,7 +204,7 @@ def test_small_differences_are_looked_at_in_more_pairs_of_processes(step, pairs,
     log = []
     one, two = race(
         entries(lambda: Fake(0.1, log, "one"), lambda: Fake(step, log, "two")),
-        Pace(rounds=8, hopeless=3.0),
+        RaceLength(rounds=8, hopeless=3.0),
     )
     assert log.count(("two", 1)) == pairs, "processes that were started"
     assert len(two.rounds) == 8 * pairs
@@ -214,7 +215,7 @@ def test_a_search_asks_for_no_more_pairs_where_there_is_no_gain():
     log = []
     race(
         entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.107, log, "two")),
-        Pace(rounds=8, gain=0.97),
+        RaceLength(rounds=8, gain=0.97),
     )
     assert log.count(("two", 1)) == 1
 
@@ -223,7 +224,7 @@ def test_nothing_is_begun_after_the_deadline():
     log, now = [], itertools.count(0.0, 10.0)
     one, _ = race(
         entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.1, log, "two")),
-        Pace(rounds=10, deadline=45.0),  # each lane looked at it once before the rounds
+        RaceLength(rounds=10, deadline=45.0),  # each lane looked at it once before the rounds
         clock=lambda: next(now),
     )
     assert len(one.rounds) == 3
@@ -237,7 +238,7 @@ def test_where_it_cannot_be_told_more_pairs_are_started_up_to_a_limit():
     log = []
     one, two = race(
         entries(lambda: Wild(0.1, log, "one"), lambda: Fake(0.1, log, "two")),
-        Pace(rounds=8, pairs=3),
+        RaceLength(rounds=8, pairs=3),
     )
     assert len(one.rounds) == len(two.rounds) == 24
     assert compare(two, one).verdict == "UNKNOWN"
@@ -258,7 +259,7 @@ def test_apart_only_one_process_lives_at_a_time():
 
     one, two = race_apart(
         entries(lambda: Watched(0.1, log, "one"), lambda: Watched(0.05, log, "two")),
-        Pace(rounds=8),
+        RaceLength(rounds=8),
     )
     order = [name for name, _ in itertools.groupby(log, key=lambda entry: entry[0])]
     assert order == ["one", "two", "one"]  # the second one follows itself
@@ -270,7 +271,7 @@ def test_of_every_second_pair_of_processes_the_other_one_goes_first():
     log = []
     race(
         entries(lambda: Fake(0.1, log, "one"), lambda: Fake(0.12, log, "two")),
-        Pace(rounds=8, hopeless=3.0),
+        RaceLength(rounds=8, hopeless=3.0),
     )
     starts = [name for name, steps in log if steps == 1]
     assert starts == ["one", "two", "two", "one"]

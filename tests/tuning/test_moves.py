@@ -6,7 +6,7 @@ from tests.golden import wrong
 from hotloop import techniques
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use
-from hotloop.techniques.base import Host, Numerics
+from hotloop.techniques.base import HostKind, Numerics
 from hotloop.tuning.moves import (
     ORDER,
     PAIRS,
@@ -56,9 +56,11 @@ def test_another_choice_is_tried_of_what_the_plan_has_by_then():
 
 
 def test_how_far_ahead_loader_processes_are_and_pinning_follow_their_number():
-    on_cpu = [move.name for move in ordered(CPU, Host.SCRIPT) if "loader-workers" in move.name]
+    on_cpu = [move.name for move in ordered(CPU, HostKind.SCRIPT) if "loader-workers" in move.name]
     assert on_cpu == ["loader-workers", "loader-workers with ahead=4"]
-    on_card = [move.name for move in ordered(CARD, Host.SCRIPT) if "loader-workers" in move.name]
+    on_card = [
+        move.name for move in ordered(CARD, HostKind.SCRIPT) if "loader-workers" in move.name
+    ]
     assert on_card == [*on_cpu, "loader-workers with pin=off"]
 
 
@@ -86,7 +88,7 @@ def test_two_moves_are_one_where_both_change_something():
 
 
 def test_what_the_doctor_names_comes_first_and_then_the_order_of_the_book():
-    moves = ordered(CPU, Host.SCRIPT, first=["gc-freeze", "unknown", "sdpa"])
+    moves = ordered(CPU, HostKind.SCRIPT, first=["gc-freeze", "unknown", "sdpa"])
     names = [move.ids[0] for move in moves]
     assert names[:2] == ["gc-freeze", "sdpa"]
     assert "unknown" not in names
@@ -95,13 +97,13 @@ def test_what_the_doctor_names_comes_first_and_then_the_order_of_the_book():
 
 
 def test_only_techniques_for_this_host_are_proposed():
-    names = {move.ids[0] for move in ordered(CPU, Host.SCRIPT)}
-    assert names == {t.id for t in techniques.ALL if Host.SCRIPT in t.hosts}
+    names = {move.ids[0] for move in ordered(CPU, HostKind.SCRIPT)}
+    assert names == {t.id for t in techniques.ALL if HostKind.SCRIPT in t.hosts}
     assert "lagged-loss-read" not in names
 
 
 def test_what_cannot_work_here_is_a_move_with_its_reason():
-    moves = {move.ids[0]: move for move in ordered(CPU, Host.SCRIPT)}
+    moves = {move.ids[0]: move for move in ordered(CPU, HostKind.SCRIPT)}
     assert "TF32" in moves["tf32"].why_not
     assert "emulated" in moves["autocast-bf16"].why_not
     assert moves["gc-freeze"].why_not is None
@@ -111,13 +113,15 @@ def test_what_changes_the_training_waits_for_leave():
     changes = {t.id for t in techniques.ALL if t.numerics is Numerics.TRAINING}
     assert changes
     for allow in (False, True):
-        moves = [m for m in ordered(CPU, Host.SCRIPT, allow_training=allow) if m.ids[0] in changes]
+        moves = [
+            m for m in ordered(CPU, HostKind.SCRIPT, allow_training=allow) if m.ids[0] in changes
+        ]
         assert all(("--allow training" in (move.why_not or "")) is not allow for move in moves)
 
 
 def test_choices_are_moves_each_and_no_choice_is_no_move():
     choices = {"threads": [{"count": 1}, {"count": 2}], "gc-freeze": []}
-    names = [move.name for move in ordered(CPU, Host.SCRIPT, choices=choices)]
+    names = [move.name for move in ordered(CPU, HostKind.SCRIPT, choices=choices)]
     assert [name for name in names if name.startswith("threads")] == [
         "threads(count=1)",
         "threads(count=2)",
@@ -126,7 +130,7 @@ def test_choices_are_moves_each_and_no_choice_is_no_move():
 
 
 def test_a_reason_of_the_target_stands_before_the_machines():
-    moves = ordered(CPU, Host.SCRIPT, why_not=lambda t: "not this" if t.id == "tf32" else None)
+    moves = ordered(CPU, HostKind.SCRIPT, why_not=lambda t: "not this" if t.id == "tf32" else None)
     assert {m.why_not for m in moves if m.ids == ("tf32",)} == {"not this"}
 
 

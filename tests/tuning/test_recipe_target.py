@@ -8,29 +8,31 @@ from hotloop.core.plan import Plan
 from hotloop.core.sharding_ids import SHARING
 from hotloop.core.trial import Trial
 from hotloop.jobs.request import fresh_request
-from hotloop.tuning.interleaved_timing import Pace, race
+from hotloop.tuning.interleaved_timing import RaceLength, race
 from hotloop.tuning.moves import resized
-from hotloop.tuning.recipe_target import Recipe, moves
+from hotloop.tuning.recipe_target import RecipeTarget, moves
 from hotloop.tuning.recipe_trial import assembled, record_of
 from hotloop.tuning.search import Search
-from hotloop.tuning.trial_process import Ended
+from hotloop.tuning.trial_process import TrialEnded
 
 STILL = ("model.dropout=0", "training.batch_size=8")
 
 
 @pytest.fixture(scope="module")
-def target(tiny) -> Recipe:
+def target(tiny) -> RecipeTarget:
     keys = {text.partition("=")[0] for text in STILL}
     settings = [s for s in tiny if s.partition("=")[0] not in keys] + list(STILL)
     return recipe(settings, Plan(micro_batch=4, accumulation=2).plus("gc-freeze"))
 
 
-def recipe(settings: list[str], plan: Plan) -> Recipe:
+def recipe(settings: list[str], plan: Plan) -> RecipeTarget:
     request = record_of(fresh_request("char-lm", settings))
-    return Recipe(request=request, parts=assembled({"request": request, "plan": plan.to_json()}))
+    return RecipeTarget(
+        request=request, parts=assembled({"request": request, "plan": plan.to_json()})
+    )
 
 
-def named(target: Recipe, **more) -> dict[str, str | None]:
+def named(target: RecipeTarget, **more) -> dict[str, str | None]:
     return {move.name: move.why_not for move in moves(target, **more)}
 
 
@@ -66,7 +68,7 @@ def test_what_was_assembled_to_judge_a_plan_is_let_go(target):
     assert train() is None
 
 
-class Tight(Recipe):
+class Tight(RecipeTarget):
     """A machine whose memory holds no larger micro batch, unless it is recomputed."""
 
     def too_much(self, plan):
@@ -96,14 +98,14 @@ def test_two_trials_must_fit_into_memory(target):
 def test_a_trial_of_a_recipe_that_cannot_be_built_ends_with_its_reason(tiny):
     good = recipe(tiny, Plan(micro_batch=6))
     entry = good.entry(Plan(micro_batch=5), epochs=0, needs=())
-    with entry.start() as live, pytest.raises(Ended, match="steps of 5 samples"):
+    with entry.start() as live, pytest.raises(TrialEnded, match="steps of 5 samples"):
         live.first(seconds=60)
 
 
 def test_the_first_trial_of_a_recipe_times_a_validation_and_a_save_of_which_nothing_stays(
     target, tmp_path
 ):
-    (alone,) = race([replace(target, aside=tmp_path).alone()], Pace(rounds=0))
+    (alone,) = race([replace(target, aside=tmp_path).alone()], RaceLength(rounds=0))
     assert alone.is_ok
     assert alone.aside.keys() == {"validation", "save"}
     assert all(seconds > 0 for seconds in alone.aside.values())
@@ -117,7 +119,7 @@ def test_a_baseline_in_bf16_may_round_in_other_micro_batches_as_it_rounds_itself
     of = recipe([s for s in settings if not s.startswith("training.batch_size=")]
                 + ["training.batch_size=8"], plan)  # fmt: skip
     assert of.reordered == replace(plan, micro_batch=2, accumulation=4)
-    pace = Pace(rounds=1, pairs=1, block=0.01)
+    pace = RaceLength(rounds=1, pairs=1, block=0.01)
     search = Search(of, seconds=300, pace=pace)
     search.measure_baseline()
     search.try_all([resized(0.5)])

@@ -13,15 +13,15 @@ from hotloop.core.plan import Plan
 from hotloop.jobs import train
 from hotloop.jobs.request import fresh_request
 from hotloop.tuning.recipe_trial import assembled, command, record_of
-from hotloop.tuning.trial_process import Ended, Live
+from hotloop.tuning.trial_process import TrialEnded, TrialProcess
 
 PLAIN = Plan(micro_batch=6)
 SPLIT = Plan(micro_batch=2, accumulation=3)
 
 
-def live(settings: list[str], plan: Plan, **switches) -> Live:
+def live(settings: list[str], plan: Plan, **switches) -> TrialProcess:
     record = record_of(fresh_request("char-lm", settings))
-    return Live(lambda channel: command(channel, plan, record, **switches))
+    return TrialProcess(lambda channel: command(channel, plan, record, **switches))
 
 
 def told(settings: list[str], plan: Plan, *, steps: int = 11, **switches) -> dict:
@@ -101,7 +101,7 @@ def test_what_goes_wrong_in_a_step_is_an_outcome_with_its_reason(tiny):
     wild = ("training.learning_rate=1e20", "training.warmup_steps=0", "training.gradient_clip=0")
     with live(but(tiny, *wild), PLAIN) as trial:
         trial.first(seconds=60)
-        with pytest.raises(Ended, match="at optimizer step") as ended:
+        with pytest.raises(TrialEnded, match="at optimizer step") as ended:
             trial.block(10, seconds=60)
     assert ended.value.outcome == "failed"
 

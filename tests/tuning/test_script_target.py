@@ -6,26 +6,26 @@ import pytest
 from benchmarks.diagnosed import RECORDED, recorded
 from tests.golden.slow_run import CASE
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Trial
 from hotloop.rules.diagnose import diagnose
 from hotloop.tuning import script_target
-from hotloop.tuning.script_target import Script, Seen, costs, edits, moves
-from hotloop.tuning.trial_process import Ended
+from hotloop.tuning.script_target import DoctorFacts, Script, costs, edits, moves
+from hotloop.tuning.trial_process import TrialEnded
 
 BASE = Plan(micro_batch=1)
 CPU = Hardware(device="cpu", name="a CPU", cores=4.0, cpu_features=frozenset({"avx2"}))
 CARD = Hardware(device="cuda", name="a card", memory_bytes=10 << 30, cores=4.0, capability=(9, 0))
 
 
-def seen(name: str, **changes) -> Seen:
+def seen(name: str, **changes) -> DoctorFacts:
     case = replace(recorded(RECORDED / f"{name}.json"), **changes)
-    return Seen(case=case, diagnosis=diagnose(case))
+    return DoctorFacts(case=case, diagnosis=diagnose(case))
 
 
-def why(found: Seen, id: str) -> set[str | None]:
+def why(found: DoctorFacts, id: str) -> set[str | None]:
     return {move.why_not for move in moves(CPU, found) if move.ids == (id,)}
 
 
@@ -52,7 +52,7 @@ def test_counts_are_those_that_this_machine_has_cores_for():
 def test_no_workers_are_among_the_candidates_where_the_script_has_some():
     found = seen("slow-slow_getitem")
     loaders = tuple(replace(loader, workers=2) for loader in found.case.loaders)
-    busy = Seen(case=replace(found.case, loaders=loaders), diagnosis=found.diagnosis)
+    busy = DoctorFacts(case=replace(found.case, loaders=loaders), diagnosis=found.diagnosis)
     names = [move.name for move in moves(CPU, busy)]
     assert "loader-workers(count=0)" in names
     assert "loader-workers(count=0)" not in [move.name for move in moves(CPU, found)]
@@ -103,7 +103,7 @@ def test_batches_are_sent_ahead_where_copying_them_takes_time():
     assert on_card.on_card
 
     def reason(case) -> set[str | None]:
-        tried = moves(CARD, Seen(case=case, diagnosis=found.diagnosis))
+        tried = moves(CARD, DoctorFacts(case=case, diagnosis=found.diagnosis))
         return {move.why_not for move in tried if move.ids == ("device-prefetch",)}
 
     assert reason(on_card) == {"copies to the card take 0.0% of the time: nothing to gain"}
@@ -113,7 +113,7 @@ def test_batches_are_sent_ahead_where_copying_them_takes_time():
 def test_what_only_an_edit_mends_has_its_places_and_what_to_do():
     (edit,) = edits(seen("slow-pad_to_max"), BASE)
     assert edit.rule == "D23 pad_to_max"
-    assert Place(file=edit.places[0].file, line=40) == edit.places[0]
+    assert SourceLocation(file=edit.places[0].file, line=40) == edit.places[0]
     assert edit.remedy.startswith("pad in collate_fn")
 
 
@@ -156,7 +156,7 @@ def test_a_trial_runs_in_the_scripts_folder_and_sends_no_tracker_anything(tmp_pa
     target = Script(command=("train.py", "--size", "2"), cwd=tmp_path, hardware=CPU)
     entry = target.entry(BASE, epochs=2, needs=("gc-freeze",))
     assert (entry.plan, entry.epochs, entry.needs) == (BASE, 2, ("gc-freeze",))
-    with entry.start() as live, pytest.raises(Ended) as ended:
+    with entry.start() as live, pytest.raises(TrialEnded) as ended:
         live.first(seconds=60)
     assert ended.value.outcome == "failed"
     for part in (str(tmp_path), "['train.py', '--size', '2']", "offline", "'0'"):
@@ -166,7 +166,7 @@ def test_a_trial_runs_in_the_scripts_folder_and_sends_no_tracker_anything(tmp_pa
 def test_memory_of_a_trial_is_limited(tmp_path):
     (tmp_path / "train.py").write_text("import time\nkept = b'x' * (600 << 20)\ntime.sleep(60)\n")
     target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU, memory=300 << 20)
-    with target.entry(BASE, epochs=0, needs=()).start() as live, pytest.raises(Ended) as ended:
+    with target.entry(BASE, epochs=0, needs=()).start() as live, pytest.raises(TrialEnded) as ended:
         live.first(seconds=60)
     assert ended.value.outcome == "over memory"
 
@@ -179,7 +179,7 @@ def test_a_script_that_the_doctor_cannot_see_is_said_to_be_so(tmp_path):
 
 
 def test_what_saving_and_evaluating_cost_is_said_where_the_doctor_saw_it():
-    seen = Seen(case=CASE, diagnosis=diagnose(CASE))
+    seen = DoctorFacts(case=CASE, diagnosis=diagnose(CASE))
     saves, evaluations = CASE.saves, CASE.evaluations
     save, evaluation = costs(seen)
     assert (save.what, evaluation.what) == ("a save", "an evaluation")
@@ -225,7 +225,7 @@ def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(
     (tmp_path / "train.py").write_text(DIES.format(at=9))
     target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
     found = target.look(tmp_path / "doctor", seconds=10)
-    assert isinstance(found, Seen)
+    assert isinstance(found, DoctorFacts)
     assert found.case.total_steps is None
     assert found.failed == (
         "the script failed under the doctor after 9 steps: exit code 1: KeyError: 'column'; "

@@ -13,7 +13,7 @@ from tests.forked import ROOT, Forks
 from hotloop.core.agreement import Evidence, Promise, agree
 from hotloop.core.plan import Plan
 from hotloop.tuning import script_trial
-from hotloop.tuning.trial_process import Ended, Live, Report
+from hotloop.tuning.trial_process import TrialEnded, TrialProcess, TrialReport
 
 PLAIN = Plan(micro_batch=1)
 HEAD = """
@@ -53,7 +53,7 @@ def forks():
 def trial(forks, tmp_path_factory):
     """What a trial of a script says of its first step and of so many more."""
 
-    def run(script: str, plan: Plan = PLAIN, *, steps: int = 11) -> list[Report]:
+    def run(script: str, plan: Plan = PLAIN, *, steps: int = 11) -> list[TrialReport]:
         folder = tmp_path_factory.mktemp("script")
         (folder / "train.py").write_text(textwrap.dedent(script))
         started = forks.start(plan, "train.py", cwd=folder, module="hotloop.tuning.script_trial")
@@ -68,7 +68,7 @@ def plain(trial) -> Evidence:
     return evidence(trial(UNSEEDED))
 
 
-def evidence(reports: list[Report]) -> Evidence:
+def evidence(reports: list[TrialReport]) -> Evidence:
     said = {}
     for report in reports:
         said |= report.more["evidence"]
@@ -121,8 +121,10 @@ def _is_trial(process: psutil.Process) -> bool:
         return False
 
 
-def live(folder: Path) -> Live:
-    return Live(lambda channel: script_trial.command(channel, PLAIN, ("train.py",)), cwd=folder)
+def live(folder: Path) -> TrialProcess:
+    return TrialProcess(
+        lambda channel: script_trial.command(channel, PLAIN, ("train.py",)), cwd=folder
+    )
 
 
 def test_a_technique_is_put_in_and_told_and_keeps_its_promise(plain, trial):
@@ -209,7 +211,7 @@ ENDS = [
 
 @pytest.mark.parametrize(("script", "outcome", "why", "steps"), ENDS)
 def test_how_a_script_ends_is_told(trial, script, outcome, why, steps):
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(TrialEnded) as ended:
         trial(script)
     assert (ended.value.outcome, ended.value.reason, ended.value.at) == (outcome, why, steps)
 
@@ -240,12 +242,12 @@ def test_another_module_can_bring_other_techniques(tmp_path):
     """The seam by which a test plants a technique."""
     (tmp_path / "train.py").write_text("print('no step')")
     wrong = PLAIN.plus("gradients-turned")
-    started = Live(
+    started = TrialProcess(
         lambda channel: script_trial.command(
             channel, wrong, ("train.py",), module="tests.golden.wrong"
         ),
         cwd=tmp_path,
         environment={"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )
-    with started, pytest.raises(Ended, match="over: the script ended after 0 steps"):
+    with started, pytest.raises(TrialEnded, match="over: the script ended after 0 steps"):
         started.first(seconds=60)

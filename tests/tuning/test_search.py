@@ -15,12 +15,12 @@ from hotloop.core.errors import DataError
 from hotloop.core.plan import Use
 from hotloop.core.trial import Trial
 from hotloop.techniques.base import Numerics
-from hotloop.tuning.interleaved_timing import Entry, Pace
+from hotloop.tuning.interleaved_timing import Entry, RaceLength
 from hotloop.tuning.moves import Move, added
 from hotloop.tuning.search import Search
-from hotloop.tuning.trial_process import Ended, Live
+from hotloop.tuning.trial_process import TrialEnded, TrialProcess
 
-PACE = Pace(rounds=8, pairs=1)
+PACE = RaceLength(rounds=8, pairs=1)
 
 
 def searched(target, *ids, seconds=10_000.0, known=wrong.KNOWN, prove=True, moves=(), pace=PACE):
@@ -81,9 +81,13 @@ def test_each_candidate_runs_beside_the_best_plan_so_far():
         (Spec(step=0.05, losses=[3.0, 2.5, 2.0, 1.4]), "dropped", "losses differ: 1.4 instead"),
         (Spec(step=0.05, losses=[float("nan")] * 4), "dropped", "a loss or gradient norm is nan"),
         (Spec(step=0.05, losses=[]), "cannot be told", "no loss was seen"),
-        (Spec(ends=Ended("over memory", "it needed more")), "failed", "over memory: it needed"),
-        (Spec(ends=Ended("over", "the script ended", at=4)), "failed", "too few to compare"),
-        (Spec(ends=Ended("too late", "epoch 2 ...")), "cannot be told", "epoch 2 ..."),
+        (
+            Spec(ends=TrialEnded("over memory", "it needed more")),
+            "failed",
+            "over memory: it needed",
+        ),
+        (Spec(ends=TrialEnded("over", "the script ended", at=4)), "failed", "too few to compare"),
+        (Spec(ends=TrialEnded("too late", "epoch 2 ...")), "cannot be told", "epoch 2 ..."),
         (Spec(effects={"a": ["refused", "no card"]}), "refused", "no card"),
         (Spec(effects={"a": ["not needed here", "on already"]}), "not needed here", "on already"),
     ],
@@ -112,7 +116,7 @@ def test_what_could_not_be_told_but_looks_faster_is_tried_again():
 
 
 def test_what_ran_out_of_memory_beside_another_is_tried_again_alone():
-    out = Spec(ends=Ended("failed", "CUDA out of memory. Tried to allocate 2 GiB"))
+    out = Spec(ends=TrialEnded("failed", "CUDA out of memory. Tried to allocate 2 GiB"))
     then = itertools.chain([out], itertools.repeat(Spec(step=0.05)))
     search = searched(Target({("a",): then}), "a")
     assert decided(search)["a"] == "kept"
@@ -120,7 +124,7 @@ def test_what_ran_out_of_memory_beside_another_is_tried_again_alone():
 
 
 def test_what_runs_out_of_memory_alone_too_has_failed_and_the_next_are_raced_again():
-    out = Spec(ends=Ended("failed", "CUDA out of memory. Tried to allocate 2 GiB"))
+    out = Spec(ends=TrialEnded("failed", "CUDA out of memory. Tried to allocate 2 GiB"))
     target = Target({("a",): out, ("b",): Spec(step=0.05)})
     search = searched(target, "a", "b")
     assert decided(search)["a"] == "failed"
@@ -234,8 +238,11 @@ def test_a_loss_that_is_none_as_it_is_can_be_compared_with_nothing():
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
-        (Ended("failed", "SyntaxError"), "cannot be tried as it is: failed, SyntaxError"),
-        (Ended("over", "the script ended", at=3), "cannot be compared: over, the script ended"),
+        (TrialEnded("failed", "SyntaxError"), "cannot be tried as it is: failed, SyntaxError"),
+        (
+            TrialEnded("over", "the script ended", at=3),
+            "cannot be compared: over, the script ended",
+        ),
     ],
 )
 def test_a_target_that_cannot_run_as_it_is_is_an_error(ends, said):
@@ -350,7 +357,7 @@ def forks():
         yield running
 
 
-QUICK = Pace(rounds=8, pairs=3, block=0.02, start=30)  # more pairs where the machine is busy
+QUICK = RaceLength(rounds=8, pairs=3, block=0.02, start=30)  # more pairs where the machine is busy
 
 
 def planted(forks, folder: Path, *ids: str, rate: float) -> Search:
@@ -433,7 +440,7 @@ class Processes:
         code = code.replace("PAUSE", "0.01" if plan.choice("good") is None else "0.002")
 
         def start():
-            return Live(
+            return TrialProcess(
                 lambda channel: [sys.executable, "-c", code, str(channel)], memory=300 << 20
             )
 
@@ -451,7 +458,7 @@ class Processes:
 def test_the_search_goes_on_after_trials_that_misbehave_and_no_process_survives():
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     known = [wrong.technique(id, wrong.idle) for id in (*BAD, "good")]
-    pace = Pace(rounds=8, pairs=3, block=0.02, start=2, step=0.01)
+    pace = RaceLength(rounds=8, pairs=3, block=0.02, start=2, step=0.01)
     search = Search(Processes(), seconds=60, pace=pace, known=known)
     search.measure_baseline()
     search.try_all([added(Use.of(each.id), known=known) for each in known])

@@ -4,7 +4,7 @@ import time
 import psutil
 import pytest
 
-from hotloop.tuning.trial_process import Ended, Live
+from hotloop.tuning.trial_process import TrialEnded, TrialProcess
 
 COUNTS = """
 import socket, sys, time
@@ -17,8 +17,8 @@ gate.over("the script ended")
 """
 
 
-def live(code: str, **more) -> Live:
-    return Live(lambda channel: [sys.executable, "-c", code, str(channel)], **more)
+def live(code: str, **more) -> TrialProcess:
+    return TrialProcess(lambda channel: [sys.executable, "-c", code, str(channel)], **more)
 
 
 def tree() -> set[int]:
@@ -83,7 +83,7 @@ def test_the_time_asleep_is_in_no_block():
 def test_a_script_that_is_over_says_so_and_after_how_many_steps():
     with live(COUNTS) as trial:
         trial.first(seconds=30)
-        with pytest.raises(Ended, match="over: the script ended after 40 steps") as caught:
+        with pytest.raises(TrialEnded, match="over: the script ended after 40 steps") as caught:
             trial.block(100, seconds=30)
         assert caught.value.at == 40
 
@@ -92,16 +92,16 @@ def test_a_script_that_failed_says_so():
     bad = COUNTS.replace('over("the script ended")', 'over("it broke", outcome="failed")')
     with live(bad) as trial:
         trial.first(seconds=30)
-        with pytest.raises(Ended, match="failed: it broke after 40 steps"):
+        with pytest.raises(TrialEnded, match="failed: it broke after 40 steps"):
             trial.block(100, seconds=30)
 
 
-def ends(code: str, *, seconds: float = 30, **more) -> Ended:
+def ends(code: str, *, seconds: float = 30, **more) -> TrialEnded:
     with live(code, **more) as trial:
         try:
             trial.first(seconds=seconds)
             trial.block(5, seconds=seconds)
-        except Ended as ended:
+        except TrialEnded as ended:
             return ended
     pytest.fail("it went on")
 

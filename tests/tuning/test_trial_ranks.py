@@ -11,12 +11,12 @@ import pytest
 from hotloop.core.agreement import Evidence, Promise, agree
 from hotloop.core.plan import Plan
 from hotloop.jobs.request import fresh_request, read_plan
-from hotloop.tuning.interleaved_timing import Pace
-from hotloop.tuning.recipe_target import Recipe, moves
+from hotloop.tuning.interleaved_timing import RaceLength
+from hotloop.tuning.recipe_target import RecipeTarget, moves
 from hotloop.tuning.recipe_trial import assembled, command, record_of
-from hotloop.tuning.trial_process import Ended, Live
+from hotloop.tuning.trial_process import TrialEnded, TrialProcess
 from hotloop.tuning.trial_ranks import environment
-from hotloop.tuning.tune import Wanted, tune
+from hotloop.tuning.tune import TuneRequest, tune
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="trials are for POSIX")
 ONE = Plan(micro_batch=4, accumulation=2)
@@ -34,12 +34,14 @@ def but(settings: list[str], *changed: str) -> list[str]:
     return [s for s in settings if s.partition("=")[0] not in keys] + list(changed)
 
 
-def live(settings: list[str], plan: Plan) -> Live:
+def live(settings: list[str], plan: Plan) -> TrialProcess:
     record = record_of(fresh_request("char-lm", settings))
-    return Live(lambda channel: command(channel, plan, record), environment=environment(plan.ranks))
+    return TrialProcess(
+        lambda channel: command(channel, plan, record), environment=environment(plan.ranks)
+    )
 
 
-def tree(trial: Live) -> list[psutil.Process]:
+def tree(trial: TrialProcess) -> list[psutil.Process]:
     """The ranks, the first one first."""
     found = psutil.Process(trial._pid)
     return [found, *found.children(recursive=True)]
@@ -99,7 +101,7 @@ def test_a_rank_that_is_killed_ends_the_trial_with_its_reason(rank, when, still)
         if when == "it rests":
             kill.join()
         began = time.perf_counter()
-        with pytest.raises(Ended) as ended:
+        with pytest.raises(TrialEnded) as ended:
             trial.block(1_000_000, seconds=60)
         assert time.perf_counter() - began < 30
     assert "killed by SIGKILL" in ended.value.reason
@@ -113,7 +115,7 @@ def test_a_trial_that_hangs_is_ended_with_all_its_ranks(still):
         trial.first(seconds=60)
         ranks = tree(trial)
         threading.Timer(0.5, ranks[1].suspend).start()
-        with pytest.raises(Ended, match="steps were not over within 3 s"):
+        with pytest.raises(TrialEnded, match="steps were not over within 3 s"):
             trial.block(1_000_000, seconds=3)
         gone(ranks)
 
@@ -123,7 +125,7 @@ def test_what_goes_wrong_on_all_ranks_is_said_once(still):
     wild = ("training.learning_rate=1e20", "training.warmup_steps=0", "training.gradient_clip=0")
     with live(but(still, *wild), TWO.plus("ddp")) as trial:
         trial.first(seconds=60)
-        with pytest.raises(Ended, match="at optimizer step") as ended:
+        with pytest.raises(TrialEnded, match="at optimizer step") as ended:
             trial.block(10, seconds=60)
     assert ended.value.outcome == "failed"
 
@@ -133,12 +135,12 @@ def test_tune_tries_two_devices(ways, still, tmp_path):
     request = record_of(fresh_request("char-lm", still))
     parts = assembled({"request": request, "plan": ONE.to_json()})
     parts = replace(parts, hardware=replace(parts.hardware, count=2))  # of a CPU: gloo ranks
-    target = Recipe(request=request, parts=parts)
+    target = RecipeTarget(request=request, parts=parts)
     folder = tmp_path / "tuned"
     found = tune(
         target,
         folder,
-        Wanted(seconds=300, pace=Pace(rounds=8, pairs=1, block=0.05)),
+        TuneRequest(seconds=300, pace=RaceLength(rounds=8, pairs=1, block=0.05)),
         name=["char-lm", *still],
         propose=lambda base: moves(target)[: len(ways)],
     )

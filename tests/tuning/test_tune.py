@@ -14,10 +14,10 @@ from hotloop.core.tuning_result import Tuned
 from hotloop.jobs.request import read_plan
 from hotloop.machine.identity import identity
 from hotloop.machine.threads import Load
-from hotloop.tuning.interleaved_timing import Pace
+from hotloop.tuning.interleaved_timing import RaceLength
 from hotloop.tuning.moves import added
-from hotloop.tuning.trial_process import Ended
-from hotloop.tuning.tune import Wanted, tune
+from hotloop.tuning.trial_process import TrialEnded
+from hotloop.tuning.tune import TuneRequest, tune
 
 FREEZE, CACHE = Use.of("gc-freeze"), Use.of("vectorised-reads")
 FAST = Spec(step=0.05)
@@ -30,7 +30,7 @@ def quiet() -> Load:
 def tuned(
     folder: Path, of=None, *, seconds=600.0, uses=(FREEZE, CACHE), look=quiet, **more
 ) -> Tuned:
-    wanted = Wanted(seconds=seconds, pace=Pace(rounds=8, pairs=1))
+    wanted = TuneRequest(seconds=seconds, pace=RaceLength(rounds=8, pairs=1))
     return tune(
         Target(of),
         folder,
@@ -125,7 +125,7 @@ def test_ctrl_c_before_anything_was_measured_leaves_a_result_that_says_so(folder
 
 def test_a_target_that_cannot_run_leaves_a_record_that_says_why(folder):
     with pytest.raises(DataError, match="SyntaxError"):
-        tuned(folder, {(): Spec(ends=Ended("failed", "SyntaxError"))})
+        tuned(folder, {(): Spec(ends=TrialEnded("failed", "SyntaxError"))})
     record = RunDir(folder).read()
     assert record["status"] == "failed"
     assert "SyntaxError" in record["reason"]

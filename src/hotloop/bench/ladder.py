@@ -13,13 +13,23 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
 
-__all__ = ["Claim", "Ladder", "Loop", "Program", "Rung", "Spot", "as_asked", "either", "using"]
+__all__ = [
+    "Claim",
+    "Ladder",
+    "PlainLoopKind",
+    "Program",
+    "Rung",
+    "Spot",
+    "as_asked",
+    "either",
+    "using",
+]
 
 Program = Literal["engine", "plain loop"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loop:
+class PlainLoopKind:
     """What a plain loop over rows of tokens does; of other data there is one kind."""
 
     pads: Literal["to the limit", "to the longest"]  # data.max_length, or the batch's longest row
@@ -61,7 +71,7 @@ class Rung:
     name: str
     change: Callable[[Plan, Spot], Plan | str]  # plan of the rung below -> its own, or why not
     program: Program = "engine"
-    loop: Loop | None = None  # of a plain loop over rows of tokens
+    loop: PlainLoopKind | None = None  # of a plain loop over rows of tokens
     # From the settings asked for, those that are others on this rung: key -> value.
     settings: Callable[[Any], Mapping[str, Any]] = as_asked
     claims: Sequence[Claim] = ()

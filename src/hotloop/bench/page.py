@@ -14,15 +14,15 @@ from hotloop.report.sections import facts, section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from hotloop.bench.result import Result, Row
-    from hotloop.bench.targets import Verdict
+    from hotloop.bench.result import Result, RungResult
+    from hotloop.bench.targets import RequirementVerdict
 
 __all__ = ["page"]
 
 _HEAD = "The loop before and each rung ran by turns, a block of the same steps each."
 
 
-def page(result: Result, verdicts: Sequence[Verdict] = ()) -> str:
+def page(result: Result, verdicts: Sequence[RequirementVerdict] = ()) -> str:
     """Return the result of a ladder as HTML."""
     measured = [row for row in result.rows if row.is_measured]
     main = tag(
@@ -48,7 +48,7 @@ def _panel(*parts: object) -> Html:
     return tag("div", *parts, class_="panel")
 
 
-def _rungs(rows: Sequence[Row]) -> Html:
+def _rungs(rows: Sequence[RungResult]) -> Html:
     if not rows:
         return missing("Nothing was measured.")
     lines = (
@@ -74,7 +74,7 @@ def _rungs(rows: Sequence[Row]) -> Html:
     return table(titles, lines, caption=said, kind="list")
 
 
-def _figures(rows: Sequence[Row]) -> Html:
+def _figures(rows: Sequence[RungResult]) -> Html:
     if not rows:
         return missing("Nothing was measured.")
     known = [name for name in METRICS if any(name in row.figures for row in rows)]
@@ -90,14 +90,14 @@ def _figures(rows: Sequence[Row]) -> Html:
     )
 
 
-def _shown(row: Row, name: str) -> Html | str:
+def _shown(row: RungResult, name: str) -> Html | str:
     value = row.figures.get(name)
     if value is not None:
         return METRICS[name].shown(value)
     return tag("span", UNKNOWN, title=row.unknown.get(name))
 
 
-def _claims(rows: Sequence[Row]) -> Html:
+def _claims(rows: Sequence[RungResult]) -> Html:
     lines = [
         (row.name, claim.text, row.against(claim), claim.source)
         for row in rows
@@ -109,7 +109,7 @@ def _claims(rows: Sequence[Row]) -> Html:
     return table(titles, lines, caption="Claims decide nothing.", kind="list")
 
 
-def _epochs(rows: Sequence[Row]) -> Html:
+def _epochs(rows: Sequence[RungResult]) -> Html:
     lines = list(_epoch_lines(rows))
     if not lines:
         return missing("No epoch was made for real.")
@@ -117,7 +117,7 @@ def _epochs(rows: Sequence[Row]) -> Html:
     return table(titles, lines, caption="A part of the data, hotloop train.", kind="numbers")
 
 
-def _epoch_lines(rows: Sequence[Row]) -> Iterator[tuple[object, ...]]:
+def _epoch_lines(rows: Sequence[RungResult]) -> Iterator[tuple[object, ...]]:
     for row in rows:
         if (epoch := row.epoch) is not None:
             real = epoch.why if epoch.measured is None else duration(epoch.measured)
@@ -125,7 +125,7 @@ def _epoch_lines(rows: Sequence[Row]) -> Iterator[tuple[object, ...]]:
             yield row.name, epoch.steps, duration(epoch.estimated), real, off
 
 
-def _others(rows: Sequence[Row]) -> Html:
+def _others(rows: Sequence[RungResult]) -> Html:
     lines = [(row.name, row.state, row.why) for row in rows if not row.is_measured]
     if not lines:
         return missing("All rungs were measured.")
@@ -148,6 +148,6 @@ def _about(result: Result) -> Html:
     )  # fmt: skip
 
 
-def _targets(verdicts: Sequence[Verdict]) -> Html:
+def _targets(verdicts: Sequence[RequirementVerdict]) -> Html:
     lines = [(v.target.text, "met" if v.met else "missed", v.why) for v in verdicts]
     return _panel(join([table(("target", "", "why"), lines, caption="", kind="list")]))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hotloop.bench.trial_listener import Heard
     from hotloop.core.trial import Trial
     from hotloop.jobs.forecast.time_estimate import Estimate
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
 
 __all__ = ["Figures", "figures", "forecast_epoch"]
 
@@ -34,7 +34,7 @@ class Figures:
 
 
 def figures(
-    parts: Assembly,
+    parts: PreparedRun,
     work: Work,
     trial: Trial,
     heard: Heard,
@@ -81,7 +81,7 @@ def figures(
     return Figures(values=values, unknown=why, impossible=impossible)
 
 
-def _peak(parts: Assembly, trial: Trial, ceiling: Measurement) -> float:
+def _peak(parts: PreparedRun, trial: Trial, ceiling: Measurement) -> float:
     """Return the published FLOP/s where they are known, else those measured."""
     from hotloop.jobs.forecast.memory_fit import precision_of
 
@@ -92,7 +92,7 @@ def _peak(parts: Assembly, trial: Trial, ceiling: Measurement) -> float:
 
 
 def forecast_epoch(
-    parts: Assembly, trial: Trial, said: Mapping[str, Any], *, steps: int | None = None
+    parts: PreparedRun, trial: Trial, said: Mapping[str, Any], *, steps: int | None = None
 ) -> Estimate | None:
     """Return what one epoch of `parts` takes with its validations and saves; None where unknown.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Comparison
 
-__all__ = ["OWN", "SCHEMA", "Epoch", "Result", "Row", "State", "read"]
+__all__ = ["OWN", "SCHEMA", "Epoch", "Result", "RungResult", "State", "read"]
 
 SCHEMA: Final = 1
 OWN: Final = "own"  # id of the rung that is hotloop's own choice
@@ -47,7 +47,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class RungResult:
     """One rung."""
 
     id: str
@@ -130,18 +130,18 @@ class Result:
     hardware: Hardware  # with the product rates that were measured
     settings: Mapping[str, Any]  # every key of the recipe
     facts: Mapping[str, str]  # data, model, batch
-    rows: Sequence[Row]
+    rows: Sequence[RungResult]
     judged: str  # id of the rung that targets are about
     flops_per_token: float | None
     busy_cores: float | None = None  # of other processes, while nothing of ours ran
     stopped: str | None = None  # why it ended before all rungs were measured
 
-    def row(self, id: str) -> Row | None:
+    def row(self, id: str) -> RungResult | None:
         """Return a rung by id."""
         return next((row for row in self.rows if row.id == id), None)
 
     @property
-    def better(self) -> Row | None:
+    def better(self) -> RungResult | None:
         """The fastest rung of hotloop's loop that beats hotloop's own choice; None without one.
 
         It does where their intervals, each against the lowest rung, do not meet.

@@ -12,7 +12,7 @@ import psutil
 from hotloop.bench.ladder import Spot
 from hotloop.bench.matmul_ceiling import Ceilings
 from hotloop.bench.rates import figures, forecast_epoch
-from hotloop.bench.result import Result, Row, State
+from hotloop.bench.result import Result, RungResult, State
 from hotloop.bench.tokens_per_sample import Work, work_of
 from hotloop.bench.trial_listener import CardWatch, Heard
 from hotloop.bench.whole_run import make_epoch
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from hotloop.bench.ladder import Ladder, Rung
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Trial
-    from hotloop.jobs.job import Assembly
-    from hotloop.tuning.interleaved_timing import Pace
+    from hotloop.jobs.job import PreparedRun
+    from hotloop.tuning.interleaved_timing import RaceLength
 
 __all__ = ["Climb"]
 
@@ -58,7 +58,7 @@ class _Setting:
     """The recipe with the settings of some rungs."""
 
     key: str  # what is other than asked for
-    parts: Assembly
+    parts: PreparedRun
     record: dict[str, object]  # of its request
     work: Work
 
@@ -69,9 +69,9 @@ class Climb:
     def __init__(
         self,
         ladder: Ladder,
-        parts: Assembly,
+        parts: PreparedRun,
         *,
-        pace: Pace,
+        pace: RaceLength,
         folder: Path,
         command: Sequence[str],
         ceilings: Ceilings | None = None,
@@ -98,7 +98,7 @@ class Climb:
         self._before = ladder.before.change(parts.plan, self._spot)
         self._done: dict[str, _Done] = {}
         self._references: dict[str, Trial] = {}  # by settings: whose losses the others must keep
-        self._rows: list[Row] = []
+        self._rows: list[RungResult] = []
         self._stopped: str | None = None
         self._judged = ladder.judged
 
@@ -126,7 +126,7 @@ class Climb:
         assert not isinstance(below, str), below
         for rung in self._ladder.rungs:
             plan = rung.change(below, self._spot)
-            row: Row | None = None
+            row: RungResult | None = None
             if isinstance(plan, str):
                 if rung in wanted:
                     self._add(_row(rung, "blocked", plan))
@@ -146,7 +146,7 @@ class Climb:
             if not rung.is_top:
                 below, on = plan, row
 
-    def _on(self, row: Row, below: Row | None) -> Row:
+    def _on(self, row: RungResult, below: RungResult | None) -> RungResult:
         """Return the row with how many times as fast it is as the one below, if both are known."""
         if below is None or below.comparison is None or row.comparison is None:
             return row
@@ -157,7 +157,7 @@ class Climb:
 
     def _race(
         self, rung: Rung, plan: Plan, needs: tuple[str, ...], where: str, left: float | None
-    ) -> Row:
+    ) -> RungResult:
         """Return the row of a rung, raced with the lowest one."""
         lowest, began = self._ladder.before, self._clock()
         until = "" if left is None else f"; about {duration(max(left, 10.0))} left"
@@ -208,7 +208,7 @@ class Climb:
             )
         return self._settings[key]
 
-    def _told(self, row: Row, rung: Rung, done: _Done, base: Trial) -> Row:
+    def _told(self, row: RungResult, rung: Rung, done: _Done, base: Trial) -> RungResult:
         """Fill in what was measured."""
         trial, heard, setting = done.trial, done.heard, done.setting
         found = figures(
@@ -289,7 +289,7 @@ class Climb:
             self._rows[at] = replace(self._rows[at], epoch=made)
             self._keep(self._result())
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: RungResult) -> None:
         self._rows.append(row)
         self._keep(self._result())
 
@@ -321,8 +321,8 @@ def _at_work(trial: Trial, its: Work, wanted: Work) -> Trial:
 
 def _row(
     rung: Rung, state: State, why: str, *, plan: Plan | None = None, seconds: float = 0.0
-) -> Row:
-    return Row(
+) -> RungResult:
+    return RungResult(
         id=rung.id,
         name=rung.name,
         state=state,

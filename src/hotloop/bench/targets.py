@@ -13,9 +13,9 @@ from hotloop.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.bench.result import Row
+    from hotloop.bench.result import RungResult
 
-__all__ = ["Target", "Verdict", "judge", "parse"]
+__all__ = ["Requirement", "RequirementVerdict", "judge", "parse"]
 
 _TARGET: Final = re.compile(r"([A-Za-z_]+)(>=|<=)([0-9]+(?:\.[0-9]+)?)([A-Za-z%]*)")
 _UNITS: Final = {  # by the unit of a figure: what may follow the number, and what it multiplies
@@ -30,7 +30,7 @@ _HOLDS: Final = {">=": operator.ge, "<=": operator.le}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Requirement:
     """One figure and its bound."""
 
     text: str
@@ -41,10 +41,10 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RequirementVerdict:
     """Whether a target was met."""
 
-    target: Target
+    target: Requirement
     met: bool
     why: str  # a sentence without its full stop
 
@@ -53,7 +53,7 @@ class Verdict:
         return {"target": self.target.text, "met": self.met, "why": self.why}
 
 
-def parse(text: str) -> list[Target]:
+def parse(text: str) -> list[Requirement]:
     """Return the targets of "tokens_per_s>=5x vram<=23GiB"; UsageError for any other form.
 
     `x` is times the rung before; it goes with rates, whose ratio is taken within rounds.
@@ -64,7 +64,7 @@ def parse(text: str) -> list[Target]:
     return found
 
 
-def _target(word: str) -> Target:
+def _target(word: str) -> Requirement:
     said = _TARGET.fullmatch(word)
     if said is None:
         raise UsageError(
@@ -76,7 +76,9 @@ def _target(word: str) -> Target:
     if unit == "x":
         if figure.name not in _RATES:
             raise UsageError(f"--require {word!r}: x goes with {', '.join(_RATES)}")
-        return Target(text=word, metric=figure, bound=bound, limit=float(number), relative=True)
+        return Requirement(
+            text=word, metric=figure, bound=bound, limit=float(number), relative=True
+        )
     units = _UNITS[figure.unit]
     if unit not in units:
         known = ", ".join(repr(each) for each in units if each) or "none"
@@ -84,17 +86,21 @@ def _target(word: str) -> Target:
         raise UsageError(
             f"--require {word!r}: {figure.name} has no unit {unit!r}; expected {known}{bare}"
         )
-    return Target(text=word, metric=figure, bound=bound, limit=float(number) * units[unit])
+    return Requirement(text=word, metric=figure, bound=bound, limit=float(number) * units[unit])
 
 
-def judge(targets: Sequence[Target], row: Row | None, why_none: str) -> list[Verdict]:
+def judge(
+    targets: Sequence[Requirement], row: RungResult | None, why_none: str
+) -> list[RequirementVerdict]:
     """Hold a rung to its targets. What was not read is missed, with the reason."""
     return [_judged(target, row, why_none) for target in targets]
 
 
-def _judged(target: Target, row: Row | None, why_none: str) -> Verdict:
+def _judged(target: Requirement, row: RungResult | None, why_none: str) -> RequirementVerdict:
     if row is None or not row.is_measured:
-        return Verdict(target=target, met=False, why=why_none if row is None else str(row.why))
+        return RequirementVerdict(
+            target=target, met=False, why=why_none if row is None else str(row.why)
+        )
     name = target.metric.name
     shown: Callable[[float], str] = target.metric.shown
     if target.relative:
@@ -105,11 +111,11 @@ def _judged(target: Target, row: Row | None, why_none: str) -> Verdict:
         value = row.figures.get(name)
     if value is None:
         why = row.unknown.get(name, "it was not read")
-        return Verdict(target=target, met=False, why=f"{name} is unknown: {why}")
+        return RequirementVerdict(target=target, met=False, why=f"{name} is unknown: {why}")
     met = _HOLDS[target.bound](value, target.limit)
     why = f"{name} is {shown(value)}, asked {target.bound} {shown(target.limit)}"
     if target.relative and row.comparison is not None:
         why += f" (interval {row.comparison.factor}, n={row.comparison.n})"
     if not met:
         why += f": off by {abs(value / target.limit - 1):.0%}" if target.limit else ""
-    return Verdict(target=target, met=bool(met), why=why)
+    return RequirementVerdict(target=target, met=bool(met), why=why)

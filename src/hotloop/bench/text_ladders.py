@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
-from hotloop.bench.ladder import Ladder, Loop, Rung, either, using
+from hotloop.bench.ladder import Ladder, PlainLoopKind, Rung, either, using
 from hotloop.core.plan import Plan
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ def _faster(settings: Callable[[Any], Any]) -> tuple[Rung, ...]:
     )
 
 
-def _loops(settings: Callable[[Any], Any], *loops: tuple[str, str, Loop]) -> tuple[Rung, ...]:
+def _loops(
+    settings: Callable[[Any], Any], *loops: tuple[str, str, PlainLoopKind]
+) -> tuple[Rung, ...]:
     """Return the plain loops; the first is the one before."""
     return tuple(
         Rung(
@@ -117,13 +119,13 @@ def _loops(settings: Callable[[Any], Any], *loops: tuple[str, str, Loop]) -> tup
 def _language_model(settings: Callable[[Any], Any]) -> tuple[Rung, ...]:
     return _loops(
         settings,
-        ("before", "plain loop", Loop(pads="to the limit", logits="all")),
-        ("longest", "+ padded to the longest", Loop(pads="to the longest", logits="all")),
-        ("learned", "+ logits where needed", Loop(pads="to the longest")),
+        ("before", "plain loop", PlainLoopKind(pads="to the limit", logits="all")),
+        ("longest", "+ padded to the longest", PlainLoopKind(pads="to the longest", logits="all")),
+        ("learned", "+ logits where needed", PlainLoopKind(pads="to the longest")),
     )
 
 
-_LIMIT, _LONGEST = Loop(pads="to the limit"), Loop(pads="to the longest")
+_LIMIT, _LONGEST = PlainLoopKind(pads="to the limit"), PlainLoopKind(pads="to the longest")
 PAIR_CLASSIFIER = Ladder(
     recipe="pair-classifier",
     judged="own",
@@ -188,17 +190,22 @@ def _with_features(below: Plan, spot: Spot) -> Plan | str:
 
 def _routed() -> tuple[Rung, ...]:
     """Return the plain loops of a task router: what its project did, and each change by itself."""
-    one = Loop(pads="to the limit", rows="one at a time", frozen="again")
-    kinds: tuple[tuple[str, str, Callable[[Plan, Spot], Plan | str], Loop], ...] = (
+    one = PlainLoopKind(pads="to the limit", rows="one at a time", frozen="again")
+    kinds: tuple[tuple[str, str, Callable[[Plan, Spot], Plan | str], PlainLoopKind], ...] = (
         ("before", "plain loop", _before, one),
         (
             "together",
             "+ all adapters in one pass",
             _with_adapters,
-            Loop(pads="to the limit", frozen="again"),
+            PlainLoopKind(pads="to the limit", frozen="again"),
         ),
-        ("longest", "+ padded to the longest", _same, Loop(pads="to the longest", frozen="again")),
-        ("kept", "+ features kept", _with_features, Loop(pads="to the longest")),
+        (
+            "longest",
+            "+ padded to the longest",
+            _same,
+            PlainLoopKind(pads="to the longest", frozen="again"),
+        ),
+        ("kept", "+ features kept", _with_features, PlainLoopKind(pads="to the longest")),
     )
     return tuple(
         Rung(id=id, name=name, change=change, program="plain loop", loop=loop)

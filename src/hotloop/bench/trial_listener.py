@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.machine.detect import card_handle, import_nvml
 from hotloop.machine.nvml import look
-from hotloop.tuning.trial_process import Live
+from hotloop.tuning.trial_process import TrialProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.tuning.trial_process import Report
+    from hotloop.tuning.trial_process import TrialReport
 
 __all__ = ["CardWatch", "Heard"]
 
@@ -61,7 +61,7 @@ class CardWatch:
         return [seen[name] for seen in self.seen if name in seen]
 
 
-class Heard(Live):
+class Heard(TrialProcess):
     """Keeps what a trial said last, and the readings of its timed blocks."""
 
     def __init__(
@@ -76,13 +76,13 @@ class Heard(Live):
         self._cpu, self._wall = 0.0, 0.0  # seconds of the timed blocks
         super().__init__(command, memory=memory)
 
-    def first(self, *, seconds: float) -> Report:
+    def first(self, *, seconds: float) -> TrialReport:
         """Wait for the end of its first step; raise Ended."""
         report = super().first(seconds=seconds)
         self.said = report.more
         return report
 
-    def block(self, steps: int, *, seconds: float) -> Report:
+    def block(self, steps: int, *, seconds: float) -> TrialReport:
         """Have it make steps; raise Ended."""
         before, is_timed = float(self.said["cpu"]), self._made >= _WARM
         if self.watch is None or not is_timed:

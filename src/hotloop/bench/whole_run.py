@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.core.trial import Trial
-    from hotloop.jobs.job import Assembly
-    from hotloop.jobs.request import Request
+    from hotloop.jobs.job import PreparedRun
+    from hotloop.jobs.request import RunRequest
 
 __all__ = ["make_epoch", "shortened"]
 
@@ -29,7 +29,7 @@ LONG: Final = 15.0  # seconds of steps: the start of a process is then a third o
 _FEWEST: Final = 20  # steps
 
 
-def make_epoch(parts: Assembly, trial: Trial, said: Mapping[str, Any], folder: Path) -> Epoch:
+def make_epoch(parts: PreparedRun, trial: Trial, said: Mapping[str, Any], folder: Path) -> Epoch:
     """Train an epoch of part of the data under the plan of a trial, and compare with the forecast.
 
     Its settings and plan are written into `folder`; the run itself is removed.
@@ -50,7 +50,7 @@ def make_epoch(parts: Assembly, trial: Trial, said: Mapping[str, Any], folder: P
             *("--config", str(config), "--plan", str(plan)),
             *("--out", f"{child.SCRATCH}/run", "--json", child.RESULT),
         ],
-        limits=child.Limits(seconds=10 * time.seconds + 120),
+        limits=child.ProcessLimits(seconds=10 * time.seconds + 120),
     )
     if ended.status == "interrupted":
         raise KeyboardInterrupt
@@ -65,7 +65,7 @@ def make_epoch(parts: Assembly, trial: Trial, said: Mapping[str, Any], folder: P
     )
 
 
-def shortened(parts: Assembly, steps: float) -> Request:
+def shortened(parts: PreparedRun, steps: float) -> RunRequest:
     """Return the request of one epoch over so much of the data that it has about `steps` steps.
 
     Data that cannot be cut are read that far.

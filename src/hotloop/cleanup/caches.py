@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.cleanup.disk_use import Cache, Item, Shelf, last_used, taken
+from hotloop.cleanup.disk_use import Item, OtherCache, Shelf, last_used, taken
 from hotloop.cleanup.runs import aside, unfinished
 from hotloop.core.env import compile_cache
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from hotloop.cleanup.disk_use import Kind, Order
+    from hotloop.cleanup.disk_use import CleanupRequest, Kind
 
 __all__ = ["cache_shelf", "others"]
 
 _TOKENS = re.compile(r"[0-9a-f]{32}")  # as data.tokens names a folder
 
 
-def cache_shelf(order: Order) -> Shelf:
+def cache_shelf(order: CleanupRequest) -> Shelf:
     """Return what hotloop's own cache takes; only names that hotloop gives are looked at."""
     cache = order.environment.cache
     tokens, forecasts = cache / "tokens", cache / "forecasts"
@@ -35,7 +35,7 @@ def cache_shelf(order: Order) -> Shelf:
     return Shelf(path=cache, name=str(cache), state="cache", bytes=size, items=tuple(items))
 
 
-def _cached(path: Path, kind: Kind, order: Order) -> Item:
+def _cached(path: Path, kind: Kind, order: CleanupRequest) -> Item:
     used = last_used(path)
     days = order.unused
     goes = days is not None and used is not None and order.now() - used >= days * 86400
@@ -46,7 +46,7 @@ def _cached(path: Path, kind: Kind, order: Order) -> Item:
     return Item(path=path, kind=kind, bytes=taken(path), goes=goes, why=why, last_used=used)
 
 
-def others(order: Order, progress: Callable[[str], None]) -> Iterator[Cache]:
+def others(order: CleanupRequest, progress: Callable[[str], None]) -> Iterator[OtherCache]:
     """Yield the caches of others, which are never touched: with what makes them smaller."""
     hub, datasets = order.environment.hub, order.environment.datasets
     told = [
@@ -62,4 +62,4 @@ def others(order: Order, progress: Callable[[str], None]) -> Iterator[Cache]:
         if path.is_dir():
             progress(f"adding up {path}")
             size, used = taken(path), last_used(path)
-            yield Cache(path=path, name=name, bytes=size, last_used=used, how=how)
+            yield OtherCache(path=path, name=name, bytes=size, last_used=used, how=how)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.cleanup.caches import cache_shelf, others
-from hotloop.cleanup.disk_use import Found
+from hotloop.cleanup.disk_use import CleanupResult
 from hotloop.cleanup.runs import run_shelf
 from hotloop.cleanup.tokens import lock_of, token_shelves
 from hotloop.core.errors import HotloopError, WriteError
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from hotloop.cleanup.disk_use import Item, Order, Shelf
+    from hotloop.cleanup.disk_use import CleanupRequest, Item, Shelf
 
 __all__ = ["look", "remove"]
 
 
-def look(folder: Path, order: Order, progress: Callable[[str], None] = lambda text: None) -> Found:
+def look(
+    folder: Path, order: CleanupRequest, progress: Callable[[str], None] = lambda text: None
+) -> CleanupResult:
     """Return what the runs in `folder` and below, and the caches of this user, take.
 
     What tokenising left unfinished there comes after the runs. Checkpoints that may go are read
@@ -32,12 +34,12 @@ def look(folder: Path, order: Order, progress: Callable[[str], None] = lambda te
     shelves += token_shelves(folder)
     if order.environment.cache.is_dir():
         shelves.append(cache_shelf(order))
-    return Found(shelves=tuple(shelves), caches=tuple(others(order, progress)))
+    return CleanupResult(shelves=tuple(shelves), caches=tuple(others(order, progress)))
 
 
 def remove(
     shelf: Shelf,
-    order: Order,
+    order: CleanupRequest,
     progress: Callable[[str], None] = lambda text: None,
     *,
     disk: Disk = DISK,

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["Cache", "Found", "Item", "Kind", "Order", "Shelf", "last_used", "taken"]
+__all__ = [
+    "CleanupRequest",
+    "CleanupResult",
+    "Item",
+    "Kind",
+    "OtherCache",
+    "Shelf",
+    "last_used",
+    "taken",
+]
 
 SCHEMA = 1  # of Found.to_json; history: 1 (2026-11) first
 
@@ -22,7 +31,7 @@ Kind = Literal["checkpoint", "unfinished", "broken", "tokens", "forecasts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CleanupRequest:
     """What is asked for."""
 
     keep: int | None = None  # newest sound checkpoints of a run; None: what the run itself keeps
@@ -72,7 +81,7 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cache:
+class OtherCache:
     """A cache that others keep: shown, and never touched."""
 
     path: Path
@@ -87,11 +96,11 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class CleanupResult:
     """All of it."""
 
     shelves: tuple[Shelf, ...]  # runs by path, unfinished tokens by path, then hotloop's cache
-    caches: tuple[Cache, ...]
+    caches: tuple[OtherCache, ...]
 
     @property
     def can_go(self) -> int:

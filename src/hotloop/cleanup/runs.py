@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from hotloop.cleanup.disk_use import Item, Shelf, last_used, taken
 from hotloop.core.errors import HotloopError
 from hotloop.core.storage.files import leftovers
-from hotloop.core.storage.lock import Holder
+from hotloop.core.storage.lock import LockHolder
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import best_of, beyond, listing, verified
 from hotloop.monitor.runs import row
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from hotloop.cleanup.disk_use import Order
-    from hotloop.engine.checkpoint.folders import Stored
+    from hotloop.cleanup.disk_use import CleanupRequest
+    from hotloop.engine.checkpoint.folders import StoredCheckpoint
 
 __all__ = ["LEAST", "aside", "run_shelf", "unfinished"]
 
@@ -37,7 +37,12 @@ _WRITER = re.compile(r".+-(\d+)-[0-9a-f]{8}")  # the process in the name of a te
 
 
 def run_shelf(
-    path: Path, root: Path, order: Order, progress: Callable[[str], None], *, alone: bool = False
+    path: Path,
+    root: Path,
+    order: CleanupRequest,
+    progress: Callable[[str], None],
+    *,
+    alone: bool = False,
 ) -> Shelf:
     """Return what the run in `path` takes, named as seen from `root`.
 
@@ -81,7 +86,7 @@ def _at_work(run: RunDir) -> str | None:
 
 def _verified(
     run: RunDir, progress: Callable[[str], None], *, always: bool, more_than: int
-) -> list[Stored]:
+) -> list[StoredCheckpoint]:
     """Return a run's checkpoints, the oldest first: read whole where some of them may go."""
     found = listing(run.checkpoints)
     if not always and len(found) <= more_than:
@@ -94,7 +99,11 @@ def _verified(
 
 
 def _checkpoints(
-    found: Sequence[Stored], keep: int, best_step: int | None, order: Order, why: str | None
+    found: Sequence[StoredCheckpoint],
+    keep: int,
+    best_step: int | None,
+    order: CleanupRequest,
+    why: str | None,
 ) -> Iterator[Item]:
     """Yield checkpoints with what becomes of them. `why` all stay; None: they are judged."""
     sound = [one for one in found if one.sound]
@@ -135,13 +144,15 @@ def _kept(run: RunDir) -> int:
     return keep if type(keep) is int else LEAST
 
 
-def _reason(one: Stored, best: set[int], spare: set[int], keep: int) -> str:
+def _reason(one: StoredCheckpoint, best: set[int], spare: set[int], keep: int) -> str:
     if one.step in spare:
         return "older"
     return "best" if one.step in best else f"one of the {keep} newest"
 
 
-def unfinished(folder: Path, order: Order, why: str | None, *, locked: bool) -> Iterator[Item]:
+def unfinished(
+    folder: Path, order: CleanupRequest, why: str | None, *, locked: bool
+) -> Iterator[Item]:
     """Yield what writers left in a folder. `why` it stays; None: nobody is at it.
 
     With `locked`, only the holder of a lock writes there; else whoever is in the name.
@@ -162,7 +173,7 @@ def _writing(path: Path, now: float) -> str | None:
     writer = _WRITER.fullmatch(path.name)
     if writer is not None:
         pid = int(writer[1])
-        if Holder(pid=pid, host=platform.node(), boot=None, started=None).why_stale() is None:
+        if LockHolder(pid=pid, host=platform.node(), boot=None, started=None).why_stale() is None:
             return f"process {pid} may be writing it"
     used = last_used(path)
     return None if used is None or now - used > STILL else "changed within the hour"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from hotloop.cleanup.disk_use import Item, Shelf, last_used, taken
 from hotloop.core.errors import DataError
 from hotloop.core.storage.files import read_json
-from hotloop.core.storage.lock import Holder, Lock
+from hotloop.core.storage.lock import Lock, LockHolder
 from hotloop.core.storage.rundir import RunDir
 from hotloop.monitor.runs import subfolders
 
@@ -77,7 +77,7 @@ def _lock(room: Path) -> Path:
 def _at_work(room: Path) -> str | None:
     """Return who may be writing there; None: nobody."""
     try:
-        holder = Holder.parse(_lock(room).read_text(encoding="utf-8", errors="replace"))
+        holder = LockHolder.parse(_lock(room).read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
         return None
     except OSError as error:

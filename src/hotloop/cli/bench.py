@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from hotloop.bench.ladder import Ladder
     from hotloop.bench.result import Result
-    from hotloop.bench.targets import Target, Verdict
-    from hotloop.tuning.interleaved_timing import Pace
+    from hotloop.bench.targets import Requirement, RequirementVerdict
+    from hotloop.tuning.interleaved_timing import RaceLength
 
 __all__ = ["run"]
 
@@ -124,11 +124,11 @@ def _climb(
         progress.clear()
 
 
-def _pace(rounds: int) -> Pace:
+def _pace(rounds: int) -> RaceLength:
     """Return so many rounds whatever they show: their number must not depend on it."""
-    from hotloop.tuning.interleaved_timing import Pace
+    from hotloop.tuning.interleaved_timing import RaceLength
 
-    return Pace(rounds=rounds, pairs=1, start=600.0, hopeless=math.inf)
+    return RaceLength(rounds=rounds, pairs=1, start=600.0, hopeless=math.inf)
 
 
 def _command(options: argparse.Namespace) -> list[str]:
@@ -154,7 +154,7 @@ def _with_plan(ladder: Ladder, path: Path) -> Ladder:
     return replace(ladder, rungs=(*ladder.rungs, rung), judged=rung.id)
 
 
-def _end(options: argparse.Namespace, result: Result, targets: Sequence[Target]) -> int:
+def _end(options: argparse.Namespace, result: Result, targets: Sequence[Requirement]) -> int:
     """Say what was found; return the exit code."""
     from hotloop.cli.terminal.bench_table import show, show_verdicts
 
@@ -173,7 +173,7 @@ def _end(options: argparse.Namespace, result: Result, targets: Sequence[Target])
     return 0 if all(verdict.met for verdict in verdicts) else _MISSED
 
 
-def _write(path: Path | None, result: Result, verdicts: Sequence[Verdict]) -> None:
+def _write(path: Path | None, result: Result, verdicts: Sequence[RequirementVerdict]) -> None:
     if path is not None:
         write_json(path, {**result.to_json(), "targets": [v.to_json() for v in verdicts]})
 

@@ -10,7 +10,7 @@ from hotloop.cli.terminal.numbers import bytes_
 from hotloop.core.errors import CheckpointError
 from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
-from hotloop.engine.checkpoint.folders import Stored, best_of, listing
+from hotloop.engine.checkpoint.folders import StoredCheckpoint, best_of, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def run(args: Sequence[str]) -> int:
     return 0
 
 
-def _state(one: Stored) -> str:
+def _state(one: StoredCheckpoint) -> str:
     if one.bytes is None:
         return "broken: its manifest or state cannot be read"
     if one.broken is None:
@@ -50,7 +50,7 @@ def _state(one: Stored) -> str:
     return f"broken: {'; '.join(one.broken)}" if one.broken else "verified"
 
 
-def _marks(stored: Sequence[Stored], best_step: int | None) -> dict[int, str]:
+def _marks(stored: Sequence[StoredCheckpoint], best_step: int | None) -> dict[int, str]:
     readable = [one for one in stored if one.bytes is not None and not one.broken]
     marks = {readable[-1].step: "last"} if readable else {}
     if (best := best_of(readable, best_step)) is not None:
@@ -58,7 +58,7 @@ def _marks(stored: Sequence[Stored], best_step: int | None) -> dict[int, str]:
     return marks
 
 
-def _as_json(one: Stored) -> dict[str, object]:
+def _as_json(one: StoredCheckpoint) -> dict[str, object]:
     return {
         "step": one.step,
         "path": str(one.path),

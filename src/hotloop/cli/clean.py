@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hotloop.cleanup.clean import look, remove
-from hotloop.cleanup.disk_use import Order
+from hotloop.cleanup.disk_use import CleanupRequest
 from hotloop.cleanup.runs import LEAST
 from hotloop.cli.terminal.lines import facts, telling
 from hotloop.core.env import ENV
@@ -25,7 +25,7 @@ from hotloop.report.excerpt import visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from hotloop.cleanup.disk_use import Found, Item, Shelf
+    from hotloop.cleanup.disk_use import CleanupResult, Item, Shelf
     from hotloop.core.env import Environment
 
 __all__ = ["run"]
@@ -94,18 +94,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _order(options: argparse.Namespace, environment: Environment) -> Order:
+def _order(options: argparse.Namespace, environment: Environment) -> CleanupRequest:
     if options.keep is not None and options.keep < LEAST:
         raise UsageError(f"--keep {options.keep}: at least {LEAST} checkpoints stay")
     if options.caches is not None and not options.caches >= 0:
         raise UsageError(f"--caches {options.caches:g}: name a number of days, 0 or more")
-    return Order(
+    return CleanupRequest(
         keep=options.keep, broken=options.broken, unused=options.caches, environment=environment
     )
 
 
 def _remove(
-    found: Found, order: Order, tell: Callable[[str], None]
+    found: CleanupResult, order: CleanupRequest, tell: Callable[[str], None]
 ) -> tuple[list[Item], list[str]]:
     gone: list[Item] = []
     wrong: list[str] = []
@@ -116,7 +116,7 @@ def _remove(
     return gone, wrong
 
 
-def _show(found: Found, out: Console) -> None:
+def _show(found: CleanupResult, out: Console) -> None:
     every = [shelf for shelf in found.shelves if shelf.state not in ("cache", "tokens")]
     runs, bare = [run for run in every if run.items], [run for run in every if not run.items]
     rows = [(visible(run.name), run.state, bytes_(run.bytes), *_parts(run)) for run in runs]
@@ -134,7 +134,7 @@ def _show(found: Found, out: Console) -> None:
     _print(out, ("other caches", "last use", "takes", "never removed by hotloop"), others)
 
 
-def _items(found: Found, state: str) -> list[tuple[str, ...]]:
+def _items(found: CleanupResult, state: str) -> list[tuple[str, ...]]:
     """Return a row for each item of the shelves of one kind."""
     return [
         (
@@ -203,7 +203,7 @@ def _used(when: float | None) -> str:
     return "unknown" if when is None else ago(max(0.0, time.time() - when))
 
 
-def _end(found: Found, gone: Sequence[Item], out: Console, *, removed: bool) -> None:
+def _end(found: CleanupResult, gone: Sequence[Item], out: Console, *, removed: bool) -> None:
     if removed:
         size = bytes_(sum(item.bytes for item in gone))
         out.print(f"removed {size}" if gone else "nothing was removed: nothing can go")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.env import Environment
     from hotloop.data.discovery.results import DataSet, Reference
-    from hotloop.data.discovery.search import Found
+    from hotloop.data.discovery.search import DiscoveryResult
 
 __all__ = ["run"]
 
@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _table(found: Found, out: Console) -> None:
+def _table(found: DiscoveryResult, out: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("data set", "kind", "format", "rows", "size", "last use", "lies on", "named by"):
         table.add_column(title, overflow="fold", justify="right" if title == "size" else "left")
@@ -101,7 +101,7 @@ def _table(found: Found, out: Console) -> None:
     out.print(table)
 
 
-def _list(found: Found, out: Console) -> None:
+def _list(found: DiscoveryResult, out: Console) -> None:
     for one in found.data_sets:
         out.print(Text(_name(one), "bold", overflow="fold"))
         about = [one.kind, visible(one.format), bytes_(one.bytes), f"last use {_used(one)}"]
@@ -114,12 +114,12 @@ def _list(found: Found, out: Console) -> None:
         )
 
 
-def _sum(found: Found, out: Console) -> None:
+def _sum(found: DiscoveryResult, out: Console) -> None:
     total = sum(one.bytes for one in found.data_sets)
     out.print(f"{many(len(found.data_sets), 'data set')}, {bytes_(total)}")
 
 
-def _missing(found: Found, out: Console) -> None:
+def _missing(found: DiscoveryResult, out: Console) -> None:
     places: dict[str, list[Reference]] = defaultdict(list)
     for one in found.missing:
         places[one.what].append(one.place)

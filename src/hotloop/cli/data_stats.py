@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.text import Text
 
-from hotloop.cli.arguments.data import FILE_WIDTH, Line, add_options, at_least, settings
+from hotloop.cli.arguments.data import FILE_WIDTH, ProgressLine, add_options, at_least, settings
 from hotloop.core.env import ENV
 from hotloop.core.errors import DataError, UsageError
 from hotloop.core.storage.files import write_file, write_json
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hotloop.data.statistics.decoded_documents import Span
-    from hotloop.data.statistics.token_statistics import Example, Split, Stats
-    from hotloop.data.tokenising.progress import Progress
+    from hotloop.data.statistics.token_statistics import CopiedDocuments, Split, TokenStatistics
+    from hotloop.data.tokenising.progress import TokenizeProgress
 
 __all__ = ["run"]
 
@@ -41,7 +41,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
     """Run the verb; 0 when the data could be read. `console` is a seam."""
     options = _parser().parse_args(args)
     at_least(options, batch=1, length=1, multiple=1, samples=0, processes=0)
-    line = Line(quiet=options.quiet)
+    line = ProgressLine(quiet=options.quiet)
     try:
         found = _found(options, line.tell)
     finally:
@@ -79,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _found(options: argparse.Namespace, tell: Callable[[Progress], None]) -> Stats:
+def _found(
+    options: argparse.Namespace, tell: Callable[[TokenizeProgress], None]
+) -> TokenStatistics:
     lengths = _numbers(options.lengths)
     folders = [name for name in options.sources if (Path(name) / "about.json").is_file()]
     if not folders:
@@ -90,19 +92,19 @@ def _found(options: argparse.Namespace, tell: Callable[[Progress], None]) -> Sta
 
 
 def _of_sources(
-    options: argparse.Namespace, lengths: Sequence[int], tell: Callable[[Progress], None]
-) -> Stats:
+    options: argparse.Namespace, lengths: Sequence[int], tell: Callable[[TokenizeProgress], None]
+) -> TokenStatistics:
     from hotloop.data.readers.records import find_sources
     from hotloop.data.statistics.document_digests import of_sources
     from hotloop.data.statistics.token_statistics import statistics
-    from hotloop.data.tokenising.plan import Order
+    from hotloop.data.tokenising.plan import TokenizeRequest
     from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 
     sources = find_sources(options.sources, format=options.format, documents=options.documents)
     if options.tokenizer is None:
         raise UsageError("files of rows are counted in tokens: --tokenizer DIR_OR_ID says whose")
     vocabulary = find_tokenizer(options.tokenizer)
-    order = Order(vocabulary=vocabulary, out=Path(), **settings(options))
+    order = TokenizeRequest(vocabulary=vocabulary, out=Path(), **settings(options))
     splits, setup, notes = of_sources(sources.files, order, tell=tell)
     return statistics(
         splits,
@@ -123,8 +125,8 @@ def _of_folder(
     options: argparse.Namespace,
     folder: Path,
     lengths: Sequence[int],
-    tell: Callable[[Progress], None],
-) -> Stats:
+    tell: Callable[[TokenizeProgress], None],
+) -> TokenStatistics:
     from hotloop.data.statistics.document_digests import of_store
     from hotloop.data.statistics.token_statistics import statistics
     from hotloop.data.tokenising.token_store import open_store
@@ -165,7 +167,7 @@ def _numbers(text: str | None) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _show(found: Stats, out: Console) -> None:
+def _show(found: TokenStatistics, out: Console) -> None:
     _say(out, found.name, style="bold", indent=0)
     _say(out, f"{found.shape} rows, tokens of {found.tokenizer}", indent=0)
     for note in found.notes:
@@ -177,7 +179,7 @@ def _show(found: Stats, out: Console) -> None:
     _copies(found.copies, out)
 
 
-def _split(split: Split, found: Stats, out: Console) -> None:
+def _split(split: Split, found: TokenStatistics, out: Console) -> None:
     _say(out, split.name, style="bold", indent=0)
     _say(out, _sum(split))
     at = split.lengths
@@ -231,7 +233,7 @@ def _bar(share: float, room: int) -> str:
     return "█" * (eighths // 8) + _BAR[eighths % 8].strip()
 
 
-def _ways(split: Split, found: Stats, out: Console) -> None:
+def _ways(split: Split, found: TokenStatistics, out: Console) -> None:
     caption = (
         f"batches of {found.batch} rows of at most {found.length:,} tokens, padded to a multiple "
         f"of {found.multiple}; slots to compute for a token, by those of dynamic"
@@ -260,7 +262,7 @@ def _labels(split: Split, out: Console) -> None:
         _say(out, f"and {more:,} more")
 
 
-def _copies(found: Sequence[Example], out: Console) -> None:
+def _copies(found: Sequence[CopiedDocuments], out: Console) -> None:
     _say(out, "exact copies", style="bold", indent=0)
     for each in found:
         one = each.copies

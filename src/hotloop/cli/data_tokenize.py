@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.text import Text
 
-from hotloop.cli.arguments.data import FILE_WIDTH, Line, add_options, at_least, settings
+from hotloop.cli.arguments.data import FILE_WIDTH, ProgressLine, add_options, at_least, settings
 from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError, UsageError
 from hotloop.core.storage.files import write_json
@@ -26,8 +26,8 @@ from hotloop.report.excerpt import visible
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hotloop.data.readers.portions import Source
-    from hotloop.data.tokenising.plan import Order
+    from hotloop.data.readers.portions import RecordFile
+    from hotloop.data.tokenising.plan import TokenizeRequest
     from hotloop.data.tokenising.tokenize import Made
 
 __all__ = ["run"]
@@ -46,14 +46,14 @@ def run(args: Sequence[str]) -> int:
     if options.ray_address and options.engine != "ray":
         raise UsageError("--ray-address is for --engine ray: add that, or leave it out")
     from hotloop.data.readers.records import find_sources
-    from hotloop.data.tokenising.plan import Order
+    from hotloop.data.tokenising.plan import TokenizeRequest
     from hotloop.data.tokenising.rows import Packing
     from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 
     sources = find_sources(options.sources, format=options.format, documents=options.documents)
     vocabulary = find_tokenizer(options.tokenizer)
     address = options.ray_address or ENV.ray
-    order = Order(
+    order = TokenizeRequest(
         vocabulary=vocabulary,
         out=options.out.absolute(),
         packing=Packing(tokens=options.pack, strategy=options.strategy, longest=options.max_length),
@@ -70,12 +70,12 @@ def run(args: Sequence[str]) -> int:
 
 
 def _made(
-    sources: Sequence[Source], order: Order, notes: Sequence[str], *, quiet: bool
+    sources: Sequence[RecordFile], order: TokenizeRequest, notes: Sequence[str], *, quiet: bool
 ) -> Made | None:
     """Make a folder and show what it is; None when the user stopped it."""
     from hotloop.data.tokenising.tokenize import tokenise
 
-    line = Line(quiet=quiet)
+    line = ProgressLine(quiet=quiet)
     try:
         made = tokenise(sources, order, tell=line.tell)
     except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from hotloop.cli.arguments.script import (
     limits_of,
     target_of,
 )
-from hotloop.cli.terminal.preflight_text import Report
+from hotloop.cli.terminal.preflight_text import PreflightText
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.files import write_json
@@ -196,7 +196,7 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
     with collector_off():
         request = request_of(options, recipe, assignments)
         from hotloop.diagnosis.recipe import rehearse
-        from hotloop.jobs.first_steps import Budget
+        from hotloop.jobs.first_steps import StepBudget
 
         gc.freeze()
     screen, signals = Screen(quiet=options.quiet), Signals()
@@ -206,7 +206,7 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
             request,
             tell=screen.tell,
             signals=signals,
-            budget=Budget(steps=options.steps),
+            budget=StepBudget(steps=options.steps),
             out=options.out,
             began=process_began(),
         )
@@ -218,7 +218,7 @@ def _recipe(options: argparse.Namespace, recipe: str | None, assignments: list[s
     screen.clear()
     if options.json is not None:
         write_json(options.json, found.to_json())
-    Report().rehearsal(found)
+    PreflightText().rehearsal(found)
     return 0
 
 
@@ -231,7 +231,7 @@ def _log(options: argparse.Namespace) -> int:
     found = judge_log(options.log)
     if options.json is not None:
         write_json(options.json, found.diagnosis.to_json())
-    Report().log(found)
+    PreflightText().log(found)
     return 0
 
 
@@ -241,5 +241,5 @@ def _machine(options: argparse.Namespace) -> int:
     found = look()
     if options.json is not None:
         write_json(options.json, found.to_json())
-    Report().machine(found)
+    PreflightText().machine(found)
     return 0

@@ -24,8 +24,8 @@ from hotloop.monitor.charts import plots
 from hotloop.monitor.picture import drawn, need_matplotlib
 from hotloop.monitor.record import About, document, save, unknown
 from hotloop.monitor.run import RunReader
-from hotloop.monitor.sample import Sampler
-from hotloop.monitor.series import History
+from hotloop.monitor.sample import ReadingSampler
+from hotloop.monitor.series import SampleHistory
 from hotloop.monitor.tree import Tree
 from hotloop.monitor.watch import Terminated, watch
 from hotloop.report.excerpt import visible
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from hotloop.monitor.assess import Assessment
     from hotloop.monitor.sample import Sample
-    from hotloop.monitor.watch import Ended
+    from hotloop.monitor.watch import WatchEnded
 
 __all__ = ["run"]
 
@@ -68,7 +68,7 @@ def run(args: Sequence[str], *, nvml: Any = None, console: Console | None = None
     """Run the verb; 130 after Ctrl-C. `nvml` (nvidia-ml-py) and `console` are seams."""
     options = _parser().parse_args(args)
     _refuse(options)
-    sampler = Sampler(
+    sampler = ReadingSampler(
         tree=None if options.pid is None else Tree(options.pid),
         run=None if options.folder is None else RunReader(options.folder),
         nvml=nvml or import_nvml(),
@@ -134,9 +134,9 @@ def _terminates() -> Iterator[None]:
 class _Watching:
     """One time of watching, from the first sample to the files at the end."""
 
-    def __init__(self, options: argparse.Namespace, sampler: Sampler, out: Console) -> None:
+    def __init__(self, options: argparse.Namespace, sampler: ReadingSampler, out: Console) -> None:
         self._options, self._sampler, self._out = options, sampler, out
-        self._history = History()
+        self._history = SampleHistory()
         self._began = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self._written = -EVERY
         self._shows = out.is_terminal and not out.is_dumb_terminal and not options.quiet
@@ -175,7 +175,7 @@ class _Watching:
             self._write(None)
             self._written = sample.at
 
-    def _finish(self, ended: Ended) -> None:
+    def _finish(self, ended: WatchEnded) -> None:
         stats, assessed = self._history.stats(), self._assessed()
         missing = unknown(self._sampler, set(stats))
         if not self._options.quiet:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hotloop.core.effect import Effect
     from hotloop.core.plan import Plan
     from hotloop.diagnosis.script import Observed
-    from hotloop.process.run_script import Target
+    from hotloop.process.run_script import ScriptTarget
 
 __all__ = ["run"]
 
@@ -60,16 +60,16 @@ def run(args: Sequence[str]) -> int:
     plan, origins = asked_plan(options.added, options.plan, here=not options.suggest)
     if options.suggest:
         return _suggest(target, plan)
-    from hotloop.diagnosis.apply_techniques import Intervention
+    from hotloop.diagnosis.apply_techniques import AppliedTechniques
     from hotloop.diagnosis.script import observe, place_for
-    from hotloop.observe.when_to_stop import Limits
+    from hotloop.observe.when_to_stop import StopLimits
 
-    put_in = Intervention(plan, origins) if plan.techniques else None
+    put_in = AppliedTechniques(plan, origins) if plan.techniques else None
 
     def tell(found: Observed) -> None:
         _tell(found, options)
 
-    limits = Limits(full=True, probing=False)  # of models and batches: nothing but the steps
+    limits = StopLimits(full=True, probing=False)  # of models and batches: nothing but the steps
     observe(target, limits, folder=place_for(target, options.out), tell=tell, put_in=put_in)
     return 0
 
@@ -107,7 +107,7 @@ def _suspects(failed: str, techniques: Sequence[str]) -> str:
     )
 
 
-def _suggest(target: Target, plan: Plan) -> int:
+def _suggest(target: ScriptTarget, plan: Plan) -> int:
     from hotloop.cli.terminal.lines import telling
     from hotloop.tuning.verify_edits import proved
 

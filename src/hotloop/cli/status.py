@@ -20,7 +20,7 @@ from hotloop.report.excerpt import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.monitor.runs import Row
+    from hotloop.monitor.runs import RunRow
 
 __all__ = ["run"]
 
@@ -55,7 +55,7 @@ def run(args: Sequence[str], *, console: Console | None = None) -> int:
     return 0
 
 
-def _table(found: Sequence[Row], out: Console) -> None:
+def _table(found: Sequence[RunRow], out: Console) -> None:
     table = Table(box=None, pad_edge=False)
     for title in ("run", "what", "state", "step", "saved", "left", ""):
         table.add_column(title, overflow="fold")
@@ -72,7 +72,7 @@ def _table(found: Sequence[Row], out: Console) -> None:
     out.print(table)
 
 
-def _list(found: Sequence[Row], out: Console) -> None:
+def _list(found: Sequence[RunRow], out: Console) -> None:
     for row in found:
         out.print(Text(visible(row.path), "bold"))
         state = Text("  ").append(_state(row), COLOURS.get(row.state, ""))
@@ -85,23 +85,23 @@ def _list(found: Sequence[Row], out: Console) -> None:
             out.print(Text(f"  {visible(row.why)}"))
 
 
-def _state(row: Row) -> str:
+def _state(row: RunRow) -> str:
     return row.state if row.phase in (None, row.state) else f"{row.state}: {row.phase}"
 
 
-def _steps(row: Row) -> str:
+def _steps(row: RunRow) -> str:
     if row.step is None:
         return "unknown"
     return f"{row.step:,}" + ("" if row.steps is None else f" of {row.steps:,}")
 
 
-def _saved(row: Row) -> str:
+def _saved(row: RunRow) -> str:
     if row.saved_step is None or row.saved_ago_s is None:
         return "-" if row.steps is None else "none"
     return f"step {row.saved_step:,}, {ago(row.saved_ago_s)}"
 
 
-def _left(row: Row) -> str:
+def _left(row: RunRow) -> str:
     if row.state != "running":
         return "-"
     return "unknown" if row.left_s is None else duration(row.left_s)

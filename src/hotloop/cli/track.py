@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.rundir import RunDir
 from hotloop.export import trackers
-from hotloop.export.trackers.follow import Feed, follow
+from hotloop.export.trackers.follow import TrackerUpload, follow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,13 +58,13 @@ def run(args: Sequence[str], *, open_sink: OpenSink | None = None) -> int:
     lock = folder.tracking(options.to)
     lock.acquire()
     try:
-        feed = Feed(folder, options.to, open_sink, name=name, project=options.project)
+        feed = TrackerUpload(folder, options.to, open_sink, name=name, project=options.project)
         return _fed(feed, folder, until_it_ends=options.follow)
     finally:
         lock.release()
 
 
-def _fed(feed: Feed, folder: RunDir, *, until_it_ends: bool) -> int:
+def _fed(feed: TrackerUpload, folder: RunDir, *, until_it_ends: bool) -> int:
     """Send the points and say where they are, also when the user stops it."""
     try:
         if until_it_ends:

@@ -22,7 +22,7 @@ from hotloop.observe.hooks.garbage_collector import collector_off
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.jobs.request import Request
+    from hotloop.jobs.request import RunRequest
     from hotloop.jobs.run import RunResult
 
 __all__ = ["run"]
@@ -86,7 +86,7 @@ def _load() -> None:
     gc.enable()
 
 
-def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int:
+def _train(request: RunRequest, options: argparse.Namespace, screen: Screen) -> int:
     _load()
     from hotloop.jobs import train
 
@@ -113,7 +113,7 @@ def _train(request: Request, options: argparse.Namespace, screen: Screen) -> int
 
 
 def _train_experts(
-    experts: Sequence[tuple[str, Request]], options: argparse.Namespace, screen: Screen
+    experts: Sequence[tuple[str, RunRequest]], options: argparse.Namespace, screen: Screen
 ) -> int:
     """Train one after the other; return the worst exit code."""
     _load()
@@ -139,7 +139,7 @@ def _train_experts(
     return max(codes)
 
 
-def _spread(request: Request, results: Sequence[RunResult]) -> str | None:
+def _spread(request: RunRequest, results: Sequence[RunResult]) -> str | None:
     """Return the mean of the folds' scores and how they scatter; None for what is no fold."""
     if request.recipe.is_chain:  # its runs are no repetitions
         return None

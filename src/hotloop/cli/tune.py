@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hotloop.cli.arguments.script import add_script, is_script, target_of
 from hotloop.cli.arguments.tuning import add_tuning, seconds_of
 from hotloop.cli.terminal.tune_result import finish, stoppable
-from hotloop.cli.terminal.tune_screen import Progress
+from hotloop.cli.terminal.tune_screen import TuneScreen
 from hotloop.core.errors import DeviceError
 from hotloop.core.secrets import redacted
 
@@ -47,17 +47,17 @@ def run(args: Sequence[str]) -> int:
     from hotloop.diagnosis.script import place_for
     from hotloop.diagnosis.script_plan import machine
     from hotloop.tuning.script_target import Script
-    from hotloop.tuning.tune import Wanted, tune
+    from hotloop.tuning.tune import TuneRequest, tune
 
     if sys.platform == "win32":
         raise DeviceError("hotloop tune stops processes by signals: use WSL, Linux or macOS")
     folder = place_for(target, options.out, prefix="tune-")
-    progress = Progress(seconds, quiet=options.quiet)
+    progress = TuneScreen(seconds, quiet=options.quiet)
     if not options.quiet:
         said = "each trial runs the script's first steps, and writes over what they write"
         print(f"hotloop: {said}", file=sys.stderr)
     script = Script(command=target.command, cwd=Path.cwd(), hardware=machine())
-    wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)
+    wanted = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
     try:
         with stoppable() as stopped:
             found = tune(

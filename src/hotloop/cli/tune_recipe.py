@@ -12,7 +12,7 @@ from hotloop.cli.arguments.script import console
 from hotloop.cli.arguments.tuning import add_tuning, seconds_of
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.cli.terminal.tune_result import finish, stoppable
-from hotloop.cli.terminal.tune_screen import Progress
+from hotloop.cli.terminal.tune_screen import TuneScreen
 from hotloop.core import codec
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from hotloop.core.gpu_specs import Card
+    from hotloop.core.gpu_specs import GpuSpec
     from hotloop.core.trial import Trial
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
     from hotloop.tuning.moves import Move
 
 __all__ = ["run_recipe"]
@@ -70,14 +70,14 @@ def run_recipe(args: Sequence[str]) -> int:
     if card is not None:
         return _forecast(parts, card, options.json)
     from hotloop.diagnosis.script import place_named
-    from hotloop.tuning.recipe_target import Recipe, moves
+    from hotloop.tuning.recipe_target import RecipeTarget, moves
     from hotloop.tuning.recipe_trial import record_of
-    from hotloop.tuning.tune import Wanted, tune
+    from hotloop.tuning.tune import TuneRequest, tune
 
     folder = place_named(f"tune-{request.recipe.name}", options.out)
-    target = Recipe(request=record_of(request), parts=parts, aside=folder)
-    wanted = Wanted(seconds=seconds, allow_training="training" in options.allow)
-    progress = Progress(seconds, quiet=options.quiet)
+    target = RecipeTarget(request=record_of(request), parts=parts, aside=folder)
+    wanted = TuneRequest(seconds=seconds, allow_training="training" in options.allow)
+    progress = TuneScreen(seconds, quiet=options.quiet)
     name = _typed(request.recipe.name, options.config, assignments)
 
     def propose(base: Trial) -> list[Move]:
@@ -107,7 +107,7 @@ def _typed(recipe: str, config: Path | None, assignments: Sequence[str]) -> tupl
     return (recipe, *file, *assignments)
 
 
-def _forecast(parts: Assembly, card: Card, path: Path | None) -> int:
+def _forecast(parts: PreparedRun, card: GpuSpec, path: Path | None) -> int:
     """Print which micro batches fit on a card that is not here."""
     from hotloop.tuning.fit_other_gpu import ERROR, MODES, fits
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Protocol
 
-from hotloop.config.layers import Layer
+from hotloop.config.layers import SettingsLayer
 from hotloop.config.schema import said, setting
 from hotloop.config.settings import Resolved
 from hotloop.core.errors import ConfigError
@@ -137,10 +137,10 @@ class Preset:
         """Return how a value came about."""
         return self.sources.get(key, self.source)
 
-    def layer(self, origin: str) -> Layer:
+    def layer(self, origin: str) -> SettingsLayer:
         """Return the values as a layer that says where each comes from and why."""
         said = {key: f"{origin} ({self.how(key)}): {self.reasons[key]}" for key in self.values}
-        return Layer(origin=origin, values=self.values, origins=said)
+        return SettingsLayer(origin=origin, values=self.values, origins=said)
 
 
 class Shared(Protocol):
@@ -152,7 +152,7 @@ class Shared(Protocol):
         ...
 
 
-def give_way(resolved: Resolved[Shared]) -> Layer:
+def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
     """Return changes to settings nobody asked for that contradict what the user did ask for.
 
     Two contradicting settings of the user's own are left to `check_shared`, which refuses them.
@@ -186,7 +186,7 @@ def give_way(resolved: Resolved[Shared]) -> Layer:
         largest = math.gcd(training.batch_size, training.accumulation)
         changes["accumulation"] = (largest, "batch_size")
     config, origins = resolved.config, resolved.origins
-    return Layer(
+    return SettingsLayer(
         origin="rule",
         values={f"training.{key}": value for key, (value, _) in changes.items()},
         origins={

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hotloop import techniques
-from hotloop.config.layers import Layer
+from hotloop.config.layers import SettingsLayer
 from hotloop.core.plan import Plan, Use
 from hotloop.core.sharding_ids import SHARING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Value
 
-__all__ = ["Asked", "Choice", "auto_layer", "derive_plan", "for_ranks"]
+__all__ = ["Choice", "RequestedTechnique", "auto_layer", "derive_plan", "for_ranks"]
 
 GIB = 1 << 30
 SHORT_CONTEXT = 512  # naive attention won at 128 and 256 and lost at 1024 (TECHNIQUES, 2 cores)
@@ -34,7 +34,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestedTechnique:
     """A technique that a setting asks for, or asks to leave out."""
 
     key: str  # of the setting
@@ -42,7 +42,7 @@ class Asked:
     is_wanted: bool = True
 
 
-def auto_layer(hardware: Hardware) -> Layer:
+def auto_layer(hardware: Hardware) -> SettingsLayer:
     """Return what `preset=auto` sets: the batch, by the memory of the device.
 
     96, 128 and 192 are the batches of the 12, 16 and 24 GB presets. A card's usable memory is a
@@ -57,7 +57,7 @@ def auto_layer(hardware: Hardware) -> Layer:
         batch = next((size for least, size in sizes if memory >= least), 32)
         values = {"training.batch_size": batch}
         why = f"{memory:.0f} GiB on {hardware.name}" if memory else "memory unknown"
-    return Layer(origin=f"auto ({why})", values=values)
+    return SettingsLayer(origin=f"auto ({why})", values=values)
 
 
 def for_ranks(plan: Plan, ranks: int, batch_size: int) -> Plan:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotloop.config.common import Preset
-from hotloop.config.layers import Layer
+from hotloop.config.layers import SettingsLayer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,16 +58,16 @@ def same_batch(rows: int) -> Callable[[str, int], Preset]:
 
 def by_memory(
     sizes: Mapping[int, int], preset: Callable[[str, int], Preset], *, cpu: Preset
-) -> Callable[[Hardware], Layer]:
+) -> Callable[[Hardware], SettingsLayer]:
     """Return what `preset=auto` sets, by the memory of the device: the card's below it in size."""
 
-    def auto(hardware: Hardware) -> Layer:
+    def auto(hardware: Hardware) -> SettingsLayer:
         if hardware.device == "cpu":
             return cpu.layer("auto (CPU)")
         memory = (hardware.memory_bytes or 0) / GIB
         fitting = [size for least, size in sizes.items() if memory >= least * _USABLE]
         made = preset("", max(fitting, default=min(sizes.values()) // 2))
         why = f"{memory:.0f} GiB on {hardware.name}" if memory else "memory unknown"
-        return Layer(origin=f"auto ({why})", values=made.values)
+        return SettingsLayer(origin=f"auto ({why})", values=made.values)
 
     return auto

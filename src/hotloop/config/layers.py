@@ -12,7 +12,14 @@ import yaml  # type: ignore[import-untyped]  # only its event parser, which buil
 from hotloop.config.values import QUOTED, Plain, show, typed
 from hotloop.core.errors import ConfigError, UsageError
 
-__all__ = ["COMMAND_LINE", "Layer", "parse_assignments", "parse_json", "parse_yaml", "read_config"]
+__all__ = [
+    "COMMAND_LINE",
+    "SettingsLayer",
+    "parse_assignments",
+    "parse_json",
+    "parse_yaml",
+    "read_config",
+]
 
 COMMAND_LINE = "command line"
 _MAX_BYTES = 256 * 1024  # a configuration is a few KiB
@@ -26,7 +33,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in eve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class SettingsLayer:
     """Settings from one place. `values` maps dotted keys to what came; fields decide its type."""
 
     origin: str
@@ -46,7 +53,7 @@ class _Map:
     entries: Sequence[tuple[str, str, object]]  # key, place, value
 
 
-def parse_assignments(args: Sequence[str]) -> Layer:
+def parse_assignments(args: Sequence[str]) -> SettingsLayer:
     """Return the settings of `key=value` arguments.
 
     A value is taken as it stands, but one that starts with [ { " or ' is read as a YAML list, map
@@ -63,7 +70,7 @@ def parse_assignments(args: Sequence[str]) -> Layer:
     return _flatten(_Map(entries), COMMAND_LINE)
 
 
-def read_config(path: Path) -> Layer:
+def read_config(path: Path) -> SettingsLayer:
     """Return the settings of a YAML or JSON file. Raises ConfigError with the line at fault."""
     name = typed(str(path))
     parsers = {".json": parse_json, ".yaml": parse_yaml, ".yml": parse_yaml}
@@ -80,13 +87,13 @@ def read_config(path: Path) -> Layer:
     return parser(data, name)
 
 
-def parse_yaml(data: bytes, name: str) -> Layer:
+def parse_yaml(data: bytes, name: str) -> SettingsLayer:
     """Return the settings of a YAML document; no anchors, aliases, tags or second document."""
     root = _yaml(_decode(data, name), name)
     return _flatten(_top(_Map([]) if root is None else root, name), name)
 
 
-def parse_json(data: bytes, name: str) -> Layer:
+def parse_json(data: bytes, name: str) -> SettingsLayer:
     """Return the settings of a JSON object. Raises ConfigError with the line at fault."""
     text = _decode(data, name)
     lines = _key_lines(text)
@@ -162,7 +169,7 @@ def _top(root: object, name: str) -> _Map:
     return root
 
 
-def _flatten(root: _Map, origin: str) -> Layer:
+def _flatten(root: _Map, origin: str) -> SettingsLayer:
     """Return dotted keys. A key that stands twice, in whatever spelling, raises ConfigError."""
     values: dict[str, object] = {}
     places: dict[str, str] = {}
@@ -186,7 +193,7 @@ def _flatten(root: _Map, origin: str) -> Layer:
                 values[key] = {} if isinstance(value, _Map) else value
 
     walk(root.entries, "", 1)
-    return Layer(origin=origin, values=values, origins=places, asked=True)
+    return SettingsLayer(origin=origin, values=values, origins=places, asked=True)
 
 
 def _typed(key: str, text: str) -> object:

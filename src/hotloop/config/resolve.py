@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.config.common import give_way
-from hotloop.config.layers import Layer, parse_assignments, read_config
+from hotloop.config.layers import SettingsLayer, parse_assignments, read_config
 from hotloop.config.settings import Resolved, resolve
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ class Resolver:
     experiments: Mapping[str, Preset]
     check: Callable[[Any, Mapping[str, str]], None]  # raises ConfigError; takes the origins
     # What follows from other settings, where nobody asked for anything else.
-    derived: Callable[[Resolved[Any]], Layer | None] = lambda resolved: None
+    derived: Callable[[Resolved[Any]], SettingsLayer | None] = lambda resolved: None
 
     def __call__(
         self,
         assignments: Sequence[str],
         config_file: Path | None = None,
-        auto_layer: Callable[[], Layer] | None = None,
-        manifest: Layer | None = None,
+        auto_layer: Callable[[], SettingsLayer] | None = None,
+        manifest: SettingsLayer | None = None,
     ) -> Resolved[Any]:
         """Return the configuration; a `manifest` stands between the file and what was typed.
 
@@ -73,6 +73,6 @@ class Resolver:
         return resolve(self.schema, user, self.aliases).given()
 
 
-def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[Layer]:
+def _user_layers(assignments: Sequence[str], config_file: Path | None) -> list[SettingsLayer]:
     typed = parse_assignments(assignments)
     return [typed] if config_file is None else [read_config(config_file), typed]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, get_origin, get_type_hints
 
-from hotloop.config.values import Rule, typed
+from hotloop.config.values import FieldRule, typed
 
 __all__ = ["Setting", "changed", "flatten", "said", "setting", "settings_of"]
 
@@ -20,7 +20,7 @@ class Setting:
 
     key: str
     kind: object
-    rule: Rule
+    rule: FieldRule
 
     @property
     def is_map(self) -> bool:
@@ -44,7 +44,7 @@ def setting(
     duration: bool = False,
 ) -> T:
     """Declare a field: default, meaning, and what it may hold beyond its type."""
-    rule = Rule(
+    rule = FieldRule(
         meaning=meaning,
         low=low,
         high=high,

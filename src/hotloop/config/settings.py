@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from hotloop.config.layers import Layer
+from hotloop.config.layers import SettingsLayer
 from hotloop.config.schema import Setting, flatten, settings_of
 from hotloop.config.values import Plain, convert, expected, show, typed
 from hotloop.core.errors import ConfigError
 
-__all__ = ["DEFAULT", "Renamed", "Resolved", "Row", "differences", "rebuild", "resolve"]
+__all__ = ["DEFAULT", "Renamed", "Resolved", "SettingRow", "differences", "rebuild", "resolve"]
 
 S = TypeVar("S")
 S_co = TypeVar("S_co", covariant=True)
@@ -29,7 +29,7 @@ class Renamed(NamedTuple):
     origin: str
 
 
-class Row(NamedTuple):
+class SettingRow(NamedTuple):
     """One line of `--show-config`."""
 
     key: str
@@ -47,12 +47,12 @@ class Resolved(Generic[S_co]):
     asked: frozenset[str]  # keys in the user's own words
     renamed: tuple[Renamed, ...]
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[SettingRow]:
         """Return one row for each setting, in the schema's order."""
         values = flatten(self.config)
         spelt = {new: f", written {old}" for old, new, _ in self.renamed}
         return [
-            Row(
+            SettingRow(
                 key,
                 leaf.text(values[key]),
                 self.origins[key] + spelt.get(key, ""),
@@ -67,7 +67,7 @@ class Resolved(Generic[S_co]):
 
 
 def resolve(
-    schema: type[S], layers: Sequence[Layer], aliases: Mapping[str, str] = _NO_ALIASES
+    schema: type[S], layers: Sequence[SettingsLayer], aliases: Mapping[str, str] = _NO_ALIASES
 ) -> Resolved[S]:
     """Return the schema's defaults overlaid by the layers, the last one winning.
 
@@ -103,7 +103,7 @@ def rebuild(schema: type[S], flat: Mapping[str, object], origin: str) -> S:
 
     Raises ConfigError when a key or value does not fit the schema.
     """
-    return resolve(schema, [Layer(origin=origin, values=flat)]).config
+    return resolve(schema, [SettingsLayer(origin=origin, values=flat)]).config
 
 
 def differences(saved: Mapping[str, object], asked: Mapping[str, object]) -> list[str]:
@@ -135,7 +135,7 @@ class _Reading:
     problems: list[str]
 
 
-def _read(schema: type, layer: Layer, aliases: Mapping[str, str]) -> _Reading:
+def _read(schema: type, layer: SettingsLayer, aliases: Mapping[str, str]) -> _Reading:
     known = settings_of(schema)
     raws: dict[str, object] = {}
     reading = _Reading({}, {}, [])

@@ -9,7 +9,7 @@ from typing import Literal, Union, get_args, get_origin
 
 from hotloop.core.errors import ConfigError, did_you_mean
 
-__all__ = ["QUOTED", "Plain", "Rule", "convert", "expected", "show", "typed"]
+__all__ = ["QUOTED", "FieldRule", "Plain", "convert", "expected", "show", "typed"]
 
 # Scalars are those of YAML 1.2.2, section 10.3.2 (https://yaml.org/spec/1.2.2/), not of YAML 1.1,
 # where `on` is true, 017 is 15 and 1:30 is 90; _ between digits is Python's.
@@ -33,7 +33,7 @@ class Plain(str):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class FieldRule:
     """What a field may hold beyond its type. Ends are included unless said to be open."""
 
     meaning: str
@@ -61,7 +61,7 @@ class Rule:
         return not too_low and not too_high
 
 
-def convert(kind: object, rule: Rule, raw: object) -> object:
+def convert(kind: object, rule: FieldRule, raw: object) -> object:
     """Return `raw` as a `kind`: int, float, bool, str, Literal, tuple of floats, map, or X | None.
 
     Raises ConfigError "expected ..., got ..."; the caller knows the key and the place.
@@ -79,7 +79,7 @@ def convert(kind: object, rule: Rule, raw: object) -> object:
     return value
 
 
-def expected(kind: object, rule: Rule) -> str:
+def expected(kind: object, rule: FieldRule) -> str:
     """Return in words what a field takes, for an error or a reference page."""
     inner, optional = _without_none(kind)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
@@ -113,7 +113,7 @@ def show(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def typed(value: object, rule: Rule | None = None) -> str:
+def typed(value: object, rule: FieldRule | None = None) -> str:
     """Return a setting's value in full, as it would be typed."""
     if isinstance(value, str):
         bare = value.isprintable() and value not in _NULLS and not value.startswith(QUOTED)
@@ -135,11 +135,11 @@ def _without_none(kind: object) -> tuple[object, bool]:
     return inner[0], True
 
 
-def _choices(kind: object, rule: Rule) -> tuple[str, ...]:
+def _choices(kind: object, rule: FieldRule) -> tuple[str, ...]:
     return get_args(kind) if get_origin(kind) is Literal else rule.choices
 
 
-def _read(kind: object, rule: Rule, raw: object) -> object:
+def _read(kind: object, rule: FieldRule, raw: object) -> object:
     """Return `raw` as `kind`, or None when it is none."""
     if choices := _choices(kind, rule):
         return _choice(choices, raw)

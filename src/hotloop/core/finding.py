@@ -20,9 +20,9 @@ __all__ = [
     "Effort",
     "Finding",
     "Kind",
-    "Place",
     "Remedy",
     "Severity",
+    "SourceLocation",
     "by_share",
     "ranked",
 ]
@@ -40,7 +40,7 @@ ABSTAIN, WARN, CRITICAL = 0.02, 0.10, 0.20  # shares of the wall time; the docto
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLocation:
     """Where the cause stands."""
 
     file: str
@@ -74,7 +74,7 @@ class Finding:
     part: float | None = None  # of it what the claim alone speaks of, where that is less
     saves: float | None = None  # seconds per optimizer step, at most
     ceiling: float | None = None  # how many times faster the run can become by it, at most
-    places: Sequence[Place] = ()
+    places: Sequence[SourceLocation] = ()
     evidence: Mapping[str, Measurement | str] = field(default_factory=dict)
     because: Sequence[str] = ()  # rules of the same cause, "D26 tiny_epoch: why"
     remedies: Sequence[Remedy] = ()  # the best first

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hotloop.core.errors import UsageError
 
-__all__ = ["CARDS", "Card", "card_named", "find_card"]
+__all__ = ["CARDS", "GpuSpec", "card_named", "find_card"]
 
 _TERA, _GIB = 1e12, 1 << 30
 _MEMORY_OFF = 0.12  # ECC and driver take 2-8 % of the nominal memory; 10 against 12 GiB is 17 %
@@ -41,7 +41,7 @@ _RTX4080S = f"836 AI TOPS / 8, 256 bit x 23 Gbit/s, {_GEFORCE}/40-series/rtx-408
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class GpuSpec:
     """One card as its vendor describes it. What could not be confirmed is absent or None."""
 
     words: frozenset[str]  # all of them are in the device name, in lower case
@@ -71,10 +71,10 @@ def _card(
     *,
     also: str = "",
     derived: bool = False,
-) -> Card:
+) -> GpuSpec:
     bf16 = half if capability >= (8, 0) else None  # tensor cores have bf16 from Ampere on
     tera = {"fp32": fp32, "tf32": tf32, "bf16": bf16, "fp16": half}
-    return Card(
+    return GpuSpec(
         words=frozenset(words.split()),
         optional=frozenset(f"nvidia geforce tesla {gib}gb {also}".split()),
         capability=capability,
@@ -87,7 +87,7 @@ def _card(
 
 
 # words, capability, GiB, TB/s, TFLOP/s in fp32, tf32 and 16 bit, source
-CARDS: tuple[Card, ...] = (
+CARDS: tuple[GpuSpec, ...] = (
     _card("v100 sxm2", (7, 0), 16, 0.9, 15.7, None, 125, _V100),
     _card("v100 sxm2", (7, 0), 32, 0.9, 15.7, None, 125, _V100),
     _card("v100 pcie", (7, 0), 16, 0.9, 14, None, 112, _V100),
@@ -126,7 +126,7 @@ def _said(word: str) -> tuple[int, str]:
     return (0 if word == "rtx" else 1 if number and not word.endswith("gb") else 2), word
 
 
-def card_named(text: str) -> Card:
+def card_named(text: str) -> GpuSpec:
     """Return the card of a short name: rtx3090, "RTX 4080 Super", t4; UsageError lists them."""
     words = re.sub(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", " ", text.lower())
     words = re.sub(r"\b([tlhav]) (?=\d)", r"\1", re.sub(r"(?<=\d) s\b", " super", words))
@@ -137,7 +137,7 @@ def card_named(text: str) -> Card:
     return card
 
 
-def find_card(name: str, memory_bytes: int | None = None) -> Card | None:
+def find_card(name: str, memory_bytes: int | None = None) -> GpuSpec | None:
     """Return the one card that `name` can mean, or None: an unknown or ambiguous name has no peak.
 
     `memory_bytes`, where known, must agree: it tells twins of one name apart and finds rebuilt
@@ -154,5 +154,5 @@ def find_card(name: str, memory_bytes: int | None = None) -> Card | None:
     return fits[0]
 
 
-def _memory_fits(card: Card, memory_bytes: int | None) -> bool:
+def _memory_fits(card: GpuSpec, memory_bytes: int | None) -> bool:
     return memory_bytes is None or abs(memory_bytes / card.memory_bytes - 1) <= _MEMORY_OFF

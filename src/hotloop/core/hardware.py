@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from hotloop.core.errors import DataError, HotloopError, did_you_mean
-from hotloop.core.gpu_specs import Card, find_card
+from hotloop.core.gpu_specs import GpuSpec, find_card
 from hotloop.core.measurement import Measurement, Source
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Hardware:
     measured: Mapping[str, Measurement] = field(default_factory=dict)  # dtype -> FLOP/s
 
     @property
-    def card(self) -> Card | None:
+    def card(self) -> GpuSpec | None:
         """Return the vendor's line for this device, if its name, memory and capability agree."""
         card = find_card(self.name, self.memory_bytes) if self.device == "cuda" else None
         agrees = card is not None and self.capability in (None, card.capability)
@@ -149,7 +149,7 @@ class Hardware:
         return f"{what} needs compute capability {need}, {self.name} has {has}: {remedy}"
 
 
-def _cited(card: Card, unit: str, value: float) -> Measurement:
+def _cited(card: GpuSpec, unit: str, value: float) -> Measurement:
     source: Source = "derived" if card.derived else "published"
     return Measurement(unit=unit, readings=(value,), source=source, where=card.source)
 

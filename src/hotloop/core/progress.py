@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from hotloop.core.effect import Effect
 
 __all__ = [
+    "CheckpointSaved",
     "EpochDone",
     "Evaluated",
     "Message",
     "Note",
-    "Prepared",
     "Progress",
-    "Saved",
+    "ReadyToTrain",
     "Tell",
     "Working",
 ]
@@ -56,7 +56,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class CheckpointSaved:
     """A checkpoint is durable."""
 
     step: int
@@ -91,7 +91,7 @@ class Working:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class ReadyToTrain:
     """Everything is ready for the first step."""
 
     path: Path
@@ -100,6 +100,6 @@ class Prepared:
     effects: Sequence[Effect]
 
 
-Message = Prepared | Working | Progress | Evaluated | Saved | EpochDone | Note
+Message = ReadyToTrain | Working | Progress | Evaluated | CheckpointSaved | EpochDone | Note
 Tell = Callable[[Message], None]
 Readings = Mapping[str, float | None]

@@ -8,12 +8,12 @@ from typing import Literal
 from hotloop.core.agreement import Parity
 from hotloop.core.codec import from_json, to_json
 from hotloop.core.errors import DataError
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.measurement import Measurement
 from hotloop.core.plan import Plan
 from hotloop.core.trial import Comparison, Trial
 
-__all__ = ["SCHEMA", "Cost", "Decision", "Edit", "Row", "Tuned", "pays_back", "untried"]
+__all__ = ["SCHEMA", "Decision", "Edit", "FixedCost", "TuneRow", "Tuned", "pays_back", "untried"]
 
 SCHEMA = 1  # of trials.json; history: 1 (2026-11) first
 Decision = Literal[
@@ -30,7 +30,7 @@ Decision = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class TuneRow:
     """One try, or why there was none."""
 
     name: str  # what was changed
@@ -49,7 +49,7 @@ class Row:
     seconds: float = 0.0  # that trying took
 
     @classmethod
-    def of(cls, trial: Trial, name: str, decision: Decision, why: str, **more: object) -> "Row":
+    def of(cls, trial: Trial, name: str, decision: Decision, why: str, **more: object) -> "TuneRow":
         """Return the row of a trial."""
         return cls(
             name=name,
@@ -67,7 +67,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class FixedCost:
     """What a run pays besides its steps."""
 
     what: str
@@ -83,7 +83,7 @@ class Edit:
     rule: str  # of the doctor
     claim: str
     share: float | None  # of the wall time
-    places: tuple[Place, ...]
+    places: tuple[SourceLocation, ...]
     remedy: str
 
 
@@ -95,10 +95,10 @@ class Tuned:
     where: Mapping[str, str]  # the machine and the versions that it holds for
     baseline: Plan
     plan: Plan  # the baseline's when nothing is worth it
-    rows: tuple[Row, ...]
-    proof: Row | None = None  # the result against the baseline, measured last
+    rows: tuple[TuneRow, ...]
+    proof: TuneRow | None = None  # the result against the baseline, measured last
     edits: tuple[Edit, ...] = ()
-    costs: tuple[Cost, ...] = ()
+    costs: tuple[FixedCost, ...] = ()
     seconds: float = 0.0
     stopped: str | None = None  # why it ended before all was tried
     notes: tuple[str, ...] = ()
@@ -158,7 +158,7 @@ class Tuned:
         return from_json(cls, {key: value for key, value in raw.items() if key != "schema"})
 
 
-def untried(rows: Sequence[Row]) -> dict[tuple[str, str], list[str]]:
+def untried(rows: Sequence[TuneRow]) -> dict[tuple[str, str], list[str]]:
     """Return the names of rows without a trial by (decision, why)."""
     names: dict[tuple[str, str], list[str]] = {}
     for row in rows:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use
-    from hotloop.observe.host import Host
-    from hotloop.session.session import Feed
+    from hotloop.observe.host import ScriptObserver
+    from hotloop.session.session import LoaderChange
     from hotloop.techniques.base import Technique
 
-__all__ = ["Intervention"]
+__all__ = ["AppliedTechniques"]
 
 _OF_A_MODEL = (Stage.MODEL, Stage.SHARD, Stage.COMPILE)
 _OF_AN_OPTIMIZER = (Stage.OPTIMIZER, Stage.STEP)
@@ -73,7 +73,7 @@ class _Row:
         return Effect(technique=str(self.use), origin=origin, word="refused", how=missed)
 
 
-class Intervention:
+class AppliedTechniques:
     """A plan in a script's process; one of the host's watchers.
 
     `origins` maps a technique id to who asked for it. `known` is a seam.
@@ -90,14 +90,16 @@ class Intervention:
         self.plan, self._origins, self._hardware = plan, origins, hardware
         used = [_Row(use=use, technique=find(use.id, known)) for use in plan.techniques]
         self._rows = sorted(used, key=lambda row: (row.technique.stage, row.technique.id))
-        self._feeds: weakref.WeakKeyDictionary[Any, list[Feed]] = weakref.WeakKeyDictionary()
+        self._feeds: weakref.WeakKeyDictionary[Any, list[LoaderChange]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._asked: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._process: ScriptSession | None = None
         self._fresh: list[tuple[_Row, ScriptSession]] = []  # to be read back after a step
         self._scale: Any = None  # of the loss, where a technique wants one
-        self._host: Host | None = None
+        self._host: ScriptObserver | None = None
 
-    def join(self, host: Host) -> None:
+    def join(self, host: ScriptObserver) -> None:
         """Be told by `host` from now on."""
         self._host = host
         host.watchers.append(self)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
 
-__all__ = ["Checkup", "look"]
+__all__ = ["MachineCheck", "look"]
 
 NOT_CHECKED = (
     "speed of the device: nothing was timed there; hotloop doctor RECIPE times its first steps",
@@ -36,7 +36,7 @@ NOT_CHECKED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkup:
+class MachineCheck:
     """What was found. A reason stands for what is not usable; None is usable."""
 
     hardware: Hardware
@@ -72,7 +72,7 @@ def look(
     here: Path | None = None,
     speed: DiskSpeed | None = None,
     build: TorchBuild | None = None,
-) -> Checkup:
+) -> MachineCheck:
     """Look at this machine. All arguments are seams; `here` is the folder runs would go to."""
     began = clock()
     hardware = hardware or detect()
@@ -93,7 +93,7 @@ def look(
         machine.shared_card(hardware, free.memory_bytes),
         machine.little_disk(*disks["runs"]),
     ]
-    return Checkup(
+    return MachineCheck(
         hardware=hardware,
         free=free,
         precisions={name: _why_no(name, hardware) for name in (*DTYPES, "flash attention")},

@@ -27,9 +27,9 @@ from hotloop.diagnosis.checks import (
     tasks,
     texts,
 )
-from hotloop.diagnosis.checks.context import Case, Check
-from hotloop.engine.wall_time import Ledger
-from hotloop.jobs.first_steps import Budget, TryOut
+from hotloop.diagnosis.checks.context import Check, PlannedRun
+from hotloop.engine.wall_time import WallTime
+from hotloop.jobs.first_steps import FirstSteps, StepBudget
 from hotloop.jobs.forecast.limits import nearest_folder
 from hotloop.jobs.forecast.time_estimate import Workload, estimate
 from hotloop.jobs.job import assemble, default_folder
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from hotloop.core.progress import Tell
     from hotloop.engine.signals import Signals
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
-    from hotloop.jobs.job import Assembly
-    from hotloop.jobs.request import Request
+    from hotloop.jobs.job import PreparedRun
+    from hotloop.jobs.request import RunRequest
 
-__all__ = ["CHECKS", "Rehearsal", "rehearse", "rehearsed"]
+__all__ = ["CHECKS", "RecipeCheck", "rehearse", "rehearsed"]
 
 CHECKS: tuple[Check, ...] = (
     settings.diverged,
@@ -120,10 +120,10 @@ NOT_CHECKED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rehearsal:
+class RecipeCheck:
     """What a rehearsal found. The run itself has not been begun."""
 
-    parts: Assembly
+    parts: PreparedRun
     effects: Sequence[Effect]
     timing: Timing | None  # None when the first steps could not be made
     estimate: Estimate | None
@@ -150,25 +150,25 @@ class Rehearsal:
         }
 
 
-_DEFAULT = Budget()
+_DEFAULT = StepBudget()
 
 
 def rehearse(
-    request: Request,
+    request: RunRequest,
     *,
     tell: Tell,
     signals: Signals,
-    budget: Budget = _DEFAULT,
+    budget: StepBudget = _DEFAULT,
     out: Path | None = None,
     began: float | None = None,
-) -> Rehearsal:
+) -> RecipeCheck:
     """Assemble a request, time its first steps, a validation and a save, and judge it.
 
     `out` is where the run would go; `began` is when the process began, on machine.clock's scale.
     Raises what `engine.train` raises before step 1, and Dropped after a signal.
     """
     request.refuse_series()
-    ledger, folder = Ledger(clock, began=began), out or default_folder(request.recipe.name)
+    ledger, folder = WallTime(clock, began=began), out or default_folder(request.recipe.name)
     RunDir(folder).refuse_if_used()
     with signals.installed():
         with signals.droppable(at_once=True):
@@ -179,20 +179,20 @@ def rehearse(
 
 
 def rehearsed(
-    parts: Assembly,
+    parts: PreparedRun,
     *,
-    budget: Budget,
+    budget: StepBudget,
     folder: Path,
-    ledger: Ledger,
+    ledger: WallTime,
     signals: Signals,
     tell: Tell,
-) -> Rehearsal:
+) -> RecipeCheck:
     """Rehearse what is assembled; `folder` is where the run would go, and is not made."""
     session, effects, at = set_up(
         parts, lambda session: start_weights(parts, session, tell), ledger, signals, tell
     )
     ledger.mark("start")
-    tried = TryOut(parts, session, at, ledger=ledger, signals=signals, tell=tell)
+    tried = FirstSteps(parts, session, at, ledger=ledger, signals=signals, tell=tell)
     try:
         with signals.droppable(at_once=True):
             timing = tried.time(budget, nearest_folder(folder))
@@ -202,12 +202,12 @@ def rehearsed(
 
 
 def _judged(
-    parts: Assembly,
+    parts: PreparedRun,
     effects: Sequence[Effect],
     timing: Timing | None,
-    tried: TryOut,
+    tried: FirstSteps,
     folder: Path,
-) -> Rehearsal:
+) -> RecipeCheck:
     training, time = parts.request.config.training, None
     if timing is not None:
         work = Workload.of(
@@ -218,7 +218,7 @@ def _judged(
             validation=len(parts.job.valid),
         )
         time = estimate(timing, work, training)
-    case = Case(
+    case = PlannedRun(
         parts=parts,
         effects=effects,
         timing=timing,
@@ -243,7 +243,7 @@ def _judged(
         not_checked=NOT_CHECKED,
         own_time=tried.ledger.elapsed() - sum(wall.values()),
     )
-    return Rehearsal(
+    return RecipeCheck(
         parts=parts,
         effects=effects,
         timing=timing,

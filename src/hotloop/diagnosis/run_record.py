@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.config.values import typed
 from hotloop.core.case.case import TRAIN, Case
-from hotloop.core.case.environment import Process
-from hotloop.core.case.steps_and_loaders import Evaluation, Save, Steps
+from hotloop.core.case.environment import ProcessFacts
+from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save, Steps
 from hotloop.core.errors import DataError
 from hotloop.core.events import steps
 from hotloop.core.hardware import Hardware
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.events import Event, StepTrace
     from hotloop.core.plan import Plan
-    from hotloop.core.storage.rank_logs import Ranks
+    from hotloop.core.storage.rank_logs import RankBalance
     from hotloop.core.storage.rundir import RunDir
 
 __all__ = ["case_of_run"]
@@ -74,7 +74,7 @@ def case_of_run(run: RunDir) -> Case:
         planned_steps=record["steps"],
         epochs=last.epoch + 1,
         evaluations=tuple(
-            Evaluation(at=e["t"] - e["wall"], seconds=e["wall"], step=e["step"], batches=rows)
+            EvaluationSpan(at=e["t"] - e["wall"], seconds=e["wall"], step=e["step"], batches=rows)
             for e in _of_kind(events, "eval")
         ),
         saves=_saves(run, events),
@@ -94,10 +94,10 @@ def case_of_run(run: RunDir) -> Case:
     )
 
 
-def _process(ranks: Ranks | None) -> Process:
+def _process(ranks: RankBalance | None) -> ProcessFacts:
     """Return the group with the figures of its ranks, their waits for others apart."""
     if ranks is None:
-        return Process()
+        return ProcessFacts()
     each = ranks.each
     found: dict[str, Sequence[float | None]] = {
         "memory": [rank.memory for rank in each],
@@ -111,7 +111,7 @@ def _process(ranks: Ranks | None) -> Process:
         "communication": [rank.exchange for rank in each],
     }
     known = {name: tuple(v for v in values if v is not None) for name, values in found.items()}
-    return Process(
+    return ProcessFacts(
         world=ranks.world,
         backend=ranks.backend,
         ranks={
@@ -122,7 +122,7 @@ def _process(ranks: Ranks | None) -> Process:
     )
 
 
-def _accumulation(plan: Plan, ranks: Ranks | None) -> int:
+def _accumulation(plan: Plan, ranks: RankBalance | None) -> int:
     """Return the micro batches of a rank's step; the newest session may have other ranks."""
     world = 1 if ranks is None else ranks.world
     whole = plan.micro_batch * plan.accumulation * plan.ranks
@@ -184,7 +184,7 @@ def _phases(made: Iterable[StepTrace]) -> dict[str, float]:
 
 
 def _steps(
-    made: Sequence[StepTrace], accumulation: int, flops: float | None, ranks: Ranks | None
+    made: Sequence[StepTrace], accumulation: int, flops: float | None, ranks: RankBalance | None
 ) -> Steps:
     """Return the steps; the first of each process, which set things up, are not timed.
 

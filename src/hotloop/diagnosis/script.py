@@ -24,8 +24,8 @@ from hotloop.core.secrets import Hider, redacted
 from hotloop.core.storage.files import read_json, write_file
 from hotloop.core.storage.rundir import OBSERVED, RunDir
 from hotloop.diagnosis.run_record import case_of_run
-from hotloop.observe.build_case import case_of
-from hotloop.observe.host import Host
+from hotloop.observe.build_case import build_case
+from hotloop.observe.host import ScriptObserver
 from hotloop.observe.merge_ranks import gathered, leave, wait_for
 from hotloop.process.run_script import Stopped, run
 from hotloop.rules.diagnose import diagnose
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from hotloop.core.finding import Diagnosis
     from hotloop.core.plan import Plan
-    from hotloop.diagnosis.apply_techniques import Intervention
-    from hotloop.observe.when_to_stop import Limits
-    from hotloop.process.run_script import Target
+    from hotloop.diagnosis.apply_techniques import AppliedTechniques
+    from hotloop.observe.when_to_stop import StopLimits
+    from hotloop.process.run_script import ScriptTarget
 
 __all__ = ["Observed", "judge_again", "observe", "place_for", "place_named"]
 
@@ -54,7 +54,7 @@ class Observed:
     effects: Sequence[Effect] = ()  # what came of the techniques that were asked for
 
 
-def place_for(target: Target, out: Path | None, *, prefix: str = "") -> Path:
+def place_for(target: ScriptTarget, out: Path | None, *, prefix: str = "") -> Path:
     """Return the run folder: `out`, or one named after the script in .hotloop; it is not made."""
     name = target.name if target.is_module else Path(target.name).stem
     return place_named(f"{prefix}{name}", out)
@@ -76,13 +76,13 @@ def place_named(name: str, out: Path | None) -> Path:
 
 
 def observe(
-    target: Target,
-    limits: Limits,
+    target: ScriptTarget,
+    limits: StopLimits,
     *,
     folder: Path,
     tell: Callable[[Observed], None],
     page: Callable[[Case, Diagnosis], str] | None = None,
-    put_in: Intervention | None = None,
+    put_in: AppliedTechniques | None = None,
     further: Callable[[Case], Case] = lambda case: case,
 ) -> None:
     """Run the script and leave as it would (`launch.run`); `tell` gets the result before that.
@@ -91,7 +91,7 @@ def observe(
     `further` may add to the case what is measured afterwards. Where torchrun started several of us,
     the first tells what all saw, and runs nothing further: the group is gone.
     """
-    host = Host(limits)
+    host = ScriptObserver(limits)
     if put_in is not None:
         put_in.join(host)
 
@@ -104,7 +104,7 @@ def observe(
             _wait_for_imports()
             host.finish()
             forget_children()
-            children, here = RunDir(folder).children, case_of(host, target, error)
+            children, here = RunDir(folder).children, build_case(host, target, error)
             if ENV.rank > 0:
                 leave(here, children)
             else:
@@ -140,7 +140,7 @@ def _wait_for_imports() -> None:
                 importlib.import_module(name)
 
 
-def _effects(put_in: Intervention | None, case: Case, *, is_here: bool) -> Sequence[Effect]:
+def _effects(put_in: AppliedTechniques | None, case: Case, *, is_here: bool) -> Sequence[Effect]:
     """Return what came of the techniques in the process that trained."""
     if put_in is None or is_here:
         return [] if put_in is None else put_in.effects()
@@ -158,7 +158,7 @@ def _kept(
     case: Case,
     diagnosis: Diagnosis,
     folder: Path,
-    target: Target,
+    target: ScriptTarget,
     page: Callable[[Case, Diagnosis], str] | None,
     plan: Plan | None,
     effects: Sequence[Effect],

@@ -10,7 +10,7 @@ from hotloop.core.errors import DeviceError, PlanError
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.jobs.request import parse_use, read_plan
-from hotloop.techniques.base import Host, anywhere
+from hotloop.techniques.base import HostKind, anywhere
 from hotloop.techniques.selection import check, check_words, find
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def asked_plan(
             plan = plan.minus(clash)  # what was typed comes before what a file says
         plan = plan.plus(use.id, **dict(use.choice))
         origins[use.id] = "--with"
-    check_words(plan, host=Host.SCRIPT)
+    check_words(plan, host=HostKind.SCRIPT)
     if here and any(find(id).blocked is not anywhere for id in typed):
-        check(plan, (look or machine)(), origins, host=Host.SCRIPT)
+        check(plan, (look or machine)(), origins, host=HostKind.SCRIPT)
     return plan, origins
 
 
@@ -63,7 +63,7 @@ def machine() -> Hardware:
     """
     from hotloop.process import child
 
-    ended = child.run((sys.executable, "-c", _DETECT), limits=child.Limits(seconds=_LIMIT))
+    ended = child.run((sys.executable, "-c", _DETECT), limits=child.ProcessLimits(seconds=_LIMIT))
     if not ended.ok:
         raise DeviceError(
             f"the hardware could not be looked at, so --with cannot be checked: {ended.reason}\n"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.env import Environment
 
-__all__ = ["Group", "hosted", "joined"]
+__all__ = ["TorchProcessGroup", "hosted", "joined"]
 
 _dist: Any = dist  # of which not all public names are typed
 
@@ -53,7 +53,7 @@ _GONE: Final = (
 )
 
 
-class Group:
+class TorchProcessGroup:
     """All ranks. Collective calls are made by every rank, in the same order."""
 
     def __init__(
@@ -194,7 +194,7 @@ def hosted() -> Any:
 
 
 @contextlib.contextmanager
-def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[Group]:
+def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[TorchProcessGroup]:
     """Join the group that torchrun started, and leave it at the end. `store` is one of `hosted`.
 
     Raises ConfigError without its variables, DeviceError where a rank has no card of its own.
@@ -230,7 +230,9 @@ def joined(env: Environment, *, on_cards: bool, store: Any = None) -> Iterator[G
         )
     try:
         own = _dist.PrefixStore(f"hotloop/{number}", store)
-        group = Group(rank=rank, world=world, backend=backend, store=own, job=job_of(store))
+        group = TorchProcessGroup(
+            rank=rank, world=world, backend=backend, store=own, job=job_of(store)
+        )
         group.has_restarted = number > 1 or any(group.exchange(env.restarts > 0))
         try:
             yield group

@@ -14,10 +14,10 @@ from hotloop.core.effect import Effect, Word
 from hotloop.core.errors import PlanError
 from hotloop.core.sharding_ids import SHARING
 from hotloop.engine.checkpoint.state import seed_rank
-from hotloop.engine.cuda_graphs import MicroStep, Recording, record_cuda
+from hotloop.engine.cuda_graphs import GraphedMicroStep, Recording, record_cuda
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory, to_device
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.session.session import Session
 from hotloop.techniques.base import Stage
 from hotloop.techniques.selection import TYPED, check, find, without_effect
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan, Use
     from hotloop.session.batch import Batch
     from hotloop.session.job import Job
-    from hotloop.session.ranks import Ranks
+    from hotloop.session.ranks import ProcessGroup
     from hotloop.techniques.base import Technique
 
 __all__ = [
@@ -54,7 +54,7 @@ def prepare(
     hardware: Hardware,
     origins: Mapping[str, str],
     *,
-    ranks: Ranks = ALONE,
+    ranks: ProcessGroup = SINGLE_PROCESS,
     known: Sequence[Technique] = techniques.ALL,
 ) -> tuple[Session, list[Effect]]:
     """Build the session and apply every technique of the plan; a compilation waits for `warm_up`.
@@ -95,7 +95,7 @@ def undo(session: Session) -> None:
     session.undo.clear()
 
 
-def _start(job: Job, plan: Plan, hardware: Hardware, ranks: Ranks) -> Session:
+def _start(job: Job, plan: Plan, hardware: Hardware, ranks: ProcessGroup) -> Session:
     device = torch.device(hardware.device)
     model = job.model().to(device)
     if ranks.rank > 0:
@@ -172,7 +172,7 @@ def record(session: Session, batch: Batch, *, how: Recording = record_cuda) -> s
     """
     try:
         with nothing_stays(session):
-            session.replay = MicroStep(session, to_device(batch, session.device), how)
+            session.replay = GraphedMicroStep(session, to_device(batch, session.device), how)
     except RuntimeError as error:
         session.undo.pop("cuda-graphs")()
         session.model.zero_grad(set_to_none=True)

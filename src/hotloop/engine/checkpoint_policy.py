@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import HotloopError, LostRankError, WriteError
-from hotloop.core.progress import Note, Saved
+from hotloop.core.progress import CheckpointSaved, Note
 from hotloop.core.units import duration
 from hotloop.engine.checkpoint import folders, state
 from hotloop.engine.checkpoint.background_writer import Background
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from hotloop.core.storage.files import Disk
     from hotloop.core.storage.rundir import RunDir
     from hotloop.engine.checkpoint.state import Identity, Snapshot
-    from hotloop.engine.metrics_log import Recorder
+    from hotloop.engine.metrics_log import MetricsLog
     from hotloop.engine.rank_agreement import Now
-    from hotloop.engine.wall_time import Ledger
+    from hotloop.engine.wall_time import WallTime
     from hotloop.session.accumulation_windows import Position
     from hotloop.session.session import Session
 
-__all__ = ["Keeper", "SavePolicy"]
+__all__ = ["CheckpointPolicy", "SavePolicy"]
 
 # Of the time since the last save, for saving a new best: a tenth would be felt where each
 # validation is better; with a hundredth a killed process could lose the bests of 100 saves' time.
@@ -55,7 +55,7 @@ class _Outcome:
     error: HotloopError | None
 
 
-class Keeper:
+class CheckpointPolicy:
     """Saves checkpoints of one run and removes old ones.
 
     A new best is saved at once where the last save is long enough ago. Otherwise a copy waits in
@@ -69,8 +69,8 @@ class Keeper:
         session: Session,
         identity: Identity,
         policy: SavePolicy,
-        ledger: Ledger,
-        recorder: Recorder,
+        ledger: WallTime,
+        recorder: MetricsLog,
         tell: Tell,
         disk: Disk,
         last_step: int,
@@ -282,7 +282,7 @@ class Keeper:
             durable=round(outcome.seconds, 4),
             bytes=outcome.bytes,
         )
-        self._tell(Saved(step=outcome.step, bytes=outcome.bytes, seconds=outcome.seconds))
+        self._tell(CheckpointSaved(step=outcome.step, bytes=outcome.bytes, seconds=outcome.seconds))
 
     @property
     def safe(self) -> str:

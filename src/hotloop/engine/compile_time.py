@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.engine.wall_time import Ledger
+    from hotloop.engine.wall_time import WallTime
 
 __all__ = ["recompiling"]
 
 
 @contextmanager
-def recompiling(ledger: Ledger) -> Iterator[None]:
+def recompiling(ledger: WallTime) -> Iterator[None]:
     """Charge compilations within to "compile"; nothing where this torch does not tell of them.
 
     Source: torch._dynamo.callback (torch 2.13, 2026-11), which also torch.distributed uses.

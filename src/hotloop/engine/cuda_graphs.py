@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hotloop.session.session import Session
 
-__all__ = ["MicroStep", "Recording", "record_cuda"]
+__all__ = ["GraphedMicroStep", "Recording", "record_cuda"]
 
 WARM_UP = 3  # calls on a side stream, https://docs.pytorch.org/docs/stable/notes/cuda.html, 2026-11
 # Takes a call that makes no decision on the host; returns what replays it, and where its result is.
@@ -39,7 +39,7 @@ def record_cuda(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tenso
     return graph.replay, loss
 
 
-class MicroStep:
+class GraphedMicroStep:
     """Adds the gradients of one micro batch, by replay where its shape is the recorded one."""
 
     def __init__(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hotloop.session.accumulation_windows import Position
     from hotloop.session.batch import Samples
-    from hotloop.session.job import Judge
+    from hotloop.session.job import ValidationMetrics
     from hotloop.session.session import Session
 
 __all__ = ["Evaluation", "evaluate", "judged"]
@@ -93,7 +93,7 @@ def _own(spans: list[tuple[int, int]], rank: int, world: int) -> list[tuple[int,
 
 
 def judged(
-    at: Position, found: Evaluation, judge: Judge | None, min_delta: float
+    at: Position, found: Evaluation, judge: ValidationMetrics | None, min_delta: float
 ) -> tuple[Position, bool]:
     """Return the position after a validation, and whether it is the best one so far.
 

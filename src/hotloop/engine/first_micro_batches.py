@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session.accumulation_windows import Feed
+    from hotloop.session.accumulation_windows import AccumulationWindows
     from hotloop.session.job import Job
     from hotloop.session.session import Session
     from hotloop.techniques.base import Paired
@@ -28,7 +28,9 @@ SHARE: Final = 0.02  # of all micro batches of a run: what measuring may cost
 FEWEST, MOST = 3, 15  # pairs whose median counts
 
 
-def settled(job: Job, plan: Plan, hardware: Hardware, feed: Feed, steps: int) -> Plan:
+def settled(
+    job: Job, plan: Plan, hardware: Hardware, feed: AccumulationWindows, steps: int
+) -> Plan:
     """Return the plan with what only measuring can decide: a resumed run must do the same.
 
     `steps` are the optimizer steps of the whole run. Of several ranks the first one measures: its
@@ -48,7 +50,9 @@ def settled(job: Job, plan: Plan, hardware: Hardware, feed: Feed, steps: int) ->
     return plan
 
 
-def paired_steps(job: Job, plan: Plan, hardware: Hardware, feed: Feed, steps: int) -> Paired:
+def paired_steps(
+    job: Job, plan: Plan, hardware: Hardware, feed: AccumulationWindows, steps: int
+) -> Paired:
     """Return what times forward and backward passes of a run's first micro batches.
 
     The plan's techniques are in effect meanwhile. Both settings get each micro batch, by turns,
@@ -74,7 +78,7 @@ def paired_steps(job: Job, plan: Plan, hardware: Hardware, feed: Feed, steps: in
     return paired
 
 
-def _batches(feed: Feed, session: Session) -> Iterator[Mapping[str, Any]]:
+def _batches(feed: AccumulationWindows, session: Session) -> Iterator[Mapping[str, Any]]:
     """Yield the tensors of the micro batches of a run, from its first on."""
     at = Position()
     while True:

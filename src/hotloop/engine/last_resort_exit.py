@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.engine.signals import Signals
-    from hotloop.session.ranks import Ranks
+    from hotloop.session.ranks import ProcessGroup
 
 __all__ = ["leaving_in_time"]
 
@@ -28,7 +28,9 @@ _SERIOUS: Final = frozenset(
 
 
 @contextmanager
-def leaving_in_time(ranks: Ranks, signals: Signals, *, seconds: float = LEAVE) -> Iterator[None]:
+def leaving_in_time(
+    ranks: ProcessGroup, signals: Signals, *, seconds: float = LEAVE
+) -> Iterator[None]:
     """Hold a run of several ranks; also tell it when a signal came."""
     main = threading.current_thread() is threading.main_thread()
     if ranks.world == 1 or not main:

@@ -19,10 +19,10 @@ from hotloop.session.batch import Batch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotloop.session.accumulation_windows import Feed, Place, Position
+    from hotloop.session.accumulation_windows import AccumulationWindows, Place, Position
     from hotloop.session.batch import Samples
 
-__all__ = ["Workers"]
+__all__ = ["WindowWorkers"]
 
 TIMEOUT = 300.0  # seconds without a window until a loader process counts as hanging
 
@@ -44,10 +44,10 @@ class _Places(Dataset[object]):
         ]
 
 
-class Workers:
+class WindowWorkers:
     """Windows of a feed, made by `count` processes that keep `ahead` windows each ready."""
 
-    def __init__(self, feed: Feed, *, count: int, ahead: int, pin: bool) -> None:
+    def __init__(self, feed: AccumulationWindows, *, count: int, ahead: int, pin: bool) -> None:
         self._feed, self._count, self._ahead, self._pin = feed, count, ahead, pin
         self._windows: Iterator[object] | None = None
         self._next: tuple[Position, int] | None = None  # what the iterator gives next
@@ -115,7 +115,7 @@ def _place(at: Position) -> tuple[int, int]:
     return at.epoch, at.sample
 
 
-def _places(feed: Feed, at: Position, micro_batch: int) -> Iterator[list[Place]]:
+def _places(feed: AccumulationWindows, at: Position, micro_batch: int) -> Iterator[list[Place]]:
     """Yield the places of the micro batches of every window from a position on, without end."""
     while True:
         yield [(at.epoch, first, count) for first, count in feed.micro_batches(at, micro_batch)]

@@ -13,10 +13,10 @@ from hotloop.core.progress import Evaluated, Note
 from hotloop.engine.apply_plan import within
 from hotloop.engine.checkpoint import state
 from hotloop.engine.evaluate import evaluate, judged
-from hotloop.engine.rank_agreement import Accord, Now, Share
+from hotloop.engine.rank_agreement import Now, RankAgreement, Share
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import (
-    Guard,
+    NonFiniteGuard,
     accumulate_shared,
     drop_gradients,
     halve_micro_batch,
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hotloop.core.progress import Tell
-    from hotloop.engine.checkpoint_policy import Keeper
+    from hotloop.engine.checkpoint_policy import CheckpointPolicy
     from hotloop.engine.lr_schedule import Schedule
-    from hotloop.engine.metrics_log import Recorder
-    from hotloop.engine.prefetch import Source
+    from hotloop.engine.metrics_log import MetricsLog
+    from hotloop.engine.prefetch import WindowSource
     from hotloop.engine.signals import Signals
-    from hotloop.engine.time_left import Outlook
-    from hotloop.engine.wall_time import Ledger
-    from hotloop.session.accumulation_windows import Feed, Position
+    from hotloop.engine.time_left import TimeLeft
+    from hotloop.engine.wall_time import WallTime
+    from hotloop.session.accumulation_windows import AccumulationWindows, Position
     from hotloop.session.session import Session
 
-__all__ = ["Ending", "Loop", "Rules"]
+__all__ = ["Ending", "Loop", "StopRules"]
 
 LOOKS = 3  # windows whose gradients are looked at: an A of LoRA has none in the first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class StopRules:
     """When to validate and when to stop."""
 
     steps: int  # optimizer steps of the whole run
@@ -75,24 +75,24 @@ class Loop:
     """What the loop needs, put together by the engine."""
 
     session: Session
-    feed: Feed
-    source: Source  # of the feed's windows
-    rules: Rules
+    feed: AccumulationWindows
+    source: WindowSource  # of the feed's windows
+    rules: StopRules
     rate: Schedule
-    recorder: Recorder
-    keeper: Keeper
-    outlook: Outlook
-    ledger: Ledger
+    recorder: MetricsLog
+    keeper: CheckpointPolicy
+    outlook: TimeLeft
+    ledger: WallTime
     signals: Signals
     tell: Tell
     fell_back: Callable[[str], None]  # told when the compiled model is given up
     good: tuple[Position, Mapping[str, Tensor]] | None = None  # where weights and generators agree
     first: int = 0  # step at which this process began
     each: float = 0.0  # seconds of the newest step, with what came between it and the next
-    accord: Accord = field(init=False)  # with the other ranks
+    accord: RankAgreement = field(init=False)  # with the other ranks
 
     def __post_init__(self) -> None:
-        self.accord = Accord(self.session.ranks, self._look)
+        self.accord = RankAgreement(self.session.ranks, self._look)
 
     def train(self, at: Position) -> Ending:
         """Run optimizer steps from a position until the run ends; every exit has saved.
@@ -116,7 +116,7 @@ class Loop:
             raise
 
     def _steps(self, at: Position) -> Ending:
-        session, ledger, guard = self.session, self.ledger, Guard(self.session)
+        session, ledger, guard = self.session, self.ledger, NonFiniteGuard(self.session)
         optimizer = session.optimizer
         assert optimizer is not None
         session.model.train()

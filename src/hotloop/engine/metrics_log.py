@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from hotloop.core.progress import Readings, Tell
     from hotloop.core.storage.journal import Journal
     from hotloop.engine.rank_agreement import Share
-    from hotloop.engine.wall_time import Ledger
+    from hotloop.engine.wall_time import WallTime
     from hotloop.session.accumulation_windows import Position
     from hotloop.session.batch import Samples
     from hotloop.session.session import Session
 
-__all__ = ["Recorder"]
+__all__ = ["MetricsLog"]
 
 
 READ_EVERY, NOTE_EVERY = 0.5, 1.0  # seconds between looks, and between points in the log
@@ -52,7 +52,7 @@ class _Step(NamedTuple):  # a tuple is made in a fifth of a dataclass's time, an
     norm: Tensor
 
 
-class Recorder:
+class MetricsLog:
     """Writes step events and tells progress; waits for the device once per log interval."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Recorder:
         session: Session,
         samples: Samples,
         journal: Journal,
-        ledger: Ledger,
+        ledger: WallTime,
         tell: Tell,
         readings: Callable[[], Readings],
         log_every: int,

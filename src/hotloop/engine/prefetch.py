@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from hotloop.engine.loader_processes import Workers
+from hotloop.engine.loader_processes import WindowWorkers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
-    from hotloop.session.accumulation_windows import Feed, Position
+    from hotloop.session.accumulation_windows import AccumulationWindows, Position
     from hotloop.session.batch import Batch
     from hotloop.session.session import Session
 
-__all__ = ["Direct", "Lane", "Prefetch", "Source", "source_of"]
+__all__ = ["CopyStream", "Direct", "Prefetch", "WindowSource", "source_of"]
 
 
-class Source(Protocol):
+class WindowSource(Protocol):
     """Where the loop gets its windows from."""
 
     def window(self, at: Position, micro_batch: int) -> Sequence[Batch]:
@@ -41,19 +41,19 @@ class Source(Protocol):
         ...
 
 
-def source_of(feed: Feed, session: Session) -> Source:
+def source_of(feed: AccumulationWindows, session: Session) -> WindowSource:
     """Return the source that the session's slots ask for."""
-    source: Source = Direct(feed)
+    source: WindowSource = Direct(feed)
     if session.workers:
         pin = session.workers_pin and session.device.type == "cuda"
-        source = Workers(feed, count=session.workers, ahead=session.workers_ahead, pin=pin)
-    return Prefetch(source, CudaLane(session.device)) if session.prefetch else source
+        source = WindowWorkers(feed, count=session.workers, ahead=session.workers_ahead, pin=pin)
+    return Prefetch(source, CudaCopyStream(session.device)) if session.prefetch else source
 
 
 class Direct:
     """Makes each window when it is asked for."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: AccumulationWindows) -> None:
         self.window = feed.window
 
     def prepare(self, at: Position, micro_batch: int) -> None:
@@ -63,7 +63,7 @@ class Direct:
         """Do nothing."""
 
 
-class Lane(Protocol):
+class CopyStream(Protocol):
     """A way to the device beside the one that computes."""
 
     def send(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -75,7 +75,7 @@ class Lane(Protocol):
         ...
 
 
-class CudaLane:
+class CudaCopyStream:
     """A side stream. torch's host allocator keeps a pinned buffer until its copy is done."""
 
     def __init__(self, device: torch.device) -> None:
@@ -101,7 +101,7 @@ class CudaLane:
 class Prefetch:
     """Sends the next window to the device while this one is computed."""
 
-    def __init__(self, source: Source, lane: Lane) -> None:
+    def __init__(self, source: WindowSource, lane: CopyStream) -> None:
         self._source, self._lane = source, lane
         self._sent: tuple[tuple[int, int, int], list[Batch]] | None = None
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hotloop.session.batch import Batch
-    from hotloop.session.ranks import Ranks
+    from hotloop.session.ranks import ProcessGroup
 
-__all__ = ["Accord", "Now", "Share"]
+__all__ = ["Now", "RankAgreement", "Share"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +50,10 @@ class Share:
         )
 
 
-class Accord:
+class RankAgreement:
     """Asks the ranks; a process alone asks itself, whenever it wants to know."""
 
-    def __init__(self, ranks: Ranks, look: Callable[[], Now]) -> None:
+    def __init__(self, ranks: ProcessGroup, look: Callable[[], Now]) -> None:
         """`look` returns what is so on this rank."""
         self._ranks, self._look = ranks, look
         self._agreed = Now()

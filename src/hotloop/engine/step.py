@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.engine.wall_time import Ledger
+    from hotloop.engine.wall_time import WallTime
     from hotloop.session.batch import Batch
     from hotloop.session.session import Session
 
 __all__ = [
-    "Guard",
+    "NonFiniteGuard",
     "accumulate",
     "accumulate_shared",
     "drop_gradients",
@@ -104,7 +104,7 @@ def accumulate(
 def accumulate_shared(
     session: Session,
     window: Sequence[Batch],
-    ledger: Ledger,
+    ledger: WallTime,
     poll: Callable[[], None],
     *,
     targets: int,
@@ -133,7 +133,7 @@ def _weight(session: Session, batch: Batch, targets: int) -> float:
     return batch.targets / targets * session.ranks.world if batch.counts else 0.0
 
 
-class Guard:
+class NonFiniteGuard:
     """Keeps a gradient that is not finite out of the weights, without a wait where there is one.
 
     With a fused optimizer on a card, a flag on the device makes it skip this and every later
@@ -161,7 +161,7 @@ class Guard:
         return True
 
 
-def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -> Tensor:
+def update(session: Session, guard: NonFiniteGuard, loss: Tensor, gradient_clip: float) -> Tensor:
     """Clip and step; return the gradient norm before clipping, a scalar on the device.
 
     Raises DivergedError before the weights change when loss or norm are known not to be finite,
@@ -201,13 +201,17 @@ def update(session: Session, guard: Guard, loss: Tensor, gradient_clip: float) -
     return norm
 
 
-def _admit(guard: Guard, loss: Tensor, norm: Tensor) -> None:
+def _admit(guard: NonFiniteGuard, loss: Tensor, norm: Tensor) -> None:
     if not guard.admit(loss, norm):
         raise DivergedError(f"the loss is {loss.item()} and the gradient norm {norm.item()}")
 
 
 def _update_quickly(
-    guard: Guard, quick: FusedStep, gradients: list[Tensor], loss: Tensor, gradient_clip: float
+    guard: NonFiniteGuard,
+    quick: FusedStep,
+    gradients: list[Tensor],
+    loss: Tensor,
+    gradient_clip: float,
 ) -> Tensor:
     norm = total_norm(gradients)
     _admit(guard, loss, norm)

@@ -9,12 +9,12 @@ from hotloop.core.units import duration, many, moment
 from hotloop.engine.checkpoint_policy import BEST_BUDGET
 
 if TYPE_CHECKING:
-    from hotloop.engine.checkpoint_policy import Keeper
-    from hotloop.engine.metrics_log import Recorder
-    from hotloop.engine.wall_time import Ledger
+    from hotloop.engine.checkpoint_policy import CheckpointPolicy
+    from hotloop.engine.metrics_log import MetricsLog
+    from hotloop.engine.wall_time import WallTime
     from hotloop.session.accumulation_windows import Position
 
-__all__ = ["LOOK", "Outlook"]
+__all__ = ["LOOK", "TimeLeft"]
 
 LOOK = 10  # optimizer steps of a process after which it is said; the first one is not timed
 SOON = 60.0  # seconds of all steps below which no setting is worth looking for
@@ -22,11 +22,17 @@ COSTLY = 0.1  # of the run, for saving
 WORTH = 10.0  # seconds of saving in all below which it is not worth a line
 
 
-class Outlook:
+class TimeLeft:
     """Times the first steps of a process; what it says stands in the log as well."""
 
     def __init__(
-        self, *, steps: int, per_epoch: int, ledger: Ledger, recorder: Recorder, keeper: Keeper
+        self,
+        *,
+        steps: int,
+        per_epoch: int,
+        ledger: WallTime,
+        recorder: MetricsLog,
+        keeper: CheckpointPolicy,
     ) -> None:
         """Take the optimizer steps of the whole run and those of an epoch."""
         self._steps, self._per_epoch = steps, per_epoch

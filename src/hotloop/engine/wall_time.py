@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ROWS", "Ledger"]
+__all__ = ["ROWS", "WallTime"]
 
 ROWS = ("start", "compile", "data wait", "step", "evaluate", "save", "other")
 _EXCHANGE = "exchange"  # a row of its own, after the steps, where there are several ranks
@@ -21,7 +21,7 @@ _ROW_OF = {
 }
 
 
-class Ledger:
+class WallTime:
     """Charges the time since the last mark to a phase; the marks leave no gap."""
 
     def __init__(self, clock: Callable[[], float], *, began: float | None = None) -> None:

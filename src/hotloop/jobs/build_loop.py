@@ -7,11 +7,11 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.events import WARMUP_STEPS, newest_step
-from hotloop.engine.checkpoint_policy import Keeper, SavePolicy
+from hotloop.engine.checkpoint_policy import CheckpointPolicy, SavePolicy
 from hotloop.engine.device_readings import reader, watched
-from hotloop.engine.loop import Rules
+from hotloop.engine.loop import StopRules
 from hotloop.engine.lr_schedule import schedule
-from hotloop.engine.metrics_log import Recorder
+from hotloop.engine.metrics_log import MetricsLog
 from hotloop.jobs.forecast.memory_fit import precision_of
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from hotloop.core.storage.journal import Journal
     from hotloop.core.storage.rundir import RunDir
     from hotloop.engine.lr_schedule import Schedule
-    from hotloop.engine.wall_time import Ledger
-    from hotloop.jobs.job import Assembly
+    from hotloop.engine.wall_time import WallTime
+    from hotloop.jobs.job import PreparedRun
     from hotloop.session.accumulation_windows import Position
     from hotloop.session.session import Session
 
 __all__ = ["gap_of", "keeper_of", "recorder_of", "rules_of", "schedule_of"]
 
 
-def gap_of(run: RunDir, parts: Assembly, at: Position) -> str | None:
+def gap_of(run: RunDir, parts: PreparedRun, at: Position) -> str | None:
     """Return what the log lacks of the steps that a resumed run has made; None: nothing."""
     written = newest_step(run.events_file(parts.ranks.rank))
     if written >= at.step:
@@ -40,10 +40,15 @@ def gap_of(run: RunDir, parts: Assembly, at: Position) -> str | None:
 
 
 def recorder_of(
-    parts: Assembly, session: Session, at: Position, ledger: Ledger, tell: Tell, journal: Journal
-) -> Recorder:
+    parts: PreparedRun,
+    session: Session,
+    at: Position,
+    ledger: WallTime,
+    tell: Tell,
+    journal: Journal,
+) -> MetricsLog:
     """Return the recorder with its first events written."""
-    recorder = Recorder(
+    recorder = MetricsLog(
         session=session,
         samples=parts.job.train,
         journal=journal,
@@ -63,7 +68,7 @@ def recorder_of(
     return recorder
 
 
-def _peak_of_all(parts: Assembly) -> float | None:
+def _peak_of_all(parts: PreparedRun) -> float | None:
     """Return the FLOP/s of all ranks' cards; None where unknown, as where they share a CPU."""
     peak = parts.hardware.peak_flops(precision_of(parts.plan, parts.hardware))
     if peak is None or (parts.ranks.world > 1 and parts.hardware.device != "cuda"):
@@ -71,10 +76,10 @@ def _peak_of_all(parts: Assembly) -> float | None:
     return peak.median * parts.ranks.world
 
 
-def rules_of(parts: Assembly) -> Rules:
+def rules_of(parts: PreparedRun) -> StopRules:
     """Return when to validate and when to stop."""
     training = parts.request.config.training
-    return Rules(
+    return StopRules(
         steps=parts.steps,
         max_time=training.max_time,
         gradient_clip=training.gradient_clip,
@@ -88,11 +93,16 @@ def rules_of(parts: Assembly) -> Rules:
 
 
 def keeper_of(
-    run: RunDir, parts: Assembly, session: Session, recorder: Recorder, ledger: Ledger, **to: Any
-) -> Keeper:
+    run: RunDir,
+    parts: PreparedRun,
+    session: Session,
+    recorder: MetricsLog,
+    ledger: WallTime,
+    **to: Any,
+) -> CheckpointPolicy:
     """Return what saves, by the settings of the run."""
     training = parts.request.config.training
-    return Keeper(
+    return CheckpointPolicy(
         run=run,
         session=session,
         identity=parts.identity,
@@ -108,7 +118,7 @@ def keeper_of(
     )
 
 
-def schedule_of(parts: Assembly) -> Schedule:
+def schedule_of(parts: PreparedRun) -> Schedule:
     """Return the learning rate of each optimizer step of the run."""
     training = parts.request.config.training
     return schedule(

@@ -18,9 +18,9 @@ from hotloop.engine.checkpoint import folders, state
 from hotloop.engine.checkpoint.background_writer import Background
 from hotloop.engine.evaluate import evaluate
 from hotloop.engine.prefetch import source_of
-from hotloop.engine.rank_agreement import Accord, Now, Share
+from hotloop.engine.rank_agreement import Now, RankAgreement, Share
 from hotloop.engine.step import (
-    Guard,
+    NonFiniteGuard,
     accumulate_shared,
     drop_gradients,
     halve_micro_batch,
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
     from hotloop.core.progress import Tell
     from hotloop.engine.signals import Signals
-    from hotloop.engine.wall_time import Ledger
-    from hotloop.jobs.job import Assembly
+    from hotloop.engine.wall_time import WallTime
+    from hotloop.jobs.job import PreparedRun
     from hotloop.session.accumulation_windows import Position
     from hotloop.session.session import Session
 
-__all__ = ["Budget", "TryOut"]
+__all__ = ["FirstSteps", "StepBudget"]
 
 READINGS = 20  # the fewest whose median is trusted before the time is over
 SHORTEST = 0.02  # seconds of a reading; of shorter steps several make one
@@ -54,7 +54,7 @@ VALIDATION_SHORTEST = 0.2  # seconds of a reading: what a call costs once must n
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class StepBudget:
     """How many steps are timed, after the warm-up: a number, or until their median is stable."""
 
     steps: int | None = None
@@ -66,7 +66,7 @@ def _nothing(loss: Tensor) -> None:
     del loss
 
 
-class TryOut:
+class FirstSteps:
     """A session that makes the run's first steps, and what went wrong with them.
 
     Of several ranks each has one, and all make the same steps; `time` is for a process alone.
@@ -76,11 +76,11 @@ class TryOut:
 
     def __init__(
         self,
-        parts: Assembly,
+        parts: PreparedRun,
         session: Session,
         at: Position,
         *,
-        ledger: Ledger,
+        ledger: WallTime,
         signals: Signals,
         tell: Tell,
         before_update: Callable[[Tensor], None] = _nothing,
@@ -88,9 +88,9 @@ class TryOut:
         self._before_update = before_update
         self._parts, self._session, self._at = parts, session, at
         self.ledger, self._signals, self._tell = ledger, signals, tell
-        self._source, self._guard = source_of(parts.feed, session), Guard(session)
+        self._source, self._guard = source_of(parts.feed, session), NonFiniteGuard(session)
         self._rate, self._training = schedule_of(parts), parts.request.config.training
-        self._accord = Accord(session.ranks, Now)
+        self._accord = RankAgreement(session.ranks, Now)
         self._losses: list[float] = []
         self._readings: list[float] = []  # seconds of a step
         self.problem: str | None = None
@@ -98,7 +98,7 @@ class TryOut:
         self.unwritable: str | None = None
         self.busy_cores = 0.0
 
-    def time(self, budget: Budget, folder: Path) -> Timing | None:
+    def time(self, budget: StepBudget, folder: Path) -> Timing | None:
         """Time steps, a validation and a save in `folder`; None when no step could be timed."""
         before, watched = self.ledger.rows(), load()
         try:
@@ -138,7 +138,7 @@ class TryOut:
         self._source.close()
         apply_plan.undo(self._session)
 
-    def _time_steps(self, budget: Budget) -> float:
+    def _time_steps(self, budget: StepBudget) -> float:
         """Fill the readings; return the seconds a step waited for its data, on average."""
         self._session.model.train()
         began = clock()
@@ -156,7 +156,7 @@ class TryOut:
             self._make(min(block, left))
         return (self.ledger.rows()["data wait"] - waited) / (self._at.step - first)
 
-    def _enough(self, seconds: float, made: int, budget: Budget) -> bool:
+    def _enough(self, seconds: float, made: int, budget: StepBudget) -> bool:
         if budget.steps is not None:
             self._tell(Working(what="timing steps", share=made / budget.steps))
             return made >= budget.steps

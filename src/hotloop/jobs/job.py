@@ -27,8 +27,8 @@ from hotloop.machine.allocator_cap import cap_memory
 from hotloop.machine.detect import detect
 from hotloop.machine.matmul_rate import measure_gemm
 from hotloop.recipes.building.declared_code import CODE, digests
-from hotloop.session.accumulation_windows import Feed
-from hotloop.session.ranks import ALONE
+from hotloop.session.accumulation_windows import AccumulationWindows
+from hotloop.session.ranks import SINGLE_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.core.progress import Tell
     from hotloop.jobs.forecast.memory_forecast import Forecast
-    from hotloop.jobs.request import Request
-    from hotloop.session.batch import Prepared
+    from hotloop.jobs.request import RunRequest
+    from hotloop.session.batch import PreparedData
     from hotloop.session.job import Job
-    from hotloop.session.ranks import Ranks
+    from hotloop.session.ranks import ProcessGroup
 
 __all__ = [
-    "Assembly",
+    "PreparedRun",
     "assemble",
     "default_folder",
     "prepare_data",
@@ -53,14 +53,14 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assembly:
+class PreparedRun:
     """Everything that is known before the run folder is made."""
 
-    request: Request
+    request: RunRequest
     hardware: Hardware
-    data: Prepared
+    data: PreparedData
     job: Job
-    feed: Feed
+    feed: AccumulationWindows
     steps: int  # optimizer steps of the whole run
     plan: Plan
     origins: Mapping[str, str]  # technique id -> who asked
@@ -70,7 +70,7 @@ class Assembly:
     memory: str  # the forecast in a sentence
     too_much: str | None  # what to expect and do when that does not fit
     packing: str | None = None  # why 4-bit weights cost more than they save
-    ranks: Ranks = ALONE
+    ranks: ProcessGroup = SINGLE_PROCESS
 
     @property
     def identity(self) -> Identity:
@@ -155,7 +155,7 @@ class Assembly:
         return f"; {preflight.save_cost(training, self.steps, size=size, seconds=seconds)}"
 
 
-def _preset_keys(request: Request) -> dict[str, list[str]]:
+def _preset_keys(request: RunRequest) -> dict[str, list[str]]:
     """Return `key=value` by what brought it in, for presets, experiments and `auto`."""
     flat, found = flatten(request.config), dict[str, list[str]]()
     for key, origin in request.origins.items():
@@ -173,13 +173,13 @@ def _model(config: Any) -> dict[str, Any]:
 
 
 def assemble(
-    request: Request,
+    request: RunRequest,
     tell: Tell,
     poll: Callable[[], None],
     *,
     plan: Plan | None = None,
-    ranks: Ranks = ALONE,
-) -> Assembly:
+    ranks: ProcessGroup = SINGLE_PROCESS,
+) -> PreparedRun:
     """Return the assembly of a request; `plan` is given when a run is resumed.
 
     Of several `ranks` all call this, and go by the first one's plan. Raises DataError, PlanError,
@@ -198,7 +198,7 @@ def assemble(
         tell(Note(text=note))
     job = request.recipe.load().build(config, data)
     training = config.training
-    feed = Feed(
+    feed = AccumulationWindows(
         samples=job.train,
         batch_size=training.batch_size,
         drop_last=config.data.drop_last,
@@ -214,7 +214,7 @@ def assemble(
     if request.measure_peak:
         hardware = _with_peak(hardware, plan)
     plan, forecast, text, too_much = fitted(job, plan, hardware, settings, tell, fit=fit)
-    return Assembly(
+    return PreparedRun(
         request=request,
         hardware=hardware,
         data=data,
@@ -234,15 +234,18 @@ def assemble(
 
 
 def prepare_data(
-    request: Request, tell: Tell, poll: Callable[[], None] | None, ranks: Ranks = ALONE
-) -> Prepared:
+    request: RunRequest,
+    tell: Tell,
+    poll: Callable[[], None] | None,
+    ranks: ProcessGroup = SINGLE_PROCESS,
+) -> PreparedData:
     """Return the data; the first rank makes them, and the others read what is kept.
 
     One after the other, for the cache is locked, and machines may share one.
     """
     if ranks.world == 1:
         return _prepare(request, tell, poll)
-    data: Prepared | None = None
+    data: PreparedData | None = None
     for turn in range(ranks.world):
         with ranks.together():
             if ranks.rank == turn:
@@ -252,7 +255,7 @@ def prepare_data(
 
 
 def _packing(
-    request: Request, data: Prepared, plan: Plan, hardware: Hardware, packed: Forecast
+    request: RunRequest, data: PreparedData, plan: Plan, hardware: Hardware, packed: Forecast
 ) -> str | None:
     """Return why 4-bit weights are a net loss, where the recipe has them and they are one."""
     adapter: Any = getattr(request.config, "adapter", None)
@@ -263,9 +266,9 @@ def _packing(
     return packing_loses(plain, plan, hardware, shapes(config, plain), packed)
 
 
-def _prepare(request: Request, tell: Tell, poll: Callable[[], None] | None) -> Prepared:
+def _prepare(request: RunRequest, tell: Tell, poll: Callable[[], None] | None) -> PreparedData:
     """Return the data of a request, from the cache where they are there. Raises DataError."""
-    data: Prepared = request.recipe.load().prepare_data(
+    data: PreparedData = request.recipe.load().prepare_data(
         request.config,
         cache=ENV.cache / "tokens",
         progress=lambda what, share: tell(Working(what=what, share=share)),
@@ -274,7 +277,7 @@ def _prepare(request: Request, tell: Tell, poll: Callable[[], None] | None) -> P
     return data
 
 
-def _machine(tell: Tell, ranks: Ranks) -> Hardware:
+def _machine(tell: Tell, ranks: ProcessGroup) -> Hardware:
     if ranks.world > 1:
         return _shared(detect(f"cuda:{ENV.local_rank}" if torch.cuda.is_available() else "cpu"))
     hardware = detect()
@@ -292,7 +295,7 @@ def _shared(hardware: Hardware) -> Hardware:
     return replace(hardware, cores=None if cores is None else cores / several, memory_bytes=memory)
 
 
-def _cap_memory(request: Request, hardware: Hardware, tell: Tell) -> None:
+def _cap_memory(request: RunRequest, hardware: Hardware, tell: Tell) -> None:
     fraction = request.config.training.memory_fraction
     why = cap_memory(fraction, hardware.device) if fraction else None
     if why is None:
@@ -302,7 +305,7 @@ def _cap_memory(request: Request, hardware: Hardware, tell: Tell) -> None:
     tell(Note(text=why))
 
 
-def _total_steps(max_steps: int | None, epochs: int | None, feed: Feed) -> int:
+def _total_steps(max_steps: int | None, epochs: int | None, feed: AccumulationWindows) -> int:
     by_epochs = None if epochs is None else epochs * feed.steps_per_epoch
     limits = [limit for limit in (max_steps, by_epochs) if limit is not None]
     if not limits:
@@ -321,7 +324,7 @@ def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
     return replace(hardware, measured={**hardware.measured, precision: peak})
 
 
-def run_record(parts: Assembly) -> dict[str, object]:
+def run_record(parts: PreparedRun) -> dict[str, object]:
     """Return what run.json says at the start."""
     request = parts.request
     return {
@@ -349,7 +352,7 @@ def run_record(parts: Assembly) -> dict[str, object]:
     }
 
 
-def _judged_on(parts: Assembly) -> int:
+def _judged_on(parts: PreparedRun) -> int:
     """Return how many samples a validation reads."""
     samples, batches = len(parts.job.valid), parts.request.config.training.eval_batches
     return samples if batches is None else min(samples, batches * parts.plan.micro_batch)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from hotloop.config.derive_plan import Choice
     from hotloop.core.hardware import Hardware
     from hotloop.core.progress import Tell
-    from hotloop.jobs.request import Request
+    from hotloop.jobs.request import RunRequest
     from hotloop.session.job import Job
-    from hotloop.session.ranks import Ranks
+    from hotloop.session.ranks import ProcessGroup
 
 __all__ = [
     "agreed",
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def planned(
-    request: Request,
+    request: RunRequest,
     hardware: Hardware,
     steps: int,
     plan: Plan | None,
@@ -92,12 +92,12 @@ def shared_out(
     return changed, {**origins, id: "auto"}, chosen
 
 
-def agreed(plan: Plan, ranks: Ranks) -> Plan:
+def agreed(plan: Plan, ranks: ProcessGroup) -> Plan:
     """Return the first rank's plan: what was measured or forecast may be otherwise here."""
     return Plan.from_json(ranks.exchange(plan.to_json())[0])
 
 
-def refuse_unlike(request: Request, ranks: Ranks) -> None:
+def refuse_unlike(request: RunRequest, ranks: ProcessGroup) -> None:
     """Raise ConfigError on every rank where one was told other things than the first one.
 
     Where its data lie, and where the run does, may be another place on each machine.
@@ -122,7 +122,7 @@ def refuse_unlike(request: Request, ranks: Ranks) -> None:
             )
 
 
-def refuse_unlike_data(fingerprint: str, ranks: Ranks) -> None:
+def refuse_unlike_data(fingerprint: str, ranks: ProcessGroup) -> None:
     """Raise DataError on every rank where one has read other data than the first one."""
     first = ranks.exchange(fingerprint)[0]
     with ranks.together():

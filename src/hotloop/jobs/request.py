@@ -23,13 +23,13 @@ from hotloop.techniques.selection import TYPED, without_effect
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.config.derive_plan import Asked
+    from hotloop.config.derive_plan import RequestedTechnique
     from hotloop.core.hardware import Hardware
     from hotloop.recipes.sft.manifest_answers import Answer
     from hotloop.recipes.sft.manifests import Manifest
 
 __all__ = [
-    "Request",
+    "RunRequest",
     "expert_requests",
     "fresh_request",
     "parse_use",
@@ -52,7 +52,7 @@ PATHS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RunRequest:
     """A recipe with its resolved configuration, and what was said about the plan."""
 
     recipe: Recipe
@@ -102,7 +102,7 @@ def fresh_request(
     added: Sequence[str] = (),
     removed: Sequence[str] = (),
     measure_peak: bool = False,
-) -> Request:
+) -> RunRequest:
     """Resolve a request; keys are checked before the hardware (and torch) is looked at.
 
     Raises UsageError, ConfigError or PlanError.
@@ -128,7 +128,7 @@ def fresh_request(
 
 def expert_requests(
     recipe: str, assignments: Sequence[str], **asked: Any
-) -> list[tuple[str, Request]]:
+) -> list[tuple[str, RunRequest]]:
     """Return (expert, request) of each manifest of `manifest=a.json,b.json`; else none.
 
     `asked` as of `fresh_request`, which raises the same.
@@ -165,7 +165,7 @@ def _resolved(
     added: Sequence[str],
     removed: Sequence[str],
     measure_peak: bool,
-) -> Request:
+) -> RunRequest:
     def machine() -> Any:
         from hotloop.machine.detect import detect
 
@@ -184,7 +184,7 @@ def _resolved(
         techniques.get(id)
     if both := sorted({use.id for use in uses} & set(removed)):
         raise PlanError(f"--with and --without both name {', '.join(both)}; keep one")
-    return Request(
+    return RunRequest(
         recipe=found,
         config=config,
         origins=resolved.origins,
@@ -249,11 +249,11 @@ def _path(text: str) -> str:
     return str(Path(text).expanduser().absolute())
 
 
-def saved_request(record: Mapping[str, Any]) -> Request:
+def saved_request(record: Mapping[str, Any]) -> RunRequest:
     """Return the request that a run was started with; `auto` is never derived again."""
     recipe = find(str(record["recipe"]))
     config = rebuild(recipe.resolve.schema, record["config"], origin="run.json")
-    return Request(recipe=recipe, config=config, origins=record["origins"])
+    return RunRequest(recipe=recipe, config=config, origins=record["origins"])
 
 
 def moved_data(
@@ -281,7 +281,7 @@ def moved_data(
     return moved
 
 
-def refuse_changes(record: Mapping[str, Any], request: Request) -> None:
+def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:
     """Raise ConfigError with a diff when a run in the way was started with other settings."""
     if changed := differences(record["config"], flatten(request.config)):
         raise ConfigError(
@@ -312,7 +312,7 @@ def refuse_other_code(record: Mapping[str, Any]) -> None:
 
 
 def plan_of(
-    request: Request,
+    request: RunRequest,
     hardware: Hardware,
     *,
     steps: int,
@@ -371,7 +371,7 @@ def plan_of(
 def _with_asked(
     plan: Plan,
     choices: Sequence[Choice],
-    asked: Mapping[str, Asked],
+    asked: Mapping[str, RequestedTechnique],
     hardware: Hardware,
     origins: Mapping[str, str],
 ) -> tuple[Plan, list[Choice], list[str]]:

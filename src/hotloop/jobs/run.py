@@ -15,7 +15,7 @@ from hotloop.core.errors import (
     LostRankError,
     WriteError,
 )
-from hotloop.core.progress import Note, Prepared
+from hotloop.core.progress import Note, ReadyToTrain
 from hotloop.engine import apply_plan
 from hotloop.engine.checkpoint import folders
 from hotloop.engine.compile_time import recompiling
@@ -24,7 +24,7 @@ from hotloop.engine.loop import Ending, Loop
 from hotloop.engine.prefetch import source_of
 from hotloop.engine.signals import Dropped
 from hotloop.engine.step import is_out_of_memory
-from hotloop.engine.time_left import Outlook
+from hotloop.engine.time_left import TimeLeft
 from hotloop.jobs.build_loop import gap_of, keeper_of, recorder_of, rules_of, schedule_of
 from hotloop.jobs.forecast.per_rank_memory import of_rank
 from hotloop.jobs.start_point import beside, restore
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from hotloop.core.storage.files import Disk
     from hotloop.core.storage.rundir import RunDir
     from hotloop.engine.signals import Signals
-    from hotloop.engine.wall_time import Ledger
-    from hotloop.jobs.job import Assembly
+    from hotloop.engine.wall_time import WallTime
+    from hotloop.jobs.job import PreparedRun
     from hotloop.session.accumulation_windows import Position
     from hotloop.session.batch import Batch
     from hotloop.session.session import Session
@@ -75,7 +75,7 @@ class RunResult:
 
 
 def execute(
-    run: RunDir, parts: Assembly, *, ledger: Ledger, signals: Signals, tell: Tell, disk: Disk
+    run: RunDir, parts: PreparedRun, *, ledger: WallTime, signals: Signals, tell: Tell, disk: Disk
 ) -> RunResult:
     """Train from the newest sound checkpoint, or from step 0 when there is none.
 
@@ -90,7 +90,7 @@ def execute(
         rows = [effect.to_json() for effect in effects]
         _note_down(run, parts, effects=rows, facts=facts, status="running", **_who(run, parts))
         tell(
-            Prepared(
+            ReadyToTrain(
                 path=run.path,
                 facts=facts,
                 choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
@@ -120,13 +120,13 @@ def _reason(error: BaseException) -> str:
     return str(error) if isinstance(error, HotloopError) else f"{type(error).__name__}: {error}"
 
 
-def _note_down(run: RunDir, parts: Assembly, **fields: object) -> None:
+def _note_down(run: RunDir, parts: PreparedRun, **fields: object) -> None:
     """Replace fields of the record; of several ranks the first one writes it."""
     if parts.ranks.rank == 0:
         run.update(**fields)
 
 
-def _who(run: RunDir, parts: Assembly) -> dict[str, object]:
+def _who(run: RunDir, parts: PreparedRun) -> dict[str, object]:
     """Return what the record says of the ranks of this session; nothing of a process alone."""
     ranks = parts.ranks
     if ranks.world == 1:
@@ -151,11 +151,11 @@ def interrupted(run: RunDir, signals: Signals) -> RunResult:
 
 def _train(
     run: RunDir,
-    parts: Assembly,
+    parts: PreparedRun,
     session: Session,
     effects: list[Effect],
     at: Position,
-    ledger: Ledger,
+    ledger: WallTime,
     signals: Signals,
     tell: Tell,
     disk: Disk,
@@ -182,7 +182,7 @@ def _train(
             ledger=ledger,
             signals=signals,
             tell=tell,
-            outlook=Outlook(
+            outlook=TimeLeft(
                 steps=parts.steps,
                 per_epoch=parts.feed.steps_per_epoch,
                 ledger=ledger,
@@ -206,9 +206,9 @@ def _train(
 
 
 def set_up(
-    parts: Assembly,
+    parts: PreparedRun,
     place: Callable[[Session], Position],
-    ledger: Ledger,
+    ledger: WallTime,
     signals: Signals,
     tell: Tell,
 ) -> tuple[Session, list[Effect], Position]:
@@ -240,7 +240,7 @@ def set_up(
     return session, effects, at
 
 
-def _first_batch(parts: Assembly, session: Session) -> Batch:
+def _first_batch(parts: PreparedRun, session: Session) -> Batch:
     return parts.job.train.batch(0, 0, min(session.micro_batch, len(parts.job.train)))
 
 
@@ -257,7 +257,9 @@ def _fell_back(run: RunDir, effects: list[Effect]) -> Callable[[str], None]:
     return correct
 
 
-def _drive(run: RunDir, parts: Assembly, loop: Loop, at: Position, ledger: Ledger) -> RunResult:
+def _drive(
+    run: RunDir, parts: PreparedRun, loop: Loop, at: Position, ledger: WallTime
+) -> RunResult:
     """Run the loop; write how it ended, also when it ends in an error."""
     ledger.mark("start")
     try:
@@ -315,9 +317,9 @@ def _found(run: RunDir, loop: Loop) -> RunDir:
 
 def _end(
     run: RunDir,
-    parts: Assembly,
+    parts: PreparedRun,
     loop: Loop,
-    ledger: Ledger,
+    ledger: WallTime,
     status: str,
     reason: str,
     **fields: object,

@@ -21,7 +21,7 @@ from hotloop.session.accumulation_windows import Position
 if TYPE_CHECKING:
     from hotloop.core.progress import Tell
     from hotloop.core.storage.rundir import RunDir
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
     from hotloop.session.session import Session
 
 __all__ = ["beside", "refuse_changed", "restore", "start_weights"]
@@ -69,7 +69,7 @@ def refuse_changed(run: RunDir, folder: Path) -> None:
         )
 
 
-def restore(run: RunDir, parts: Assembly, session: Session, tell: Tell) -> Position:
+def restore(run: RunDir, parts: PreparedRun, session: Session, tell: Tell) -> Position:
     """Put the session where the newest sound checkpoint left it, or at the initial weights."""
     step, ranks = 0, parts.ranks
     with ranks.together():
@@ -92,7 +92,7 @@ def _newest(run: RunDir, tell: Tell) -> int:
     return newest.step if newest else 0
 
 
-def start_weights(parts: Assembly, session: Session, tell: Tell) -> Position:
+def start_weights(parts: PreparedRun, session: Session, tell: Tell) -> Position:
     """Put the session at step 0, with the weights of `init_from` where there is one."""
     if parts.job.begins:
         with whole(session):

@@ -20,12 +20,12 @@ from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import newest_sound
 from hotloop.engine.last_resort_exit import leaving_in_time
 from hotloop.engine.signals import Dropped, Signals
-from hotloop.engine.wall_time import Ledger
+from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.forecast.limits import check_disk
 from hotloop.jobs.job import assemble, default_folder, prepare_data, run_record
 from hotloop.jobs.planning import refuse_unlike, refuse_unlike_data
 from hotloop.jobs.request import (
-    Request,
+    RunRequest,
     refuse_changes,
     refuse_other_code,
     refuse_other_data,
@@ -34,15 +34,15 @@ from hotloop.jobs.request import (
 from hotloop.jobs.run import RunResult, execute, interrupted
 from hotloop.machine.clock import clock
 from hotloop.recipes.building.declared_code import CODE, named_code, running
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.core.plan import Plan
     from hotloop.core.progress import Message, Tell
-    from hotloop.jobs.job import Assembly
-    from hotloop.session.ranks import Ranks
+    from hotloop.jobs.job import PreparedRun
+    from hotloop.session.ranks import ProcessGroup
 
 __all__ = ["resume", "silent", "train", "train_experts", "train_series"]
 
@@ -53,7 +53,7 @@ def silent(message: Message) -> None:
 
 
 def train(
-    request: Request,
+    request: RunRequest,
     *,
     out: Path | None = None,
     tell: Tell = silent,
@@ -73,8 +73,8 @@ def train(
 
 
 def _train(
-    request: Request,
-    ranks: Ranks,
+    request: RunRequest,
+    ranks: ProcessGroup,
     *,
     out: Path | None,
     tell: Tell,
@@ -88,7 +88,7 @@ def _train(
     if ranks.has_restarted and ranks.exchange(run.exists)[0]:
         refuse_changes(run.read(), request)
         return _resume(run, ranks, moved=request.code, tell=tell, began=began, disk=disk)
-    ledger, signals = Ledger(clock, began=began), Signals()
+    ledger, signals = WallTime(clock, began=began), Signals()
     with ranks.together():
         if ranks.rank == 0:
             run.refuse_if_used()
@@ -117,20 +117,20 @@ def _train(
                 raise
 
 
-def _say_code(request: Request, tell: Tell) -> None:
+def _say_code(request: RunRequest, tell: Tell) -> None:
     """Tell which files of the user's are about to be run."""
     for said in running(request.code.get(CODE)):
         tell(Note(text=said))
 
 
 @contextlib.contextmanager
-def _ranks(verb: str = "train") -> Iterator[Ranks]:
+def _ranks(verb: str = "train") -> Iterator[ProcessGroup]:
     """Join the processes that torchrun started; a process alone is all there are.
 
     Raises UsageError on every rank where they were told to do different things.
     """
     if ENV.world == 1 and not ENV.torchrun:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     import torch
 
@@ -138,7 +138,7 @@ def _ranks(verb: str = "train") -> Iterator[Ranks]:
     from hotloop.distributed.rendezvous import alone
 
     if ENV.world == 1:
-        ranks = copy(ALONE)
+        ranks = copy(SINGLE_PROCESS)
         ranks.has_restarted, ranks.job = alone(ENV)
         yield ranks
         return
@@ -154,15 +154,15 @@ def _ranks(verb: str = "train") -> Iterator[Ranks]:
 
 
 def _assembled(
-    request: Request, ranks: Ranks, tell: Tell, signals: Signals, plan: Plan | None = None
-) -> Assembly:
+    request: RunRequest, ranks: ProcessGroup, tell: Tell, signals: Signals, plan: Plan | None = None
+) -> PreparedRun:
     parts = assemble(request, tell, signals.poll, plan=plan, ranks=ranks)
     for doubt in parts.doubts():
         tell(Note(text=doubt, warning=True))
     return parts
 
 
-def _refuse_unseen(run: RunDir, ranks: Ranks, *, seconds: int = 30) -> None:
+def _refuse_unseen(run: RunDir, ranks: ProcessGroup, *, seconds: int = 30) -> None:
     """Raise UsageError on a rank that does not see the folder that rank 0 made.
 
     NFS may take 30 s to show it (acdirmin, https://man7.org/linux/man-pages/man5/nfs.5.html).
@@ -179,7 +179,7 @@ def _refuse_unseen(run: RunDir, ranks: Ranks, *, seconds: int = 30) -> None:
         )
 
 
-def _check_disk(run: RunDir, parts: Assembly, disk: Disk) -> None:
+def _check_disk(run: RunDir, parts: PreparedRun, disk: Disk) -> None:
     check_disk(run.checkpoints, parts.checkpoint_bytes, parts.request.config.training.keep, disk)
 
 
@@ -206,7 +206,7 @@ def resume(
 
 def _resume(
     run: RunDir,
-    ranks: Ranks,
+    ranks: ProcessGroup,
     *,
     moved: Mapping[str, object],
     tell: Tell,
@@ -215,7 +215,7 @@ def _resume(
 ) -> RunResult:
     """Go on with one run, with the ranks that there are."""
     tell = tell if ranks.rank == 0 else silent
-    ledger, signals = Ledger(clock, began=began), Signals()
+    ledger, signals = WallTime(clock, began=began), Signals()
     with ranks.together():
         run = RunDir.open(run.path)
         record = run.read()
@@ -278,7 +278,7 @@ def _lost_steps(run: RunDir, record: Mapping[str, object], tell: Tell) -> bool:
 
 
 def train_series(
-    request: Request, *, out: Path, tell: Tell = silent
+    request: RunRequest, *, out: Path, tell: Tell = silent
 ) -> Iterator[tuple[str, RunResult]]:
     """Train each run of a series (data sets, folds), in OUT/<name>; yield each as it ends.
 
@@ -322,7 +322,7 @@ def _working(tell: Tell) -> Tell:
 
 
 def train_experts(
-    requests: Sequence[tuple[str, Request]], *, out: Path | None, tell: Tell = silent
+    requests: Sequence[tuple[str, RunRequest]], *, out: Path | None, tell: Tell = silent
 ) -> Iterator[tuple[str, RunResult | HotloopError]]:
     """Train each expert in its folder, or in OUT/<expert>; yield what came of it as it ends.
 
@@ -357,7 +357,7 @@ def train_experts(
 
 
 def _train_member(
-    request: Request, folder: Path, fingerprint: str, ranks: Ranks, tell: Tell
+    request: RunRequest, folder: Path, fingerprint: str, ranks: ProcessGroup, tell: Tell
 ) -> RunResult:
     run = RunDir(folder)
     if not ranks.exchange(run.exists)[0]:
@@ -370,7 +370,7 @@ def _train_member(
 
 
 @contextlib.contextmanager
-def _locked(run: RunDir, ranks: Ranks, tell: Tell) -> Iterator[None]:
+def _locked(run: RunDir, ranks: ProcessGroup, tell: Tell) -> Iterator[None]:
     """Hold the run folder; of several ranks the first one does, and none goes on before it."""
     with contextlib.ExitStack() as held:
         with ranks.together():

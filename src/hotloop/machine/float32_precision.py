@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Setting", "precision"]
+__all__ = ["PrecisionSwitches", "precision"]
 
 _PRODUCTS = (("cuda", "matmul"), ("mkldnn", "matmul"))  # what set_float32_matmul_precision sets too
 
@@ -25,14 +25,14 @@ def precision() -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class PrecisionSwitches:
     """All switches that `set_float32_matmul_precision` moves."""
 
     older: str
     newer: tuple[str, ...]  # of _PRODUCTS; "none": as the back end's own
 
     @classmethod
-    def now(cls) -> Setting | None:
+    def now(cls) -> PrecisionSwitches | None:
         """Return the present setting; None where the script has mixed both APIs."""
         older = precision()
         return None if older is None else cls(older=older, newer=tuple(map(_newer, _PRODUCTS)))

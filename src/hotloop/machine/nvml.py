@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["Card", "Holder", "cards", "holders", "look", "traffic"]
+__all__ = ["GpuIdentity", "GpuMemoryHolder", "cards", "holders", "look", "traffic"]
 
 SM_CLOCK, TEMPERATURE = 1, 0  # nvmlClockType_t, nvmlTemperatureSensors_t
 SENT, RECEIVED = 0, 1  # nvmlPcieUtilCounter_t
@@ -29,7 +29,7 @@ REASONS = {  # nvmlClocksEventReasons; 0x1, the idle card, is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class GpuIdentity:
     """What stays the same about a card. Unknown is None."""
 
     handle: Any  # NVML's own
@@ -39,14 +39,14 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class GpuMemoryHolder:
     """A process that holds memory of a card."""
 
     pid: int  # in a container possibly the host's
     memory_bytes: int | None  # None: the driver does not say
 
 
-def cards(nvml: Any) -> tuple[list[Card], str | None]:
+def cards(nvml: Any) -> tuple[list[GpuIdentity], str | None]:
     """Return the cards, or none and why. `nvml` is the module, None where it is not installed."""
     if nvml is None:
         return [], "nvidia-ml-py is not installed: pip install 'hotloop[gpu]'"
@@ -61,19 +61,21 @@ def cards(nvml: Any) -> tuple[list[Card], str | None]:
     return found, None if found else "the driver shows no card"
 
 
-def _card(nvml: Any, index: int, handle: Any) -> Card:
+def _card(nvml: Any, index: int, handle: Any) -> GpuIdentity:
     name, memory = _ask(nvml, handle, "Name"), _ask(nvml, handle, "MemoryInfo")
     if isinstance(name, bytes):  # older versions of nvidia-ml-py
         name = name.decode(errors="replace")
-    return Card(handle=handle, index=index, name=name, memory_bytes=memory and int(memory.total))
+    return GpuIdentity(
+        handle=handle, index=index, name=name, memory_bytes=memory and int(memory.total)
+    )
 
 
-def holders(nvml: Any, handle: Any) -> list[Holder] | None:
+def holders(nvml: Any, handle: Any) -> list[GpuMemoryHolder] | None:
     """Return the processes that compute on a card, the largest first; None where it is unknown."""
     known = _ask(nvml, handle, "ComputeRunningProcesses")
     if known is None:
         return None
-    found = [Holder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in known]
+    found = [GpuMemoryHolder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in known]
     return sorted(found, key=lambda one: -(one.memory_bytes or 0))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from hotloop.machine.float32_precision import Setting
+from hotloop.machine.float32_precision import PrecisionSwitches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def compare_products() -> Products:
 
     On one thread, so that the thread count of the plan plays no part.
     """
-    before, threads = Setting.now(), torch.get_num_threads()
+    before, threads = PrecisionSwitches.now(), torch.get_num_threads()
     assert before is not None  # the technique asks first
     source = torch.Generator().manual_seed(0)  # the global stream stays as it is
     left, right = (  # whatever the script's defaults are

@@ -24,7 +24,7 @@ from hotloop.core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Attention", "Gpt", "next_token_loss"]
+__all__ = ["Gpt", "GptAttention", "next_token_loss"]
 
 _KERNELS = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -43,7 +43,7 @@ def _rotate(x_BHTK: Tensor, cos_TK: Tensor, sin_TK: Tensor) -> Tensor:
     return x_BHTK * cos_TK + torch.cat((-second, first), dim=-1) * sin_TK
 
 
-class Attention(nn.Module):
+class GptAttention(nn.Module):
     """Self-attention, causal or in both directions; `attention` says how it is computed."""
 
     causal_TT: Tensor
@@ -111,13 +111,13 @@ class Attention(nn.Module):
         return self.dropout(self.out(y_BTD))  # type: ignore[no-any-return]
 
 
-class Block(nn.Module):
+class GptBlock(nn.Module):
     """x + attention(norm(x)), then x + mlp(norm(x))."""
 
     def __init__(self, width: int, heads: int, context: int, *, bias: bool, dropout: float) -> None:
         super().__init__()
         self.norm_attention = nn.LayerNorm(width, bias=bias)
-        self.attention = Attention(width, heads, context, bias=bias, dropout=dropout)
+        self.attention = GptAttention(width, heads, context, bias=bias, dropout=dropout)
         self.norm_mlp = nn.LayerNorm(width, bias=bias)
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width, bias=bias),
@@ -154,7 +154,7 @@ class Gpt(nn.Module):
         self.embed = nn.Embedding(vocabulary, width)
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(
-            Block(width, heads, context, bias=bias, dropout=dropout) for _ in range(layers)
+            GptBlock(width, heads, context, bias=bias, dropout=dropout) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width, bias=bias)
         self._initialise(layers)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from hotloop.models.gpt import Attention
+from hotloop.models.gpt import GptAttention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,14 +53,16 @@ class NoiseLevel(nn.Module):
         return functional.silu(self.mlp(waves))
 
 
-class Block(nn.Module):
+class SeddBlock(nn.Module):
     """x + gate * attention(norm(x)), then x + gate * mlp(norm(x)), each set by the condition."""
 
     def __init__(self, width: int, heads: int, context: int, *, bias: bool, dropout: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
         self.modulation = nn.Linear(CONDITION, 6 * width)
-        self.attention = Attention(width, heads, context, bias=bias, dropout=dropout, causal=False)
+        self.attention = GptAttention(
+            width, heads, context, bias=bias, dropout=dropout, causal=False
+        )
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width, bias=bias),
             nn.GELU(),
@@ -104,7 +106,7 @@ class Sedd(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.noise_level = NoiseLevel()
         self.blocks = nn.ModuleList(
-            Block(width, heads, context, bias=bias, dropout=dropout) for _ in range(layers)
+            SeddBlock(width, heads, context, bias=bias, dropout=dropout) for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width, elementwise_affine=False)
         self.modulation = nn.Linear(CONDITION, 2 * width)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-__all__ = ["Answers", "TaskHeads"]
+__all__ = ["TaskHeads", "TaskOutputs"]
 
 _SPREAD = 0.02  # standard deviation of new weights, as in BERT (Devlin et al. 2019)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Answers:
+class TaskOutputs:
     """What rows cost and what was said of them, [B] each."""
 
     loss: Tensor  # nats; of a span the mean of both its ends
@@ -65,7 +65,9 @@ class TaskHeads(nn.Module):
         places = [sum(spans[:at]) if has else 0 for at, has in enumerate(spans)]
         self.register_buffer("place_K", torch.tensor(places), persistent=False)
 
-    def forward(self, hidden_BTD: Tensor, pooled_BD: Tensor, batch: Mapping[str, Any]) -> Answers:
+    def forward(
+        self, hidden_BTD: Tensor, pooled_BD: Tensor, batch: Mapping[str, Any]
+    ) -> TaskOutputs:
         """Return what they say; padding and what stands before the text is in no span."""
         task_B, rows = batch["task"], len(hidden_BTD)
         nothing = torch.zeros(rows, dtype=torch.long, device=hidden_BTD.device)
@@ -90,7 +92,7 @@ class TaskHeads(nn.Module):
             start, end = _likeliest(start_BT, end_BT)
             loss = torch.where(has, each, loss)
             wrong = torch.where(has, (start != batch["start"]) | (end != batch["end"]), wrong)
-        return Answers(loss=loss, wrong=wrong, label=label, start=start, end=end)
+        return TaskOutputs(loss=loss, wrong=wrong, label=label, start=start, end=end)
 
     def _ends(self, hidden_BTD: Tensor, batch: Mapping[str, Any]) -> Tensor:
         """Return scores of begins and ends, [B, T, 2] float32."""

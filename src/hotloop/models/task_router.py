@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hotloop.models.adapters.multi_task import Shares
     from hotloop.models.backbone import Backbone
-    from hotloop.models.task_heads import Answers, TaskHeads
+    from hotloop.models.task_heads import TaskHeads, TaskOutputs
 
 __all__ = ["Joint", "TaskRouter", "features_width"]
 
@@ -139,12 +139,12 @@ class TaskRouter(nn.Module):
         logits_SK = self.believed(batch)
         return shares_of(logits_SK, "hard"), logits_SK
 
-    def answers(self, batch: Mapping[str, Any], shares_SK: Tensor) -> Answers:
+    def answers(self, batch: Mapping[str, Any], shares_SK: Tensor) -> TaskOutputs:
         """Return what an encoder's heads say where rows take these shares of the adapters."""
         assert self.heads is not None
         self.shares.give(shares_SK, batch)
         hidden_BTD = self.backbone(batch)
-        found: Answers = self.heads(hidden_BTD, self.pooling(hidden_BTD, batch), batch)
+        found: TaskOutputs = self.heads(hidden_BTD, self.pooling(hidden_BTD, batch), batch)
         return found
 
     def _own(self, batch: Mapping[str, Any]) -> Tensor:

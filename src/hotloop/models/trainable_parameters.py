@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from hotloop.session.ranks import Custody
+    from hotloop.session.ranks import ShardedOptimizer
 
-__all__ = ["Gradients", "Group", "Trainable", "check_trainable", "trainable"]
+__all__ = ["Gradients", "Trainable", "TrainedGroup", "check_trainable", "trainable"]
 
 _MOST = 5  # names in a message
 _LATER = (10, 50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class TrainedGroup:
     """Parameters that are trained for the same reason."""
 
     name: str
@@ -44,7 +44,7 @@ class Group:
 class Trainable:
     """What a model trains."""
 
-    groups: tuple[Group, ...]  # adapters, head, rest: those that are there
+    groups: tuple[TrainedGroup, ...]  # adapters, head, rest: those that are there
     numbers: int  # elements of all parameters, frozen ones included
 
     @property
@@ -73,7 +73,7 @@ def trainable(model: nn.Module, *, head: Sequence[str] = ()) -> Trainable:
             numbers[kind] += parameter.numel()
     return Trainable(
         groups=tuple(
-            Group(name=kind, names=tuple(found), numbers=numbers[kind])
+            TrainedGroup(name=kind, names=tuple(found), numbers=numbers[kind])
             for kind, found in names.items()
             if found
         ),
@@ -136,7 +136,7 @@ class Gradients:
     In a stack the adapter of each task is judged by itself, by windows with rows of that task.
     """
 
-    def __init__(self, model: nn.Module, custody: Custody | None = None) -> None:
+    def __init__(self, model: nn.Module, custody: ShardedOptimizer | None = None) -> None:
         self._custody = custody
         layers = adapted(model).values()
         behind = {id(each.lora_A): each for each in layers if isinstance(each, LoraLinear)}

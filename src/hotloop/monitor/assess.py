@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
-    from hotloop.monitor.run import Run
-    from hotloop.monitor.series import History, Stats
+    from hotloop.monitor.run import RunReading
+    from hotloop.monitor.series import SampleHistory, SeriesStats
 
-__all__ = ["Assessment", "Note", "assess"]
+__all__ = ["Assessment", "MonitorNote", "assess"]
 
 # Shares of the FLOP/s that this device reaches in matrix products. The first and the last are those
 # of the doctor's rule G25 (below 30 % something is left, half is what well-tuned training reaches).
@@ -36,7 +36,7 @@ WAITS = 10.0  # per cent of the step, D1's warning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class MonitorNote:
     """Something that stands out, why, and from where on it does."""
 
     what: str
@@ -55,7 +55,7 @@ class Assessment:
     because: str
     thresholds: str
     share: float | None = None  # of the ceiling, 0..1
-    notes: Sequence[Note] = ()
+    notes: Sequence[MonitorNote] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -63,10 +63,10 @@ class Assessment:
 
 
 def assess(
-    stats: Mapping[str, Stats],
-    history: History,
+    stats: Mapping[str, SeriesStats],
+    history: SampleHistory,
     *,
-    run: Run | None,
+    run: RunReading | None,
     machine: Hardware,
     cards: Mapping[int, int | None],
 ) -> Assessment:
@@ -85,7 +85,7 @@ def assess(
     )
 
 
-def _share(stats: Mapping[str, Stats], run: Run | None) -> tuple[float | None, str]:
+def _share(stats: Mapping[str, SeriesStats], run: RunReading | None) -> tuple[float | None, str]:
     """Return the share of the ceiling and the arithmetic, or None and why it is unknown."""
     if run is None:
         return None, "only a run of hotloop train says how many tokens it makes"
@@ -111,8 +111,8 @@ def _flop(number: float) -> str:
 
 
 def _card(
-    stats: Mapping[str, Stats], history: History, index: int, memory: int | None
-) -> Iterator[Note]:
+    stats: Mapping[str, SeriesStats], history: SampleHistory, index: int, memory: int | None
+) -> Iterator[MonitorNote]:
     def mean(name: str) -> float | None:
         known = stats.get(f"gpu{index}_{name}")
         return None if known is None else known.mean
@@ -122,7 +122,7 @@ def _card(
     power = None if watts is None or not limit else watts / limit
     card = f"card {index}"
     if power is not None and degrees is not None and power < LOW_POWER and degrees < COOL_C:
-        yield Note(
+        yield MonitorNote(
             what=f"{card} is cool and draws little",
             because=f"{degrees:.0f} \N{DEGREE SIGN}C at {watts:.0f} of {limit:.0f} W "
             f"({power:.0%} of its limit): evidence that it is mostly idle, whatever its "
@@ -130,7 +130,7 @@ def _card(
             threshold=f"below {LOW_POWER:.0%} of the power limit and {COOL_C:.0f} degrees",
         )
     elif power is not None and busy is not None and busy >= BUSY and power < WORKING:
-        yield Note(
+        yield MonitorNote(
             what=f"{card} is busy without doing much",
             because=f"some kernel runs {busy:.0f} % of the time, at {power:.0%} of its power: "
             "small kernels, or waiting for its memory (hotloop explain G22)",
@@ -139,7 +139,7 @@ def _card(
     if busy is not None and busy < IDLE:
         core = stats.get("cpu_busiest_core_percent")
         full = core is not None and core.mean >= BUSY
-        yield Note(
+        yield MonitorNote(
             what=f"{card} waits",
             because=f"no kernel runs {100 - busy:.0f} % of the time; "
             + ("one core is full meanwhile: the host is too slow for it; " if full else "")
@@ -150,7 +150,7 @@ def _card(
     for (number, why), n in history.slowed.items():
         if number == index and n >= OFTEN * history.seen:
             capped = why == "sw_power_cap"
-            yield Note(
+            yield MonitorNote(
                 what=f"{card} {'is at its power limit' if capped else 'slows itself down'}",
                 because=f"{why}, in {n} of {history.seen} samples"
                 + (", as a busy card often is" if capped else "")
@@ -158,19 +158,19 @@ def _card(
                 threshold=f"in {OFTEN:.0%} of the samples or more",
             )
     if used is not None and memory and used.high >= FULL * memory:
-        yield Note(
+        yield MonitorNote(
             what=f"{card} is nearly out of memory",
             because=f"{bytes_(used.high)} of {bytes_(memory)} were in use",
             threshold=f"{FULL:.0%} of the memory",
         )
 
 
-def _link(stats: Mapping[str, Stats], index: int) -> Iterator[Note]:
+def _link(stats: Mapping[str, SeriesStats], index: int) -> Iterator[MonitorNote]:
     """Compare the bus with what it could be, by the best that was seen: an idle card lowers it."""
     names = ("pcie_generation", "pcie_width", "pcie_generation_max", "pcie_width_max")
     best = [stats[key].high for name in names if (key := f"gpu{index}_{name}") in stats]
     if len(best) == len(names) and (best[0] < best[2] or best[1] < best[3]):
-        yield Note(
+        yield MonitorNote(
             what=f"the bus of card {index} runs below its speed",
             because=f"PCIe {best[0]:.0f} x{best[1]:.0f}, it could be {best[2]:.0f} "
             f"x{best[3]:.0f} (hotloop explain G24)",
@@ -178,7 +178,7 @@ def _link(stats: Mapping[str, Stats], index: int) -> Iterator[Note]:
         )
 
 
-def _host(stats: Mapping[str, Stats], machine: Hardware) -> Iterator[Note]:
+def _host(stats: Mapping[str, SeriesStats], machine: Hardware) -> Iterator[MonitorNote]:
     cpu, most = stats.get("cpu_percent"), stats.get("cpu_throttled_percent")
     ram, memory = stats.get("ram_used_bytes"), machine.host_memory_bytes
     cores = sum(name.startswith("cpu_core") for name in stats)
@@ -187,30 +187,32 @@ def _host(stats: Mapping[str, Stats], machine: Hardware) -> Iterator[Note]:
         busy = cpu.mean / 100 * cores
         if own is None or busy - own.mean >= OTHERS:
             less = "" if own is None else f", the watched processes use {own.mean:.1f} of them"
-            yield Note(
+            yield MonitorNote(
                 what="the cores are full",
                 because=f"{busy:.1f} of {cores} are busy{less}: whatever needs one, such as a "
                 "loader, takes it from another",
                 threshold=f"{BUSY:.0f} % on average, {OTHERS} cores of it by other processes",
             )
     if most is not None and most.mean >= 100 * OFTEN:
-        yield Note(
+        yield MonitorNote(
             what="the container's CPU quota is used up",
             because=f"processes were held back in {most.mean:.0f} % of its periods: fewer threads "
             "or workers, or a larger quota",
             threshold=f"in {OFTEN:.0%} of the periods or more",
         )
     if ram is not None and memory and ram.high >= FULL * memory:
-        yield Note(
+        yield MonitorNote(
             what="the host is nearly out of memory",
             because=f"{bytes_(ram.high)} of {bytes_(memory)} were in use",
             threshold=f"{FULL:.0%} of the memory",
         )
 
 
-def _run(stats: Mapping[str, Stats], history: History, run: Run | None) -> Iterator[Note]:
+def _run(
+    stats: Mapping[str, SeriesStats], history: SampleHistory, run: RunReading | None
+) -> Iterator[MonitorNote]:
     if run is not None and run.ranks > 1:
-        yield Note(
+        yield MonitorNote(
             what=f"speed and phases are those of rank 0, one of {run.ranks}",
             because="each rank counts its own tokens and its own time "
             "(hotloop report and hotloop doctor compare all of them)",
@@ -218,14 +220,14 @@ def _run(stats: Mapping[str, Stats], history: History, run: Run | None) -> Itera
         )
     waits = stats.get("run_data_wait_percent")
     if waits is not None and waits.mean >= WAITS:
-        yield Note(
+        yield MonitorNote(
             what="the loop waits for data",
             because=f"{waits.mean:.0f} % of the step (hotloop explain D1)",
             threshold=f"{WAITS:.0f} % of the step, as rule D1 warns",
         )
     for phase, n in history.phases.items():
         if phase not in STEPPING and n >= OFTEN * history.seen:
-            yield Note(
+            yield MonitorNote(
                 what=f"{n / history.seen:.0%} of the time was no training",
                 because=f"it was {phase}, in {n} of {history.seen} samples",
                 threshold=f"in {OFTEN:.0%} of the samples or more",

@@ -15,12 +15,12 @@ from hotloop.machine.detect import groups
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["Host"]
+__all__ = ["HostReading"]
 
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
-class Host:
+class HostReading:
     """What changes on this machine; rates are those since the reading before.
 
     `memory` is what the process may be given, bytes: in a container with a limit its own use is

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hotloop.core.units import duration
 from hotloop.monitor.series import headline, name_of, shown
 from hotloop.report.axis import linear
-from hotloop.report.chart import Chart, Line, draw
+from hotloop.report.chart import Chart, Curve, draw
 from hotloop.report.document import document
 from hotloop.report.figures import Figure
 from hotloop.report.markup import UNKNOWN, Html, join, missing, table, tag
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hotloop.monitor.assess import Assessment
     from hotloop.monitor.charts import Plot
     from hotloop.monitor.record import About
-    from hotloop.monitor.series import Stats
+    from hotloop.monitor.series import SeriesStats
 
 __all__ = ["page"]
 
@@ -33,7 +33,7 @@ HOST = ("run_tokens_per_s", "cpu_percent", "process_cpu_cores", "process_rss_byt
 
 def page(
     about: About,
-    stats: Mapping[str, Stats],
+    stats: Mapping[str, SeriesStats],
     plots: Sequence[Plot],
     assessment: Assessment,
     unknown: Mapping[str, str],
@@ -50,7 +50,7 @@ def page(
     return document(title, _header(about, stats, assessment), main)
 
 
-def _header(about: About, stats: Mapping[str, Stats], assessment: Assessment) -> Html:
+def _header(about: About, stats: Mapping[str, SeriesStats], assessment: Assessment) -> Html:
     look = {"problem": "failed", "excellent": "complete", "good": "complete"}
     rows: dict[str, object] = {
         "begun": when(about.began),
@@ -73,7 +73,7 @@ def _header(about: About, stats: Mapping[str, Stats], assessment: Assessment) ->
     )
 
 
-def _figures(stats: Mapping[str, Stats]) -> list[Figure]:
+def _figures(stats: Mapping[str, SeriesStats]) -> list[Figure]:
     of_cards = [name for name in stats if name.startswith("gpu") and name.endswith(CARDS)]
     names = [*of_cards, *(name for name in HOST if name in stats)]
     if not of_cards:
@@ -83,7 +83,7 @@ def _figures(stats: Mapping[str, Stats]) -> list[Figure]:
     return [_figure(name, stats[name]) for name in names]
 
 
-def _figure(name: str, of: Stats) -> Figure:
+def _figure(name: str, of: SeriesStats) -> Figure:
     low, high = shown(name, of.low), shown(name, of.high)
     return Figure(
         name=name_of(name),
@@ -112,7 +112,7 @@ def _charts(plots: Sequence[Plot]) -> Html:
 def _chart(plot: Plot) -> Html:
     named = len(plot.lines) > 1
     lines = [
-        Line(label=label if named else "", look=look, buckets=thin(points, buckets=WIDE))
+        Curve(label=label if named else "", look=look, buckets=thin(points, buckets=WIDE))
         for (label, points), look in zip(plot.lines.items(), LOOKS, strict=False)
     ]
     xs = [bucket.x for line in lines for bucket in line.buckets]
@@ -133,7 +133,7 @@ def _chart(plot: Plot) -> Html:
     )
 
 
-def _table(stats: Mapping[str, Stats]) -> Html:
+def _table(stats: Mapping[str, SeriesStats]) -> Html:
     rows = [
         (name_of(name), *(shown(name, v) for v in (s.mean, s.low, s.high, s.p95)), f"{s.n:,}")
         for name, s in stats.items()

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.monitor.assess import Assessment
-    from hotloop.monitor.run import Run
-    from hotloop.monitor.sample import Sample, Sampler
-    from hotloop.monitor.series import History
+    from hotloop.monitor.run import RunReading
+    from hotloop.monitor.sample import ReadingSampler, Sample
+    from hotloop.monitor.series import SampleHistory
 
 __all__ = ["SCHEMA", "About", "document", "save", "unknown"]
 
@@ -40,7 +40,7 @@ class About:
 
 
 def document(
-    about: About, history: History, sampler: Sampler, assessment: Assessment
+    about: About, history: SampleHistory, sampler: ReadingSampler, assessment: Assessment
 ) -> dict[str, object]:
     """Return the record as JSON values; what is unknown is named with its reason."""
     stats = history.stats()
@@ -84,7 +84,7 @@ def document(
     }
 
 
-def unknown(sampler: Sampler, known: set[str]) -> dict[str, str]:
+def unknown(sampler: ReadingSampler, known: set[str]) -> dict[str, str]:
     """Return what could not be read, with the reason."""
     found = {} if sampler.no_cards is None else {"gpu": sampler.no_cards}
     for card in sampler.cards:
@@ -120,7 +120,7 @@ def _sample(sample: Sample) -> dict[str, object]:
     return value
 
 
-def _run(run: Run) -> dict[str, object]:
+def _run(run: RunReading) -> dict[str, object]:
     speed, cost = run.pace, run.cost
     value: dict[str, object] = {
         "name": run.path.name,

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.core.events import Event
-    from hotloop.core.storage.lock import Holder
+    from hotloop.core.storage.lock import LockHolder
 
-__all__ = ["Cost", "Pace", "Run", "RunReader", "pace"]
+__all__ = ["RunReader", "RunReading", "StepRate", "TokenCost", "pace"]
 
 LAST = 50  # steps whose speed is "now"
 _STEP = re.compile(r"step-(\d{8,})")  # a checkpoint's name, as store.path_of gives it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class StepRate:
     """How fast the last steps went; validations and saves are left out of the rates."""
 
     steps_per_s: float
@@ -44,7 +44,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class TokenCost:
     """What a token costs, and what the device reached in matrix products. Unknown is None."""
 
     flops_per_token: float | None  # forward and backward
@@ -53,7 +53,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunReading:
     """One run at one moment. Unknown is None."""
 
     path: Path
@@ -66,12 +66,12 @@ class Run:
     step: int = 0
     steps: int | None = None  # of the whole run
     loss: float | None = None
-    pace: Pace | None = None
+    pace: StepRate | None = None
     silent: float | None = None  # seconds since it wrote an event
     seconds_left: float | None = None
     saved_step: int | None = None
     saved_ago: float | None = None  # seconds
-    cost: Cost | None = None
+    cost: TokenCost | None = None
     ranks: int = 1  # processes that make a step together; what is told here is the first one's
 
     @property
@@ -81,7 +81,7 @@ class Run:
 
 
 def _state(
-    record: Mapping[str, object], holder: Holder | None, stale: str | None
+    record: Mapping[str, object], holder: LockHolder | None, stale: str | None
 ) -> tuple[str, str | None]:
     """Return the state and why, from the record and the lock; `stale`: why its holder is gone."""
     if holder is not None and stale is None:
@@ -94,7 +94,7 @@ def _state(
     return status, why if isinstance(why, str) and why != status else None
 
 
-def pace(events: Sequence[Event], *, log_every: int) -> Pace | None:
+def pace(events: Sequence[Event], *, log_every: int) -> StepRate | None:
     """Return how fast the newest process is; None before its second step. Raises DataError."""
     began = max((n for n, event in enumerate(events) if event["kind"] == "session"), default=None)
     mine = list(events if began is None else events[began:])
@@ -112,7 +112,7 @@ def pace(events: Sequence[Event], *, log_every: int) -> Pace | None:
     parts = {name: of for name in PHASES if (of := [e for e in last if name in e])}
     first = made[0] if began is None else mine[0]
     whole = (_t(mine[-1]) - _t(first)) / max(1, _step(last[-1]) - _step(first))
-    return Pace(
+    return StepRate(
         steps_per_s=(len(last) - 1) / seconds,
         tokens_per_s=sum(_number(event, "tokens") for event in last[1:]) / seconds,
         seconds_per_step=whole,
@@ -135,14 +135,14 @@ class RunReader:
         self._cost = _cost(self.record)
         self._tail = Tail(self._run.events_file(), bytes=bytes)
         self._newest: Event | None = None
-        self._pace: Pace | None = None
+        self._pace: StepRate | None = None
 
     @property
     def path(self) -> Path:
         """The folder."""
         return self._run.path
 
-    def read(self, *, cores: float | None = None, paused: bool = False) -> Run:
+    def read(self, *, cores: float | None = None, paused: bool = False) -> RunReading:
         """Return what the run does now. `cores` are those its processes use; None: unknown.
 
         Raises DataError when its record or its events are damaged.
@@ -160,7 +160,7 @@ class RunReader:
         total = planned if isinstance(planned, int) else None
         last = next((event for event in reversed(events) if event["kind"] == "step"), None)
         saved_step, saved_ago, saving = self._checkpoints()
-        run = Run(
+        run = RunReading(
             path=self.path,
             what=str(record.get("recipe") or record.get("kind") or "unknown"),
             state=now,
@@ -187,7 +187,7 @@ class RunReader:
     def _signs(
         self, pid: int | None, total: int | None, cores: float | None, *, paused: bool, saving: bool
     ) -> Signs:
-        speed = self._pace or Pace(steps_per_s=0.0, tokens_per_s=0.0, seconds_per_step=0.0)
+        speed = self._pace or StepRate(steps_per_s=0.0, tokens_per_s=0.0, seconds_per_step=0.0)
         return Signs(
             events=self._tail.events,
             config=_mapping(self.record.get("config")),
@@ -235,7 +235,7 @@ class RunReader:
         return max(steps), max(0.0, time.time() - saved), saving
 
 
-def _cost(record: Mapping[str, object]) -> Cost:
+def _cost(record: Mapping[str, object]) -> TokenCost:
     flops, precision = record.get("flops_per_token"), record.get("precision")
     measured = None
     try:
@@ -243,7 +243,7 @@ def _cost(record: Mapping[str, object]) -> Cost:
         measured = hardware.measured.get(str(precision))
     except DataError:  # of a version that described it otherwise: the ceiling is unknown
         pass
-    return Cost(
+    return TokenCost(
         flops_per_token=float(flops) if isinstance(flops, int | float) else None,
         precision=precision if isinstance(precision, str) else None,
         ceiling=None if measured is None else measured.median,

@@ -15,16 +15,16 @@ from hotloop.monitor.run import RunReader
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hotloop.monitor.run import Run
+    from hotloop.monitor.run import RunReading
 
-__all__ = ["Row", "folders", "row", "rows", "subfolders"]
+__all__ = ["RunRow", "folders", "row", "rows", "subfolders"]
 
 BYTES, OVER = 16 * 1024, 4 * 1024  # of the end of the events: some 50 steps, 10 where nobody is
 PASSED = frozenset({"__pycache__", "node_modules", "site-packages"})  # no run lies in there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class RunRow:
     """One run. Unknown is None."""
 
     path: str  # below the folder that was asked for
@@ -43,7 +43,7 @@ class Row:
         return asdict(self)
 
 
-def rows(folder: Path) -> list[Row]:
+def rows(folder: Path) -> list[RunRow]:
     """Return a row for each run in `folder` or below it, by path; UsageError as `folders`."""
     return [row(path, folder) for path in folders(folder)]
 
@@ -81,7 +81,7 @@ def subfolders(folder: Path) -> list[Path]:
     return [path for path in below if path.name not in PASSED]
 
 
-def row(path: Path, folder: Path) -> Row:
+def row(path: Path, folder: Path) -> RunRow:
     """Return how the run in `path` stands; it is named as seen from `folder`."""
     name = str(path.relative_to(folder)) if path != folder else str(path)
     try:
@@ -90,11 +90,11 @@ def row(path: Path, folder: Path) -> Row:
             return _script(name, path, reader.record)
         return _trained(name, reader.read())
     except (HotloopError, OSError) as error:
-        return Row(path=name, state="damaged", why=str(error))
+        return RunRow(path=name, state="damaged", why=str(error))
 
 
-def _trained(name: str, run: Run) -> Row:
-    return Row(
+def _trained(name: str, run: RunReading) -> RunRow:
+    return RunRow(
         path=name,
         state=run.state,
         what=run.what,
@@ -108,14 +108,14 @@ def _trained(name: str, run: Run) -> Row:
     )
 
 
-def _script(name: str, path: Path, record: Mapping[str, object]) -> Row:
+def _script(name: str, path: Path, record: Mapping[str, object]) -> RunRow:
     """Describe what was kept of a script; it is written when the script is over."""
     try:
         made = read_json(RunDir(path).findings).get("steps")
     except DataError:  # the record alone says how it ended
         made = None
     script = record.get("script")
-    return Row(
+    return RunRow(
         path=name,
         state=str(record.get("status", "unknown")),
         what=Path(script).name if isinstance(script, str) else None,

@@ -13,17 +13,17 @@ from hotloop.core.errors import DataError, UsageError
 from hotloop.machine.clock import clock
 from hotloop.machine.detect import host
 from hotloop.machine.nvml import cards, holders, look, traffic
-from hotloop.monitor.host import Host
+from hotloop.monitor.host import HostReading
 from hotloop.monitor.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from hotloop.core.hardware import Hardware
-    from hotloop.machine.nvml import Card
-    from hotloop.monitor.run import Run, RunReader
+    from hotloop.machine.nvml import GpuIdentity
+    from hotloop.monitor.run import RunReader, RunReading
 
-__all__ = ["EXPECTED", "Held", "Sample", "Sampler"]
+__all__ = ["EXPECTED", "Held", "ReadingSampler", "Sample"]
 
 EXPECTED = (  # what a card tells, if it does; the rest is named as unknown
     "utilisation_percent",
@@ -58,11 +58,11 @@ class Sample:
     values: Mapping[str, float]  # the unit ends the name; gpu0_ is the card of index 0
     slowed: Mapping[int, Sequence[str]] = field(default_factory=dict)  # card -> why
     held: Mapping[int, Sequence[Held]] = field(default_factory=dict)  # card -> by whom
-    run: Run | None = None
+    run: RunReading | None = None
     trouble: str | None = None  # why the run could not be read this time
 
 
-class Sampler:
+class ReadingSampler:
     """Takes samples. `nvml` is the module of nvidia-ml-py or None; it and `now` are seams."""
 
     def __init__(
@@ -74,11 +74,11 @@ class Sampler:
         now: Callable[[], float] = clock,
     ) -> None:
         self.machine: Hardware = host()
-        self.cards: Sequence[Card]
+        self.cards: Sequence[GpuIdentity]
         self.cards, self.no_cards = cards(nvml)
         self.tree, self.run = tree, run
         self._nvml, self._now = nvml, now
-        self._host = Host(memory=self.machine.host_memory_bytes)
+        self._host = HostReading(memory=self.machine.host_memory_bytes)
         self._names: dict[int, str | None] = {}
         self._began = now()
         self.spent = 0.0  # CPU seconds of this process that taking samples took
@@ -116,7 +116,7 @@ class Sampler:
         at = self._now() - self._began
         return Sample(at=at, values=values, slowed=slowed, held=held, run=run, trouble=trouble)
 
-    def _card(self, card: Card) -> tuple[dict[str, float], Sequence[str]]:
+    def _card(self, card: GpuIdentity) -> tuple[dict[str, float], Sequence[str]]:
         """Return what a card tells, under the names of EXPECTED."""
         seen, reasons = look(self._nvml, card.handle, own=())
         told = {name.removeprefix("gpu_"): value for name, value in seen.items()}
@@ -125,7 +125,7 @@ class Sampler:
             told["utilisation_percent"] = 100 * busy
         return {**told, **traffic(self._nvml, card.handle)}, reasons
 
-    def _look_at_run(self, cores: float | None) -> tuple[Run | None, str | None]:
+    def _look_at_run(self, cores: float | None) -> tuple[RunReading | None, str | None]:
         if self.run is None:
             return None, None
         paused = self.tree is not None and self.tree.paused()
@@ -134,7 +134,7 @@ class Sampler:
         except DataError as error:  # a line that is no event: the machine is still worth watching
             return None, str(error)
 
-    def _follow(self, run: Run | None) -> None:
+    def _follow(self, run: RunReading | None) -> None:
         """Watch the process that is at the run now: after a resume it is another one."""
         if run is None or run.pid is None or (self.tree is not None and self.tree.pid == run.pid):
             return
@@ -150,7 +150,7 @@ class Sampler:
         return self._names[pid]
 
 
-def _of_run(run: Run | None) -> dict[str, float]:
+def _of_run(run: RunReading | None) -> dict[str, float]:
     if run is None or run.pace is None or not run.running:
         return {}
     return {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.monitor.sample import Sample
 
-__all__ = ["History", "Stats", "headline", "name_of", "shown"]
+__all__ = ["SampleHistory", "SeriesStats", "headline", "name_of", "shown"]
 
 MOST = 7200  # samples that are kept: 2 hours at 1 Hz; then every second one goes
 
@@ -34,7 +34,7 @@ _NO_NEWS = (*_WIDTH, "_width_max", "run_step", "process_count")  # constant, or 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
+class SeriesStats:
     """One reading over the whole time, in the unit at the end of its name."""
 
     mean: float
@@ -44,7 +44,7 @@ class Stats:
     n: int
 
 
-class History:
+class SampleHistory:
     """All samples; of a long time every second one, while mean and extremes stay those of all."""
 
     def __init__(self) -> None:
@@ -74,10 +74,10 @@ class History:
             del self.samples[1::2]
             self._every *= 2
 
-    def stats(self) -> dict[str, Stats]:
+    def stats(self) -> dict[str, SeriesStats]:
         """Return the figures of each reading that came at least once."""
         return {
-            name: Stats(mean=total / n, low=low, high=high, p95=self._p95(name), n=n)
+            name: SeriesStats(mean=total / n, low=low, high=high, p95=self._p95(name), n=n)
             for name, (n, total, low, high) in self._sums.items()
         }
 

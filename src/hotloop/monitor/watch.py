@@ -11,10 +11,10 @@ from hotloop.machine.clock import clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.monitor.sample import Sample, Sampler
-    from hotloop.monitor.series import History
+    from hotloop.monitor.sample import ReadingSampler, Sample
+    from hotloop.monitor.series import SampleHistory
 
-__all__ = ["Ended", "Terminated", "watch"]
+__all__ = ["Terminated", "WatchEnded", "watch"]
 
 INTERRUPTED, TERMINATED = 130, 143  # exit codes after Ctrl-C and SIGTERM
 
@@ -24,7 +24,7 @@ class Terminated(KeyboardInterrupt):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class WatchEnded:
     """Why the watching ended; `code` is what the command line ends with."""
 
     why: str
@@ -32,15 +32,15 @@ class Ended:
 
 
 def watch(
-    sampler: Sampler,
-    history: History,
+    sampler: ReadingSampler,
+    history: SampleHistory,
     *,
     interval: float,
     seconds: float | None,
     each: Callable[[Sample], None],
     now: Callable[[], float] = clock,
     wait: Callable[[float], object] = time.sleep,
-) -> Ended:
+) -> WatchEnded:
     """Fill `history` with a sample each `interval` seconds, for `seconds` or None: until the end.
 
     `each` gets every sample. `now` and `wait` are seams. Ctrl-C ends it at once.
@@ -56,23 +56,23 @@ def watch(
             each(sample)
             if (why := _over(sampler, sample)) is not None:
                 if suspected or not _crashed(sample):
-                    return Ended(why=why)
+                    return WatchEnded(why=why)
                 suspected = True
             else:
                 suspected = False
             number = max(number, int((now() - began) / interval))  # after a sleep of the machine
-        return Ended(why=f"the {seconds:g} s are over")
+        return WatchEnded(why=f"the {seconds:g} s are over")
     except Terminated:
-        return Ended(why="it was told to end (SIGTERM)", code=TERMINATED)
+        return WatchEnded(why="it was told to end (SIGTERM)", code=TERMINATED)
     except KeyboardInterrupt:
-        return Ended(why="Ctrl-C", code=INTERRUPTED)
+        return WatchEnded(why="Ctrl-C", code=INTERRUPTED)
 
 
 def _crashed(sample: Sample) -> bool:
     return sample.run is not None and sample.run.state == "crashed"
 
 
-def _over(sampler: Sampler, sample: Sample) -> str | None:
+def _over(sampler: ReadingSampler, sample: Sample) -> str | None:
     """Return why there is nothing left to watch; None: go on."""
     if sample.run is not None:
         run = sample.run

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.case import IN_STEP, Case
 from hotloop.core.case.objects import Model
-from hotloop.core.case.steps_and_loaders import Evaluation, Save, Steps
+from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save, Steps
 from hotloop.core.errors import HotloopError
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.hardware import Hardware
 from hotloop.core.secrets import redacted
 from hotloop.core.storage.rank_logs import EXCHANGE
@@ -33,17 +33,19 @@ if TYPE_CHECKING:
     from hotloop.core.case.environment import Raised
     from hotloop.core.case.objects import Optimizer, Scheduler
     from hotloop.core.case.steps_and_loaders import Loader, Stack
-    from hotloop.observe.hooks.live_objects import Built
-    from hotloop.observe.host import Host
-    from hotloop.process.run_script import Target
+    from hotloop.observe.hooks.live_objects import LiveObject
+    from hotloop.observe.host import ScriptObserver
+    from hotloop.process.run_script import ScriptTarget
 
-__all__ = ["case_of", "with_products"]
+__all__ = ["build_case", "with_products"]
 
 MOST_STEPS, MOST_WAITS = 2000, 2000
 MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
 
 
-def case_of(host: Host, target: Target, error: BaseException | None = None) -> Case:
+def build_case(
+    host: ScriptObserver, target: ScriptTarget, error: BaseException | None = None
+) -> Case:
     """Return what `host` saw; it has finished. `error` ended the script."""
     ended = raised(error)
     if host.stop.reason is None:
@@ -115,7 +117,7 @@ def with_products(case: Case) -> Case:
     return replace(case, hardware=replace(hardware, measured={**hardware.measured, dtype: speed}))
 
 
-def _script(target: Target) -> str:
+def _script(target: ScriptTarget) -> str:
     return target.name if target.is_module else os.path.abspath(target.name)
 
 
@@ -131,7 +133,7 @@ def _thin(values: Sequence[Any], most: int) -> list[Any]:
     return list(values[:: max(1, -(-len(values) // most))])
 
 
-def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
+def _steps(host: ScriptObserver, found: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
     numbers = _thin(range(len(steps)), MOST_STEPS)
     kept = [steps[number] for number in numbers]
     losses = [(found.steps_after(done) + 1, _number(loss)) for done, loss in host.losses]
@@ -154,7 +156,7 @@ def _steps(host: Host, found: Folded, steps: Sequence[Mapping[str, float]]) -> S
     )
 
 
-def _left(host: Host, found: Folded) -> int:
+def _left(host: ScriptObserver, found: Folded) -> int:
     """Return the micro batches that filled no step: after the last one, or added to a later one."""
     size = round(statistics.median(found.backwards)) if found.backwards else 0
     if size < 2:
@@ -167,7 +169,7 @@ def _number(loss: Any) -> float:
     return float(loss)  # a tensor of a card: the run is over, and waiting costs nothing any more
 
 
-def _loaders(host: Host, found: Folded) -> list[Loader]:
+def _loaders(host: ScriptObserver, found: Folded) -> list[Loader]:
     out = []
     for built in host.loaders:
         number = built.number
@@ -188,7 +190,7 @@ def _loaders(host: Host, found: Folded) -> list[Loader]:
     return out
 
 
-def _models(host: Host, found: Folded) -> list[Model]:
+def _models(host: ScriptObserver, found: Folded) -> list[Model]:
     out = []
     for built in host.roots:
         if isinstance(built.facts, Model):
@@ -197,7 +199,7 @@ def _models(host: Host, found: Folded) -> list[Model]:
     return sorted(out, key=lambda model: -model.parameters)
 
 
-def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
+def _optimizers(host: ScriptObserver, found: Folded) -> list[Optimizer]:
     stepped = [
         replace(
             built.facts,
@@ -210,7 +212,7 @@ def _optimizers(host: Host, found: Folded) -> list[Optimizer]:
     return sorted(stepped, key=lambda optimizer: not optimizer.steps)
 
 
-def _rates(built: Built, found: Folded) -> list[tuple[int, float]]:
+def _rates(built: LiveObject, found: Folded) -> list[tuple[int, float]]:
     """Return an optimizer's learning rates until its last update: it may outlive its use."""
     last = max(
         (at for at, number in enumerate(found.order, 1) if number == built.number), default=0
@@ -218,7 +220,7 @@ def _rates(built: Built, found: Folded) -> list[tuple[int, float]]:
     return [(update, rate) for update, rate in built.rates if update <= last]
 
 
-def _schedulers(host: Host, found: Folded) -> list[Scheduler]:
+def _schedulers(host: ScriptObserver, found: Folded) -> list[Scheduler]:
     return [
         replace(
             built.facts,
@@ -230,7 +232,7 @@ def _schedulers(host: Host, found: Folded) -> list[Scheduler]:
     ]
 
 
-def _updates_until(built: Built, found: Folded) -> int:
+def _updates_until(built: LiveObject, found: Folded) -> int:
     """Return the updates of a scheduler's optimizer until its facts were taken."""
     number = built.facts.optimizer
     if number is None or number >= NUMBERS - 1:  # the last number is all the rest
@@ -238,9 +240,9 @@ def _updates_until(built: Built, found: Folded) -> int:
     return found.order[: built.at].count(number)
 
 
-def _loop_of(stacks: Iterable[Stack]) -> Place | None:
+def _loop_of(stacks: Iterable[Stack]) -> SourceLocation | None:
     """Return the line that calls the model in most of the seconds: the evaluation's own loop."""
-    seconds: dict[Place, float] = defaultdict(float)
+    seconds: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
         line = None
         for frame in reversed(stack.frames):
@@ -248,14 +250,14 @@ def _loop_of(stacks: Iterable[Stack]) -> Place | None:
                 break
             line = frame if frame.own else line
         if line is not None:
-            seconds[Place(file=line.file, line=line.line)] += stack.seconds
+            seconds[SourceLocation(file=line.file, line=line.line)] += stack.seconds
     return max(seconds, key=lambda place: seconds[place]) if seconds else None
 
 
-def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[Evaluation]:
+def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[EvaluationSpan]:
     place = _loop_of(stack for stack in stacks if stack.row == "evaluate")
     return [
-        Evaluation(
+        EvaluationSpan(
             at=stretch.start * 1e-9,
             seconds=stretch.seconds,
             step=stretch.step,
@@ -269,7 +271,7 @@ def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[Evaluation]:
     ]
 
 
-def _saves(host: Host, found: Folded) -> list[Save]:
+def _saves(host: ScriptObserver, found: Folded) -> list[Save]:
     out, before = [], set()
     for saved in host.saves:
         path = saved.path
@@ -303,7 +305,7 @@ def sources(first: Iterable[str] = ()) -> dict[str, str]:
     return found
 
 
-def _seen(host: Host, stacks: Iterable[Stack]) -> Iterator[str]:
+def _seen(host: ScriptObserver, stacks: Iterable[Stack]) -> Iterator[str]:
     """Yield the files in which something was built, and those that stood in a stack."""
     for built in [*host.loaders, *host.optimizers, *host.schedulers]:
         if built.place is not None:
@@ -321,7 +323,7 @@ def _files(modules: Iterable[Any]) -> Iterator[str]:
             yield os.path.abspath(file)
 
 
-def _faults(host: Host) -> tuple[str, ...]:
+def _faults(host: ScriptObserver) -> tuple[str, ...]:
     said = []
     if (fault := host.doors.fault) is not None:
         said.append(f"what came after a fault of hotloop's own: {_fault(fault)}")

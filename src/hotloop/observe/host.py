@@ -15,52 +15,59 @@ from dataclasses import replace
 from typing import Any
 
 from hotloop.core.env import ENV
-from hotloop.observe.hooks.event_buffer import NUMBERS, Code, Tape
-from hotloop.observe.hooks.hooks import Doors
+from hotloop.observe.hooks.event_buffer import NUMBERS, EventBuffer, EventCode
+from hotloop.observe.hooks.hooks import Hooks
 from hotloop.observe.hooks.install import install
-from hotloop.observe.hooks.listeners import Broken, Watchers, broken_mark
-from hotloop.observe.hooks.live_objects import Built, again, alive, known, schedules, unoptimised
+from hotloop.observe.hooks.listeners import Broken, Probes, broken_mark
+from hotloop.observe.hooks.live_objects import (
+    LiveObject,
+    again,
+    alive,
+    known,
+    schedules,
+    unoptimised,
+)
 from hotloop.observe.hooks.stack_frames import framework, here
-from hotloop.observe.hooks.stack_sampler import Sampler
+from hotloop.observe.hooks.stack_sampler import StackSampler
 from hotloop.observe.loops.planned_steps import Planned, in_loop
 from hotloop.observe.probes.all import watchers
-from hotloop.observe.probes.checkpoints import Saved, content, frozen_bytes, path_of
-from hotloop.observe.probes.cuda import Card
+from hotloop.observe.probes.checkpoints import SaveCall, content, frozen_bytes, path_of
+from hotloop.observe.probes.cuda import CudaProbe
 from hotloop.observe.probes.module_calls import plain
 from hotloop.observe.probes.process_state import Surroundings
 from hotloop.observe.probes.utilisation import Readings
-from hotloop.observe.when_to_stop import Limits, WhenToStop
-from hotloop.process.import_hooks import Arrivals
+from hotloop.observe.when_to_stop import StopLimits, WhenToStop
+from hotloop.process.import_hooks import ImportHooks
 from hotloop.process.internal_frames import hide
 
-__all__ = ["Host"]
+__all__ = ["ScriptObserver"]
 
 LEARNED = 6  # updates after which the outermost modules are known
 _PASSES = 16  # that are looked at between two updates: each costs about what it looks at
 
 
-class Host:
+class ScriptObserver:
     """Listens at the doors. One per process."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.tape = Tape()
+    def __init__(self, limits: StopLimits) -> None:
+        self.tape = EventBuffer()
         self.stop = WhenToStop(limits, self.tape)
-        self.doors = Doors(self.tape, self)
-        self.arrivals = Arrivals()
-        self.sampler = Sampler(threading.get_ident(), each=self.stop.when_late)
-        self.loaders: list[Built] = []
-        self.optimizers: list[Built] = []
-        self.schedulers: list[Built] = []
-        self.scalers: list[Built] = []
-        self.roots: list[Built] = []
-        self.saves: list[Saved] = []
+        self.doors = Hooks(self.tape, self)
+        self.arrivals = ImportHooks()
+        self.sampler = StackSampler(threading.get_ident(), each=self.stop.when_late)
+        self.loaders: list[LiveObject] = []
+        self.optimizers: list[LiveObject] = []
+        self.schedulers: list[LiveObject] = []
+        self.scalers: list[LiveObject] = []
+        self.roots: list[LiveObject] = []
+        self.saves: list[SaveCall] = []
         self.losses: list[tuple[int, Any]] = []  # (updates before, value or tensor)
         self.framework = ""  # whose the loop is, known at the first update
         self.surroundings = Surroundings()
-        self.watchers = Watchers(
+        self.watchers = Probes(
             [
                 self.surroundings,
-                Card(self.doors),
+                CudaProbe(self.doors),
                 Readings(self.doors),
                 *(() if limits.full else (Planned(),)),
                 *(watchers(self) if limits.probing else []),
@@ -75,7 +82,7 @@ class Host:
 
     def start(self) -> None:
         """Wait for torch; begin to sample. Nothing is imported."""
-        self.tape.note(Code.OWN)
+        self.tape.note(EventCode.OWN)
         self.arrivals.when("torch", self._torch_came)
         guarded = self.doors.guarded
         self.arrivals.when("torch._dynamo.callback", lambda: guarded(self._dynamo_came))
@@ -85,13 +92,13 @@ class Host:
         self.sampler.start()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
-        self.tape.note(Code.OWN_END)
+        self.tape.note(EventCode.OWN_END)
 
     def finish(self) -> None:
         """Stop looking; the script's own code is over."""
         if not self._over:
             self._over = True
-            self.tape.note(Code.END)
+            self.tape.note(EventCode.END)
             self.sampler.stop()
             self.surroundings.stop()
             self.arrivals.stop()
@@ -105,7 +112,7 @@ class Host:
         self.doors.take_down()
 
     def _torch_came(self) -> None:
-        self.tape.note(Code.OWN)
+        self.tape.note(EventCode.OWN)
         if ENV.fault == "doors":
             self.tape.mark = broken_mark  # what the doors are about to bind
         if ENV.fault == "watchers":
@@ -113,12 +120,12 @@ class Host:
         self.doors.guarded(install, self.doors)
         self.doors.guarded(self._tell, "torch_came")
         self.doors.guarded(self.surroundings.arrived, self.doors)
-        self.tape.note(Code.OWN_END)
+        self.tape.note(EventCode.OWN_END)
 
     def _dynamo_came(self) -> None:
         callback = sys.modules["torch._dynamo.callback"]
-        callback.on_compile_start(lambda *_: self.tape.note(Code.COMPILE))
-        callback.on_compile_end(lambda *_: self.tape.note(Code.COMPILE_END))
+        callback.on_compile_start(lambda *_: self.tape.note(EventCode.COMPILE))
+        callback.on_compile_end(lambda *_: self.tape.note(EventCode.COMPILE_END))
 
     def _safetensors_came(self) -> None:
         from hotloop.observe.hooks.training_hooks import saving
@@ -131,7 +138,7 @@ class Host:
 
     def built_loader(self, loader: Any) -> None:
         """Remember a DataLoader and where it was built."""
-        self.loaders.append(Built(weakref.ref(loader), here()))
+        self.loaders.append(LiveObject(weakref.ref(loader), here()))
         self._tell("built_loader", loader)
 
     def asked(self, loader: Any) -> None:
@@ -203,7 +210,7 @@ class Host:
 
     def built_optimizer(self, optimizer: Any) -> None:
         """Remember an optimizer and where it was built."""
-        self.optimizers.append(Built(weakref.ref(optimizer), here()))
+        self.optimizers.append(LiveObject(weakref.ref(optimizer), here()))
         self._tell("built_optimizer", optimizer)
 
     def updates(self, optimizer: Any) -> int:
@@ -216,17 +223,17 @@ class Host:
 
     def built_scheduler(self, scheduler: Any) -> None:
         """Remember a scheduler and where it was built."""
-        self.schedulers.append(Built(weakref.ref(scheduler), here(), in_loop=in_loop()))
+        self.schedulers.append(LiveObject(weakref.ref(scheduler), here(), in_loop=in_loop()))
 
     def built_scaler(self, scaler: Any) -> None:
         """Remember a scaler and where it was built."""
-        self.scalers.append(Built(weakref.ref(scaler), here()))
+        self.scalers.append(LiveObject(weakref.ref(scaler), here()))
 
     def saved(self, thing: Any, path: Any, seconds: float) -> None:
         """Remember a save; what was written to memory only is none."""
         if (written := path_of(path)) is not None:
             self.saves.append(
-                Saved(
+                SaveCall(
                     at=time.perf_counter_ns(),
                     seconds=seconds,
                     updates=self.doors.updates,

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.observe.hooks.event_buffer import BITS, Code
+from hotloop.observe.hooks.event_buffer import BITS, EventCode
 from hotloop.observe.wall.wall_time import steps_in
 from hotloop.process.internal_frames import hide
 from hotloop.process.run_script import Stopped
@@ -17,9 +17,9 @@ from hotloop.process.run_script import Stopped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.observe.hooks.event_buffer import Tape
+    from hotloop.observe.hooks.event_buffer import EventBuffer
 
-__all__ = ["Limits", "WhenToStop", "has_evaluated", "is_steady"]
+__all__ = ["StopLimits", "WhenToStop", "has_evaluated", "is_steady"]
 
 _SECONDS, _STEPS, _DRIFT = 3.0, 40, 0.10  # of steady steps; half against whole
 _STOPS = 3  # times that Stopped is raised, at most
@@ -28,7 +28,7 @@ _GRACE = 5.0  # seconds beyond the limit after which a script without steps is e
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class StopLimits:
     """When observing ends the script early; `full` never does."""
 
     steps: int | None = None  # optimizer steps
@@ -40,7 +40,7 @@ class Limits:
 class WhenToStop:
     """Follows one run, and ends it by raising Stopped in the script."""
 
-    def __init__(self, limits: Limits, tape: Tape) -> None:
+    def __init__(self, limits: StopLimits, tape: EventBuffer) -> None:
         self.limits = limits
         self.reason: str | None = None  # why the script was stopped
         self.ignored: str | None = None  # why it should have been, but it caught every Stopped
@@ -120,7 +120,7 @@ class WhenToStop:
 
 def is_steady(marks: Sequence[int]) -> bool:
     """Whether the last steps took as long as those before them."""
-    ends = [mark >> BITS for mark in marks[-8_000:] if mark & 31 == Code.UPDATE_END]
+    ends = [mark >> BITS for mark in marks[-8_000:] if mark & 31 == EventCode.UPDATE_END]
     if len(ends) < _STEPS or (ends[-1] - ends[0]) / 1e9 < _SECONDS:
         return False
     each = [end - begin for begin, end in itertools.pairwise(ends)]
@@ -130,7 +130,7 @@ def is_steady(marks: Sequence[int]) -> bool:
 
 def has_evaluated(marks: Sequence[int]) -> bool:
     """Whether a forward pass that nobody learns from is among the last marks."""
-    return any(mark & 31 in (Code.EVAL, Code.SILENT) for mark in marks[-20_000:])
+    return any(mark & 31 in (EventCode.EVAL, EventCode.SILENT) for mark in marks[-20_000:])
 
 
 def _raise_in(thread: int) -> None:

@@ -29,7 +29,7 @@ from hotloop.process import supervisor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["RESULT", "SCRATCH", "Beat", "Limits", "Outcome", "Running", "Status", "run"]
+__all__ = ["RESULT", "SCRATCH", "Beat", "Outcome", "ProcessLimits", "Running", "Status", "run"]
 
 SCRATCH: Final = (
     supervisor.SCRATCH
@@ -47,7 +47,7 @@ _WARDEN: Final = (  # -I -S: nothing of the user's runs in it, and it starts in 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ProcessLimits:
     """What a child and all its descendants may use together."""
 
     seconds: float  # wall time
@@ -90,7 +90,7 @@ class Outcome:
 def run(
     command: Sequence[str],
     *,
-    limits: Limits,
+    limits: ProcessLimits,
     cwd: str | Path | None = None,
     environment: Mapping[str, str] | None = None,
     progress: Callable[[Beat], None] | None = None,
@@ -112,7 +112,7 @@ class Running:
         self,
         command: Sequence[str],
         *,
-        limits: Limits,
+        limits: ProcessLimits,
         cwd: str | Path | None = None,
         environment: Mapping[str, str] | None = None,
         channel: int | None = None,
@@ -228,7 +228,7 @@ def _descriptors(channel: int | None) -> tuple[int, ...]:
     return () if channel is None else (channel,)
 
 
-def _outcome(end: dict[str, Any], limits: Limits, *, asked: bool) -> Outcome:
+def _outcome(end: dict[str, Any], limits: ProcessLimits, *, asked: bool) -> Outcome:
     """Judge the warden's account."""
     if "unknown" in end:
         return Outcome(status="failed", reason=end["unknown"])
@@ -253,7 +253,7 @@ def _outcome(end: dict[str, Any], limits: Limits, *, asked: bool) -> Outcome:
     )
 
 
-def _judged(end: dict[str, Any], limits: Limits) -> tuple[Status, str | None]:
+def _judged(end: dict[str, Any], limits: ProcessLimits) -> tuple[Status, str | None]:
     """Return what became of the child, and why that is not "ok"."""
     match end["cause"], end["code"]:
         case "timeout", _:

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-__all__ = ["Arrivals"]
+__all__ = ["ImportHooks"]
 
 _IMPORTLIB = "<frozen importlib._bootstrap>"
 
 
-class Arrivals:
+class ImportHooks:
     """A finder that finds nothing itself; it wraps what the others find."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Arrivals:
 
 
 def _found(
-    name: str, path: Sequence[str] | None, target: ModuleType | None, but: Arrivals
+    name: str, path: Sequence[str] | None, target: ModuleType | None, but: ImportHooks
 ) -> ModuleSpec | None:
     for finder in [finder for finder in sys.meta_path if finder is not but]:
         find = getattr(finder, "find_spec", None)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import FrameType, TracebackType
 
-__all__ = ["Left", "Stopped", "Target", "run", "starter"]
+__all__ = ["Left", "ScriptTarget", "Stopped", "run", "starter"]
 
 
 def starter(module: str) -> str:
@@ -60,7 +60,7 @@ class Stopped(SystemExit):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ScriptTarget:
     """A script or a module with its arguments."""
 
     name: str  # as typed
@@ -68,7 +68,7 @@ class Target:
     args: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, argv: Sequence[str]) -> Target:
+    def of(cls, argv: Sequence[str]) -> ScriptTarget:
         """Read `script.py args` or `-m module args`; UsageError when there is none."""
         if argv[:1] == ["-m"]:
             if len(argv) < 2:
@@ -89,7 +89,7 @@ class Target:
         return ("-m", self.name, *self.args) if self.is_module else (self.name, *self.args)
 
 
-def run(target: Target, *, finished: Callable[[BaseException | None], int | None]) -> None:
+def run(target: ScriptTarget, *, finished: Callable[[BaseException | None], int | None]) -> None:
     """Run the script and leave by raising `Left` with its exit code.
 
     `finished` is called when the script's own code is over, with what ended it (None: its last
@@ -237,7 +237,7 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     return kept[0] if kept else None
 
 
-def _script(target: Target) -> tuple[types.ModuleType, types.CodeType] | None:
+def _script(target: ScriptTarget) -> tuple[types.ModuleType, types.CodeType] | None:
     path = os.path.join(os.getcwd(), target.name)  # as Python: "..", "." and links stay in it
     if pkgutil.get_importer(path) is not None:  # a folder, or a zip file
         _set_path(path, always=True)
@@ -259,7 +259,7 @@ def _compiled(compiled: Callable[[], types.CodeType]) -> types.CodeType:
         raise Left(1) from None
 
 
-def _module(target: Target) -> tuple[types.ModuleType, types.CodeType] | None:
+def _module(target: ScriptTarget) -> tuple[types.ModuleType, types.CodeType] | None:
     _set_path(os.getcwd())
     spec = _spec(target.name)
     if spec is not None and spec.submodule_search_locations is not None:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from hotloop.config.derive_plan import Asked
-    from hotloop.config.layers import Layer
+    from hotloop.config.derive_plan import RequestedTechnique
+    from hotloop.config.layers import SettingsLayer
     from hotloop.config.resolve import Resolver
     from hotloop.core.hardware import Hardware
 
@@ -50,7 +50,7 @@ class Recipe:
     summary: str
     resolve: Resolver
     idle: Callable[..., dict[str, str]]  # why a setting that was given has no effect
-    auto: Callable[[Hardware], Layer]  # what preset=auto sets
+    auto: Callable[[Hardware], SettingsLayer]  # what preset=auto sets
     # The attention asked for, and over how many tokens; None: the model has its own.
     attends: Callable[[Any], tuple[str, int] | None] = lambda config: None
     # Runs it asks for: name -> in words; none: one run.
@@ -61,7 +61,7 @@ class Recipe:
     one: str = ""  # the setting that names one, as typed
     is_chain: bool = False  # each run of the series goes on from those before it
     # Techniques that settings ask for, by id.
-    asked: Callable[[Any], Mapping[str, Asked]] = lambda config: {}
+    asked: Callable[[Any], Mapping[str, RequestedTechnique]] = lambda config: {}
     takes_manifests: bool = False
     module: str  # has prepare_data, build, rebuilt, and sample or predict
 

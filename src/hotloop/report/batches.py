@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Batches
+    from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["batches"]
 
@@ -30,7 +30,7 @@ def batches(case: Case) -> Html:
     return tag("div", *(_one(n, each, here) for n, each in enumerate(case.batches, 1)))
 
 
-def _one(n: int, seen: Batches, here: str) -> Html:
+def _one(n: int, seen: BatchFacts, here: str) -> Html:
     whose = "Training" if seen.role == "train" else "Evaluation"
     loader = "" if seen.loader is None else f", loader {seen.loader}"
     head = tag("h3", f"{whose} batches{loader}", class_="lead")
@@ -45,7 +45,7 @@ def _one(n: int, seen: Batches, here: str) -> Html:
     return tag("div", tag("div", *parts, class_="two"), sample, class_="below")
 
 
-def _facts(seen: Batches, here: str) -> dict[str, object]:
+def _facts(seen: BatchFacts, here: str) -> dict[str, object]:
     """Return what is known of them; what was not looked at is left out."""
     shares = {
         "padding": (seen.padding, "of the positions"),
@@ -76,7 +76,7 @@ def _shape(shape: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in shape) or "one number"
 
 
-def _labels(seen: Batches) -> str:
+def _labels(seen: BatchFacts) -> str:
     often = sorted(seen.labels.items(), key=lambda pair: -pair[1])
     whole = sum(seen.labels.values())
     shown = ", ".join(f"{value} {many / whole:.0%}" for value, many in often[:MOST_LABELS])
@@ -86,7 +86,7 @@ def _labels(seen: Batches) -> str:
     )
 
 
-def _lengths(n: int, seen: Batches) -> Html:
+def _lengths(n: int, seen: BatchFacts) -> Html:
     """Return the histogram of real lengths beside the width they are padded to."""
     middle = statistics.median(seen.lengths)
     width = statistics.median(seen.widths) if seen.widths else None

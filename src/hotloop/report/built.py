@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Model, Optimizer
     from hotloop.core.case.steps_and_loaders import Loader
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["built", "settings"]
 
@@ -161,5 +161,5 @@ def _schedulers(case: Case, here: str) -> Html:
     return table(titles, rows, caption="Learning-rate schedulers.", kind="list apart places")
 
 
-def _place(place: Place | None, here: str) -> object:
+def _place(place: SourceLocation | None, here: str) -> object:
     return None if place is None else code(where(place, here))

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from hotloop.report.axis import Axis
     from hotloop.report.thin import Bucket
 
-__all__ = ["Chart", "Event", "Line", "bar", "draw", "grid", "legend"]
+__all__ = ["Chart", "Curve", "Event", "bar", "draw", "grid", "legend"]
 
 SIZE = 1000  # units of the inner SVG, each way
 NARROWEST = 0.004  # share of a bar below which a segment could not be seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Curve:
     """One curve. `look` is its classes in page.css: a colour (a, b) and a style (train, valid)."""
 
     label: str
@@ -53,7 +53,7 @@ class Chart:
     up: str  # title of the vertical axis, with its unit
     x: Axis
     y: Axis
-    lines: Sequence[Line]
+    lines: Sequence[Curve]
     events: Sequence[Event] = ()
     note: str | None = None  # how to read it, where that is not plain
     look: str = ""  # tall, or nothing
@@ -160,7 +160,7 @@ def _events(chart: Chart) -> Iterable[Html]:
             yield tag("line", class_=f"event {event.look}", x1=x, x2=x, **height)
 
 
-def _line(chart: Chart, line: Line) -> Html:
+def _line(chart: Chart, line: Curve) -> Html:
     there = [(_x(chart, b), b) for b in line.buckets]
     if not there:
         return Html()
@@ -174,7 +174,7 @@ def _line(chart: Chart, line: Line) -> Html:
     return tag("g", band, path)
 
 
-def _points(chart: Chart, line: Line) -> Html:
+def _points(chart: Chart, line: Curve) -> Html:
     if not line.marks and len(line.buckets) != 1:
         return Html()
     return join(

@@ -11,7 +11,7 @@ from hotloop.report.excerpt import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hotloop.recipes.building.metrics import Report, Scores
+    from hotloop.recipes.building.metrics import MetricsReport, Scores
 
 __all__ = ["class_table"]
 
@@ -22,7 +22,7 @@ NAME: Final = 24  # columns of a name
 _NONE: Final = "-"
 
 
-def class_table(report: Report) -> str:
+def class_table(report: MetricsReport) -> str:
     """Return a report as lines of text without colour; "-" is said to mean: no such rows."""
     whole = report.whole
     parts = [_summary(whole), _classes(whole)]
@@ -75,7 +75,7 @@ def _confusion(of: Scores) -> str:
     return _aligned(("true \\ predicted", *names), lines)
 
 
-def _groups(report: Report) -> str:
+def _groups(report: MetricsReport) -> str:
     weakest = sorted(
         report.groups.items(),
         key=lambda group: (group[1].macro_f1 is None, group[1].macro_f1, -group[1].rows, group[0]),

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from hotloop.report.facts import Facts
 
 __all__ = [
+    "ComparisonVerdict",
     "Difference",
-    "Verdict",
     "differences",
     "losses_in_words",
     "speed",
@@ -39,7 +39,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ComparisonVerdict:
     """Which run is faster. `faster` is None when that cannot be told; `why` says why, always."""
 
     faster: str | None  # "A" or "B"
@@ -82,32 +82,32 @@ def why_unlike(a: Facts, b: Facts) -> str | None:
     return "a token is not the same work: " + _listed(work) if work else None
 
 
-def speed(a: Facts, b: Facts) -> Verdict:
+def speed(a: Facts, b: Facts) -> ComparisonVerdict:
     """Say which of two runs is faster by tokens per second, or why that cannot be told.
 
     Unlike hardware, versions or work, unsteady readings and quartiles that overlap all mean that
     it cannot.
     """
     if why := why_unlike(a, b):
-        return Verdict(faster=None, why=why)
+        return ComparisonVerdict(faster=None, why=why)
     measured = []
     for name, run in (("A", a), ("B", b)):
         if run.throughput is None:
-            return Verdict(faster=None, why=f"{name} has no step after its warm-up")
+            return ComparisonVerdict(faster=None, why=f"{name} has no step after its warm-up")
         if why := run.throughput.why_unstable():
-            return Verdict(faster=None, why=f"{name} is unsteady: {why}")
+            return ComparisonVerdict(faster=None, why=f"{name} is unsteady: {why}")
         measured.append((name, run.throughput))
     (_, slow), (name, fast) = sorted(measured, key=lambda each: each[1].median)
     ratio = fast.median / slow.median
     assert slow.quartiles is not None  # steady readings have them
     assert fast.quartiles is not None
     if fast.quartiles[0] <= slow.quartiles[1]:
-        return Verdict(
+        return ComparisonVerdict(
             faster=None,
             why=f"the medians differ by {ratio - 1:.1%}, and the quartiles overlap: that is "
             "within the noise of these readings",
         )
-    return Verdict(
+    return ComparisonVerdict(
         faster=name,
         why=f"{ratio:.3g} times the tokens per second (medians of {fast.n:,} and {slow.n:,} "
         "readings, the quartiles do not overlap); one run each",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.report import points, titles
 from hotloop.report.axis import Axis, linear, spanning
-from hotloop.report.chart import Chart, Line
+from hotloop.report.chart import Chart, Curve
 from hotloop.report.thin import thin
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Shown:
 
 def losses(runs: Sequence[Shown]) -> Chart:
     """Return training and validation losses by step."""
-    lines: list[Line] = []
+    lines: list[Curve] = []
     for shown in runs:
         other = shown.look if len(runs) > 1 else "b"
         train, valid = points.training(shown.run), points.validation(shown.run)
@@ -143,14 +143,14 @@ def utilisation(runs: Sequence[Shown]) -> Chart:
 
 
 def _by_step(
-    id: str, title: str, runs: Sequence[Shown], lines: Sequence[Line], *, up: str, y: Axis
+    id: str, title: str, runs: Sequence[Shown], lines: Sequence[Curve], *, up: str, y: Axis
 ) -> Chart:
     last = max((s.run.history.steps[-1].trace.step for s in runs if s.run.history.steps), default=1)
     x = linear([0.0, float(last)], ticks=6, tight=True, least=1.0)
     return _chart(id, title, across="optimizer step", up=up, x=x, y=y, lines=lines)
 
 
-def _by_time(id: str, title: str, lines: Sequence[Line], *, up: str, y: Axis) -> Chart:
+def _by_time(id: str, title: str, lines: Sequence[Curve], *, up: str, y: Axis) -> Chart:
     last = max((bucket.x for line in lines for bucket in line.buckets), default=1.0)
     size, unit = next((size, unit) for limit, size, unit in TIMES if last >= limit)
     scaled = [
@@ -161,7 +161,7 @@ def _by_time(id: str, title: str, lines: Sequence[Line], *, up: str, y: Axis) ->
 
 
 def _chart(
-    id: str, title: str, *, across: str, up: str, x: Axis, y: Axis, lines: Sequence[Line]
+    id: str, title: str, *, across: str, up: str, x: Axis, y: Axis, lines: Sequence[Curve]
 ) -> Chart:
     thinned = any(bucket.low < bucket.high for line in lines for bucket in line.buckets)
     return Chart(
@@ -179,19 +179,19 @@ def _chart(
 
 def _lines(
     runs: Sequence[Shown], of: Callable[[Facts], Sequence[Point]], places: int
-) -> list[Line]:
+) -> list[Curve]:
     return [_line(s.named(""), f"{s.look} only", of(s.run), places) for s in runs]
 
 
-def _line(label: str, look: str, of: Sequence[Point], places: int) -> Line:
-    return Line(label=label, look=look, buckets=thin(of, buckets=places))
+def _line(label: str, look: str, of: Sequence[Point], places: int) -> Curve:
+    return Curve(label=label, look=look, buckets=thin(of, buckets=places))
 
 
-def _marked(label: str, look: str, of: Sequence[Point]) -> Line:
+def _marked(label: str, look: str, of: Sequence[Point]) -> Curve:
     return replace(_line(label, look, of, WIDE), marks=len(of) <= MOST_MARKS)
 
 
-def _values(lines: Sequence[Line]) -> list[float]:
+def _values(lines: Sequence[Curve]) -> list[float]:
     return [value for line in lines for b in line.buckets for value in (b.low, b.high)]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.data.statistics.decoded_documents import Span
-    from hotloop.data.statistics.token_statistics import Example, Split, Stats
+    from hotloop.data.statistics.token_statistics import CopiedDocuments, Split, TokenStatistics
 
 __all__ = ["page", "percent"]
 
@@ -24,7 +24,7 @@ LABELS = 50  # that are shown; the others are counted
 _GAP = 0.08  # of a column, left free beside it
 
 
-def page(found: Stats) -> str:
+def page(found: TokenStatistics) -> str:
     """Return the statistics as HTML."""
     name = PurePath(found.name).name or found.name
     header = tag(
@@ -51,7 +51,7 @@ def _advice(split: Split) -> Html:
     return tag("p", tag("strong", f"{split.name}: {split.recommended}"), f": {split.why}")
 
 
-def _about(found: Stats) -> dict[str, object]:
+def _about(found: TokenStatistics) -> dict[str, object]:
     return {
         "data": code(found.name),
         "rows": found.shape,
@@ -60,7 +60,7 @@ def _about(found: Stats) -> dict[str, object]:
     }
 
 
-def _split(split: Split, number: int, found: Stats) -> Html:
+def _split(split: Split, number: int, found: TokenStatistics) -> Html:
     parts: list[object] = [
         tag("div", facts(_sizes(split)), class_="panel"),
         tag("div", _histogram(split, number), class_="charts below"),
@@ -139,7 +139,7 @@ def _across(low: int, high: int) -> Axis:
     return Axis(low=low, high=high, ticks=inside, logarithmic=True)
 
 
-def _ways(split: Split, found: Stats) -> Html:
+def _ways(split: Split, found: TokenStatistics) -> Html:
     lines = [
         (
             tag("strong", f"{way.name} (recommended)")
@@ -182,7 +182,7 @@ def _labels(split: Split) -> Html:
     return table(("label", "documents", "share"), lines, caption=caption, kind="numbers")
 
 
-def _copies(found: Sequence[Example]) -> Html:
+def _copies(found: Sequence[CopiedDocuments]) -> Html:
     lines = []
     for each in found:
         one = each.copies

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["excerpt", "quoted", "visible", "where"]
 
 LONGEST = 240  # characters of a line of code: more is data, not code
 
 
-def where(place: Place, here: str) -> str:
+def where(place: SourceLocation, here: str) -> str:
     """Return "data.py:41": seen from the folder `here`, where that is shorter."""
     file = visible(place.file)
     if os.path.isabs(place.file):
@@ -22,7 +22,7 @@ def where(place: Place, here: str) -> str:
     return file if place.line is None else f"{file}:{place.line}"
 
 
-def excerpt(case: Case, place: Place, *, around: int) -> list[tuple[int, str]]:
+def excerpt(case: Case, place: SourceLocation, *, around: int) -> list[tuple[int, str]]:
     """Return (number, text) of the lines up to `around` lines away; empty without the source."""
     if place.line is None or place.file not in case.sources:
         return []
@@ -34,7 +34,7 @@ def excerpt(case: Case, place: Place, *, around: int) -> list[tuple[int, str]]:
     return [(number, _short(visible(text))) for number, text in enumerate(near, first)]
 
 
-def quoted(case: Case, place: Place) -> str | None:
+def quoted(case: Case, place: SourceLocation) -> str | None:
     """Return the line of code a place names, without its indent; None without the source."""
     line = excerpt(case, place, around=0)
     return line[0][1].strip() if line else None

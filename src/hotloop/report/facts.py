@@ -14,17 +14,17 @@ from hotloop.core.hardware import DTYPES, Hardware
 from hotloop.core.measurement import Measurement
 from hotloop.core.storage.rank_logs import ranks_of
 from hotloop.core.storage.rundir import RunDir
-from hotloop.report.history import History, Rate, history, rates
+from hotloop.report.history import Rate, RunHistory, history, rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from hotloop.core.plan import Plan
-    from hotloop.core.storage.rank_logs import Ranks
+    from hotloop.core.storage.rank_logs import RankBalance
     from hotloop.report.history import Step
 
-__all__ = ["Facts", "Technique", "read_facts"]
+__all__ = ["Facts", "TechniqueRow", "read_facts"]
 
 LAGGED = "lagged-loss-read"  # where it is in effect, only whole log intervals can be timed
 MOST_SOURCES = 20  # files that are listed by name
@@ -32,7 +32,7 @@ MOST_STEPS = 40_000  # events of steps that are kept of a log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Technique:
+class TechniqueRow:
     """A technique of the plan and what came of it. Unknown is None."""
 
     name: str  # with its choices
@@ -68,9 +68,9 @@ class Facts:
     data: Mapping[str, str]
     hardware: Hardware | None
     plan: Plan | None
-    techniques: tuple[Technique, ...]
-    history: History  # of several ranks what the first of them wrote
-    ranks: Ranks | None  # None: one process made it
+    techniques: tuple[TechniqueRow, ...]
+    history: RunHistory  # of several ranks what the first of them wrote
+    ranks: RankBalance | None  # None: one process made it
     stride: int  # steps between two moments at which the device is known to be done
     rates: Sequence[Rate]  # throughput of all ranks, a reading for each `stride` steps
     gaps: tuple[str, ...]  # what could not be read
@@ -192,7 +192,7 @@ def read_facts(path: Path) -> Facts:
     )
 
 
-def _of_all(made: Sequence[Step], ranks: Ranks | None) -> Sequence[Step]:
+def _of_all(made: Sequence[Step], ranks: RankBalance | None) -> Sequence[Step]:
     """Return steps with the tokens of all ranks; of several ranks those that all of them wrote."""
     if ranks is None:
         return made
@@ -203,13 +203,13 @@ def _of_all(made: Sequence[Step], ranks: Ranks | None) -> Sequence[Step]:
     ]
 
 
-def _stride(techniques: Sequence[Technique], settings: Mapping[str, str]) -> int:
+def _stride(techniques: Sequence[TechniqueRow], settings: Mapping[str, str]) -> int:
     lagged = any(each.id == LAGGED and each.word == "in effect" for each in techniques)
     every = settings.get("training.log_every", "")
     return max(1, int(every)) if lagged and re.fullmatch(r"[0-9]{1,9}", every) else 1
 
 
-def _techniques(plan: Plan | None, record: Mapping[str, object]) -> tuple[Technique, ...]:
+def _techniques(plan: Plan | None, record: Mapping[str, object]) -> tuple[TechniqueRow, ...]:
     """Return a row for each technique that was planned, asked for or put in effect."""
     effects = {_id(row.get("technique")): row for row in _rows(record.get("effects"))}
     choices = {_id(row.get("what")): row for row in _rows(record.get("choices"))}
@@ -219,7 +219,7 @@ def _techniques(plan: Plan | None, record: Mapping[str, object]) -> tuple[Techni
         effect, choice = effects.get(id, {}), choices.get(id, {})
         name = _text(effect.get("technique")) or planned.get(id) or _text(choice.get("what")) or id
         found.append(
-            Technique(
+            TechniqueRow(
                 name=name,
                 origin=_text(choice.get("origin")) or _text(effect.get("origin")),
                 reason=_text(choice.get("reason")),

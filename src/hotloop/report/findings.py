@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Place, Severity
+    from hotloop.core.finding import Finding, Severity, SourceLocation
 
 __all__ = ["LOOKS", "findings", "not_worth_it"]
 
@@ -65,7 +65,7 @@ def _finding(case: Case, found: Finding) -> Html:
     )
 
 
-def _place(case: Case, place: Place, here: str) -> Html:
+def _place(case: Case, place: SourceLocation, here: str) -> Html:
     """Return the lines around a place; the one that is meant has a mark, not only a colour."""
     lines = excerpt(case, place, around=AROUND)
     head = tag("p", code(where(place, here)), class_="place")

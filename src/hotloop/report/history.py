@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNTOLD",
-    "History",
-    "Process",
     "Rate",
     "Reading",
+    "RunHistory",
+    "RunProcess",
     "Step",
     "Validation",
     "history",
@@ -61,7 +61,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class RunProcess:
     """One process of a run: its start, or a resume."""
 
     began: str | None  # UTC, ISO 8601
@@ -88,22 +88,22 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RunHistory:
     """All of it, in the order of the file."""
 
     steps: list[Step] = field(default_factory=list)
     validations: list[Validation] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)  # (step, text)
-    processes: list[Process] = field(default_factory=list)
+    processes: list[RunProcess] = field(default_factory=list)
 
 
-def history(events: Sequence[Event]) -> History:
+def history(events: Sequence[Event]) -> RunHistory:
     """Return what all `events` of a file say, void ones included.
 
     Raises DataError naming the step and the field that is missing or of a wrong type.
     """
-    alive, found, offset = {id(event) for event in surviving(events)}, History(), 0.0
+    alive, found, offset = {id(event) for event in surviving(events)}, RunHistory(), 0.0
     try:
         traces = iter(steps([event for event in events if id(event) in alive]))
     except OverflowError as error:
@@ -166,7 +166,7 @@ def _by_process(events: Sequence[Event]) -> Iterator[list[Event]]:
 
 
 def _add(
-    found: History, event: Event, at: float, worked: float, traces: Iterator[StepTrace]
+    found: RunHistory, event: Event, at: float, worked: float, traces: Iterator[StepTrace]
 ) -> None:
     step = _step(event)
     match event["kind"]:
@@ -192,7 +192,7 @@ def _add(
             found.notes.append((step, str(event.get("text"))))
 
 
-def _process(mine: Sequence[Event], alive: set[int]) -> Process:
+def _process(mine: Sequence[Event], alive: set[int]) -> RunProcess:
     first, last = mine[0], mine[-1]
     began = first.get("at") if first["kind"] == "session" else None
     gone = [event for event in mine if event["kind"] == "step" and id(event) not in alive]
@@ -203,7 +203,7 @@ def _process(mine: Sequence[Event], alive: set[int]) -> Process:
     else:
         rows = _rows_of_killed(mine)
     rows = _with_exchange(rows, mine)
-    return Process(
+    return RunProcess(
         began=began if isinstance(began, str) else None,
         after=_step(first),
         last=max(map(_step, mine)),

@@ -11,7 +11,7 @@ from hotloop.report.sections import section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.storage.rank_logs import Rank, Ranks
+    from hotloop.core.storage.rank_logs import Rank, RankBalance
     from hotloop.report.facts import Facts
 
 __all__ = ["ranks"]
@@ -31,10 +31,10 @@ def ranks(run: Facts) -> Html:
         return Html()
     gaps = tag("ul", *(tag("li", gap) for gap in run.ranks.gaps), class_="notes panel")
     parts = [_table(run.ranks), gaps if run.ranks.gaps else ""]
-    return section("Ranks", *parts)
+    return section("RankBalance", *parts)
 
 
-def _table(of: Ranks) -> Html:
+def _table(of: RankBalance) -> Html:
     if not of.each:
         return missing("The ranks cannot be compared.")
     titles = ("rank", "host", "step", *_PHASES.values(), "exchange", "tokens/s", "memory")

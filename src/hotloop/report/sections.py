@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.report.chart import Chart
     from hotloop.report.curves import Shown
-    from hotloop.report.facts import Facts, Technique
+    from hotloop.report.facts import Facts, TechniqueRow
     from hotloop.report.figures import Figure
 
 __all__ = [
@@ -137,7 +137,7 @@ def descent(shown: Sequence[Shown]) -> Html:
     return section("Gradient and learning rate", charts(*drawn))
 
 
-def techniques(rows: Sequence[Technique]) -> Html:
+def techniques(rows: Sequence[TechniqueRow]) -> Html:
     """Return what was asked for, what is in effect, and how that was read back."""
     if not rows:
         return missing("The run folder names no technique.")
@@ -147,7 +147,7 @@ def techniques(rows: Sequence[Technique]) -> Html:
     return table(titles, lines, caption=caption, kind="list")
 
 
-def _word(each: Technique) -> Html:
+def _word(each: TechniqueRow) -> Html:
     return tag("span", each.word, class_=_WORDS.get(each.word or ""))
 
 

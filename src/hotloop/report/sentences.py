@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MEANS",
     "WORDS",
-    "Verdict",
+    "ResultSentence",
     "command",
     "cost",
     "counted",
@@ -67,7 +67,7 @@ MEANS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ResultSentence:
     """The result in one line."""
 
     said: str
@@ -85,7 +85,7 @@ def folder_of(case: Case) -> str:
     return os.path.dirname(case.script) or "."
 
 
-def verdict(case: Case, diagnosis: Diagnosis) -> Verdict:
+def verdict(case: Case, diagnosis: Diagnosis) -> ResultSentence:
     """Return the result in one line: correctness first, then what costs most."""
     worth = [finding for finding in diagnosis.findings if finding.severity != "note"]
     wrong = next((finding for finding in worth if finding.is_correctness), None)
@@ -93,14 +93,14 @@ def verdict(case: Case, diagnosis: Diagnosis) -> Verdict:
     script = name(case)
     if case.raised is not None and case.stopped is not None:
         also = _claim(worth[0]) if worth else None
-        return Verdict(said=f"{script} {ended(case.raised)}", severity="critical", also=also)
+        return ResultSentence(said=f"{script} {ended(case.raised)}", severity="critical", also=also)
     if wrong is not None:
         said = f"{script} does something else than it says: {_claim(wrong)}"
         also = f"its speed: {_promise(slow)}" if slow else None
-        return Verdict(said=said, severity=wrong.severity, also=also)
+        return ResultSentence(said=said, severity=wrong.severity, also=also)
     if slow is not None:
-        return Verdict(said=f"{script}: {_promise(slow)}", severity=slow.severity)
-    return Verdict(said=f"{script}: {_fine(case)}", severity=None)
+        return ResultSentence(said=f"{script}: {_promise(slow)}", severity=slow.severity)
+    return ResultSentence(said=f"{script}: {_fine(case)}", severity=None)
 
 
 def ended(raised: Raised) -> str:

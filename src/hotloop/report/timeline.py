@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.units import duration, moment
 from hotloop.report.axis import linear, said, spanning
-from hotloop.report.chart import Chart, Event, Line, draw
+from hotloop.report.chart import Chart, Curve, Event, draw
 from hotloop.report.markup import Html, join, missing, tag
 from hotloop.report.thin import thin
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Evaluation, Loader, Save
+    from hotloop.core.case.steps_and_loaders import EvaluationSpan, Loader, Save
 
 __all__ = ["epochs", "losses", "step_times", "strip", "waits"]
 
@@ -80,11 +80,11 @@ def _lane(n: int, name: str, spans: Sequence[tuple[float, float, str, str]], who
     return join([label, *drawn])
 
 
-def _longest(spans: Sequence[Evaluation | Save]) -> Sequence[Evaluation | Save]:
+def _longest(spans: Sequence[EvaluationSpan | Save]) -> Sequence[EvaluationSpan | Save]:
     return sorted(spans, key=lambda span: -span.seconds)[:MOST_SPANS]
 
 
-def _span(span: Evaluation | Save, look: str) -> tuple[float, float, str, str]:
+def _span(span: EvaluationSpan | Save, look: str) -> tuple[float, float, str, str]:
     return span.at, span.seconds, look, f"{look} after step {span.step:,}"
 
 
@@ -186,13 +186,13 @@ def waits(loader: Loader) -> Html:
     )  # fmt: skip
 
 
-def _line(label: str, look: str, xs: Sequence[int], ys: Sequence[float]) -> Line:
+def _line(label: str, look: str, xs: Sequence[int], ys: Sequence[float]) -> Curve:
     points = zip(map(float, xs), ys, strict=True)
-    return Line(label=label, look=look, buckets=thin(points, buckets=WIDE))
+    return Curve(label=label, look=look, buckets=thin(points, buckets=WIDE))
 
 
 def _draw(
-    id: str, title: str, lines: Sequence[Line], *, across: str, up: str, summary: str,
+    id: str, title: str, lines: Sequence[Curve], *, across: str, up: str, summary: str,
     events: Sequence[Event] = (), zero: bool = False, look: str = "",
 ) -> Html:  # fmt: skip
     xs = [bucket.x for line in lines for bucket in line.buckets]

@@ -16,7 +16,7 @@ from hotloop.report.sections import facts, section
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.core.tuning_result import Cost, Edit, Row, Tuned
+    from hotloop.core.tuning_result import Edit, FixedCost, Tuned, TuneRow
 
 __all__ = ["page"]
 
@@ -64,7 +64,7 @@ def _about(found: Tuned) -> dict[str, object]:
     }
 
 
-def _trials(rows: Sequence[Row]) -> Html:
+def _trials(rows: Sequence[TuneRow]) -> Html:
     widest = max((max(1.0, 1 / low) for row in rows if (low := _low(row)) is not None), default=1.0)
     lines: list[Sequence[object]] = [
         (
@@ -86,7 +86,7 @@ def _trials(rows: Sequence[Row]) -> Html:
     return tag("div", table(titles, lines, caption=caption, kind="list trials"), class_="panel")
 
 
-def _untried(rows: Sequence[Row]) -> Html:
+def _untried(rows: Sequence[TuneRow]) -> Html:
     """Return what no process of its own was started for, by reason."""
     groups = untried(rows)
     if not groups:
@@ -98,12 +98,12 @@ def _untried(rows: Sequence[Row]) -> Html:
     return tag("ul", *lines, class_="notes panel")
 
 
-def _low(row: Row) -> float | None:
+def _low(row: TuneRow) -> float | None:
     found = row.comparison
     return None if found is None or found.interval is None else found.interval[0]
 
 
-def _interval(row: Row, widest: float) -> object:
+def _interval(row: TuneRow, widest: float) -> object:
     """Return the ratio in figures and, where it has an interval, as a bar on a common axis."""
     found = row.comparison
     if found is None or found.ratio is None:
@@ -128,7 +128,7 @@ def _interval(row: Row, widest: float) -> object:
     return join([found.factor, drawn])
 
 
-def _costs(costs: Sequence[Cost]) -> Html:
+def _costs(costs: Sequence[FixedCost]) -> Html:
     if not costs:
         return missing("Nothing was measured.")
     lines: list[Sequence[object]] = [

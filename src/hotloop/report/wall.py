@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hotloop.report.facts import Facts
-    from hotloop.report.history import Process
+    from hotloop.report.history import RunProcess
 
 __all__ = ["key", "processes", "wall", "wall_bar"]
 
@@ -114,7 +114,7 @@ def processes(run: Facts) -> Html:
     return table(titles, lines, caption=caption, kind="list apart")
 
 
-def _ending(process: Process, *, newest: bool) -> str:
+def _ending(process: RunProcess, *, newest: bool) -> str:
     said = process.reason
     if said is None:
         how = "is running, or was killed" if newest else "was killed"

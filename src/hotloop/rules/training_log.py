@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError
-from hotloop.core.finding import ABSTAIN, Diagnosis, Finding, Place, Remedy, by_share
+from hotloop.core.finding import ABSTAIN, Diagnosis, Finding, Remedy, SourceLocation, by_share
 from hotloop.core.measurement import Measurement
 from hotloop.core.units import duration
 from hotloop.rules import judged
@@ -324,7 +324,7 @@ def _finding(path: Path, how_long: str, intervals: Sequence[Interval], share: fl
         severity=by_share(share, warn=HIDDEN, critical=2 * HIDDEN),
         share=share,
         ceiling=wall / (wall - hidden) if wall > hidden else None,
-        places=[Place(file=str(path), line=interval.line) for interval in most],
+        places=[SourceLocation(file=str(path), line=interval.line) for interval in most],
         evidence={
             "hidden per record": Measurement(
                 unit="s", readings=tuple(interval.hidden for interval in intervals)

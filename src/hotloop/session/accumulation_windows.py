@@ -10,9 +10,9 @@ from hotloop.session.batch import evenly
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.session.batch import Batch, Cut, Samples
+    from hotloop.session.batch import Batch, MicroBatchCut, Samples
 
-__all__ = ["Feed", "Place", "Position", "batch_at", "dealt"]
+__all__ = ["AccumulationWindows", "Place", "Position", "batch_at", "dealt"]
 
 # Epoch, first sample, count; a count of 0 keeps step and counts nothing.
 Place = tuple[int, int, int]
@@ -34,13 +34,13 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
+class AccumulationWindows:
     """Cuts epochs into windows (one optimizer step each) of micro batches."""
 
     samples: Samples
     batch_size: int  # samples of one optimizer step
     drop_last: bool
-    cut: Cut = evenly  # of a window into micro batches
+    cut: MicroBatchCut = evenly  # of a window into micro batches
     rank: int = 0  # of `ranks` processes, which share the micro batches of a window
     ranks: int = 1
 

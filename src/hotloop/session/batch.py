@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.document_boundaries import Boundaries
 
-__all__ = ["Batch", "Cut", "Prepared", "Samples", "evenly"]
+__all__ = ["Batch", "MicroBatchCut", "PreparedData", "Samples", "evenly"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Batch:
         return more
 
 
-class Prepared(Protocol):
+class PreparedData(Protocol):
     """What a recipe made of its data, ready to be cut into samples."""
 
     @property
@@ -81,7 +81,7 @@ class Samples(Protocol):
         ...
 
 
-class Cut(Protocol):
+class MicroBatchCut(Protocol):
     """Divides a run of samples into micro batches."""
 
     def __call__(

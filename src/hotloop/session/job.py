@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from hotloop.session.batch import Batch, Cut, Samples
+    from hotloop.session.batch import Batch, MicroBatchCut, Samples
 
-__all__ = ["Job", "Judge"]
+__all__ = ["Job", "ValidationMetrics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
+class ValidationMetrics:
     """What a validation measures besides the loss, from counts that add up over its batches.
 
     The loss finds the counts under "counts" beside the batch, on the device, and adds to them.
@@ -48,8 +48,8 @@ class Job:
     train: Samples
     valid: Samples
     seed: int
-    cut: Cut = evenly
-    judge: Judge | None = None  # None: the loss alone tells the best model
+    cut: MicroBatchCut = evenly
+    judge: ValidationMetrics | None = None  # None: the loss alone tells the best model
     objective: str = ""  # what is learned: a resumed run must learn the same
     widest: Callable[[int], Batch] | None = None  # a batch of so many of the longest samples
     # Bytes that the optimizer keeps of a parameter, where a forecast cannot make its step.

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["ALONE", "Custody", "Exchange", "Ranks"]
+__all__ = ["SINGLE_PROCESS", "GradientSync", "ProcessGroup", "ShardedOptimizer"]
 
 
-class Ranks(Protocol):
+class ProcessGroup(Protocol):
     """The processes that train together; collective calls are made by all, in the same order."""
 
     rank: int
@@ -91,10 +91,10 @@ class _Alone:
         return False
 
 
-ALONE: Ranks = _Alone()
+SINGLE_PROCESS: ProcessGroup = _Alone()
 
 
-class Exchange(Protocol):
+class GradientSync(Protocol):
     """How the ranks of a session share its gradients, and its weights where these are in rows."""
 
     settles: bool  # its first passes decide the order of sums: then they come before step 1
@@ -112,7 +112,7 @@ class Exchange(Protocol):
         ...
 
 
-class Custody(Protocol):
+class ShardedOptimizer(Protocol):
     """Keeps the optimizer, and perhaps weights, in pieces over the ranks, and makes the update.
 
     A piece is no part by rows. What asks for whole tensors is asked by all ranks, in one order.

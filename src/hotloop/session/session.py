@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from hotloop.core.hardware import Hardware
     from hotloop.session.job import Job
-    from hotloop.session.ranks import Custody, Exchange, Ranks
+    from hotloop.session.ranks import GradientSync, ProcessGroup, ShardedOptimizer
 
-__all__ = ["Feed", "MicroStep", "ScriptSession", "Session", "Subject"]
+__all__ = ["LoaderChange", "MicroStep", "ScriptSession", "Session", "TechniqueTarget"]
 
 
 @dataclass(slots=True, kw_only=True)
-class Subject:
+class TechniqueTarget:
     """What both hosts give a technique. It changes these fields, or what they hold, in place."""
 
     hardware: Hardware
@@ -57,7 +57,7 @@ class MicroStep(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Session(Subject):
+class Session(TechniqueTarget):
     """A job on a device, in the engine. The optimizer is built after the MODEL stage."""
 
     job: Job
@@ -72,14 +72,16 @@ class Session(Subject):
     prefetch: bool = False  # copy the next window to the card while this one is computed
     graphs: bool = False  # record forward and backward at the first call
     replay: MicroStep | None = None  # the recording
-    ranks: Ranks = ALONE  # the processes that make a step together
-    shares: Exchange | None = None  # how they share it; None: this process is alone
-    custody: Custody | None = None  # who has the optimizer in pieces, where it is not whole
+    ranks: ProcessGroup = SINGLE_PROCESS  # the processes that make a step together
+    shares: GradientSync | None = None  # how they share it; None: this process is alone
+    custody: ShardedOptimizer | None = (
+        None  # who has the optimizer in pieces, where it is not whole
+    )
     steady: Callable[[], AbstractContextManager[None]] = nullcontext  # as the job's, of the model
     choices: Callable[[], MutableMapping[str, str]] = dict  # as the job's, of the model
 
 
-class Feed(Protocol):
+class LoaderChange(Protocol):
     """What a loader technique does to each new iterator of a DataLoader."""
 
     def asked(self, loader: Any) -> None:
@@ -90,14 +92,16 @@ class Feed(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class ScriptSession(Subject):
+class ScriptSession(TechniqueTarget):
     """One object of a running script that has reached its stage: a loader, a model, an optimizer.
 
     The objects stay the script's. What is not at hand is None, or a module without anything in it.
     """
 
     loader: Any = None  # a DataLoader that is about to be iterated
-    feeds: dict[str, Feed] = field(default_factory=dict)  # technique id -> for each new iterator
+    feeds: dict[str, LoaderChange] = field(
+        default_factory=dict
+    )  # technique id -> for each new iterator
     scale: Any = None  # an on_scripts.loss_scale.LossScale around backward passes and steps
     refused: str | None = None  # why the technique that was applied last changed nothing
     needless: str | None = None  # why it had nothing to change, where its own words do not fit

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
@@ -179,7 +179,7 @@ def _policy(context: object, operator: Any, *args: Any, **kwargs: Any) -> Any:
     return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-def apply(session: Subject, *, mode: str = "full") -> int:
+def apply(session: TechniqueTarget, *, mode: str = "full") -> int:
     """Change the model; return how many of its modules changed."""
     back = change(session.model, mode=mode, through_class=isinstance(session, ScriptSession))
 
@@ -192,7 +192,7 @@ def apply(session: Subject, *, mode: str = "full") -> int:
     return len(back)
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Count the blocks whose forward is the one that recomputes."""
     from hotloop.models.repeated_blocks import repeated_blocks
 

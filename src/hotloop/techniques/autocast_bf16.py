@@ -24,7 +24,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE", "why_not_autocast"]
 
@@ -37,7 +37,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return hardware.why_no_bf16()
 
 
-def apply(session: Subject) -> int:
+def apply(session: TechniqueTarget) -> int:
     """Wrap the forward pass."""
     import torch
 
@@ -72,7 +72,7 @@ def why_not_autocast(session: ScriptSession) -> str | None:
     return f"the model's weights are {low.pop()}, not float32" if low else None
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Look for the wrapper around the forward pass."""
     return f"forward: {session.describe()}" if ID in session.wrapped else None
 

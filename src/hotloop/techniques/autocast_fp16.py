@@ -25,7 +25,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
@@ -38,7 +38,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return hardware.why_no_fp16()
 
 
-def apply(session: Subject) -> int:
+def apply(session: TechniqueTarget) -> int:
     """Wrap the forward pass and give the session a scaler."""
     import torch
 
@@ -68,7 +68,7 @@ def apply(session: Subject) -> int:
     return 2
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Look for the wrapper and the scaler."""
     if ID in session.wrapped and isinstance(session, ScriptSession) and session.scale:
         return f"forward: {session.describe()}; loss scale {session.scale.scale:.0f}"

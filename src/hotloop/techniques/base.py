@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
 
-__all__ = ["HEADINGS", "Host", "Numerics", "Paired", "Stage", "Technique", "anywhere"]
+__all__ = ["HEADINGS", "HostKind", "Numerics", "Paired", "Stage", "Technique", "anywhere"]
 
 # Times a run's first micro batches under two settings of the process: (new, old) -> the rate under
 # `new` in that under `old`; None where the run is too short to spend any of it on measuring.
@@ -41,7 +41,7 @@ class Stage(enum.IntEnum):
     COMPILE = 6  # last: it looks at everything before
 
 
-class Host(enum.Enum):
+class HostKind(enum.Enum):
     """Who may call a technique."""
 
     ENGINE = "engine"
@@ -82,7 +82,7 @@ class Technique:
     # The part of `apply` that decides what the backward pass keeps, (model, **choice), for the
     # memory forecast of a plan.
     on_model: Callable[..., object] | None = None
-    hosts: frozenset[Host] = frozenset(Host)
+    hosts: frozenset[HostKind] = frozenset(HostKind)
     # What ROUNDING may do in float32 at most: ten times the largest deviation, or more, that
     # benchmarks/rounding.py found (results/rounding-cpu.json).
     tolerance: float = 0.0  # relative, on the losses of the first 10 steps

@@ -24,21 +24,21 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
 ID = "channels-last"
 
 
-def _weights(session: Subject) -> list[Tensor]:
+def _weights(session: TechniqueTarget) -> list[Tensor]:
     from torch import nn
 
     kinds = (nn.Conv2d, nn.ConvTranspose2d)
     return [m.weight for m in session.model.modules() if isinstance(m, kinds)]
 
 
-def apply(session: Subject) -> int:
+def apply(session: TechniqueTarget) -> int:
     """Turn the weights and wrap the forward pass; return how many weights there are."""
     import torch
 
@@ -69,7 +69,7 @@ def apply(session: Subject) -> int:
     return len(weights)
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Count the weights that lie so, once the forward pass was wrapped."""
     import torch
 

@@ -33,7 +33,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["MODES", "TECHNIQUE"]
 
@@ -75,7 +75,7 @@ def _blocks(model: Any) -> list[Any]:
     return repeated_blocks(model) or [model]
 
 
-def apply(session: Subject, *, mode: str = "default", backend: str = "inductor") -> int:
+def apply(session: TechniqueTarget, *, mode: str = "default", backend: str = "inductor") -> int:
     """Mark the blocks; the work is done by the first forward and backward pass."""
     import torch
     from torch._dynamo.utils import counters
@@ -129,7 +129,7 @@ def _compiled_or_eager(
         return plain.forward
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Count the blocks, and the graphs and breaks of Dynamo: none before the first call."""
     from torch._dynamo.utils import counters  # the counts behind TORCH_LOGS
 

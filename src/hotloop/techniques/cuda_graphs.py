@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
@@ -70,5 +70,5 @@ TECHNIQUE = Technique(
     read_back=read_back,
     excludes=frozenset({"ddp", "deepspeed", "fsdp2"}),
     nothing="a recording was asked for already",
-    hosts=frozenset({Host.ENGINE}),
+    hosts=frozenset({HostKind.ENGINE}),
 )

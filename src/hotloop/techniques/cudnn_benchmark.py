@@ -19,7 +19,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
@@ -34,13 +34,13 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return f"cuDNN is for CUDA cards, and this is a {hardware.device} device"
 
 
-def _convolutions(session: Subject) -> int:
+def _convolutions(session: TechniqueTarget) -> int:
     from torch.nn.modules.conv import _ConvNd  # the base of all six, which has no public name
 
     return sum(isinstance(module, _ConvNd) for module in session.model.modules())
 
 
-def apply(session: Subject) -> int:
+def apply(session: TechniqueTarget) -> int:
     """Set the switch of this process; return how many convolutions it concerns."""
     from torch.backends import cudnn
 
@@ -55,7 +55,7 @@ def apply(session: Subject) -> int:
     return found
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Ask torch."""
     from torch.backends import cudnn
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.sharding_ids import HOW, wants_group
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.session.session import Session
@@ -65,7 +65,7 @@ TECHNIQUE = Technique(
     choices={"bucket_mib": (BUCKET_MIB, 10, 100), "unused": ("none", "find")},
     excludes=frozenset({"deepspeed", "fsdp2", "cuda-graphs"}),
     nothing=HOW,
-    hosts=frozenset({Host.ENGINE}),
+    hosts=frozenset({HostKind.ENGINE}),
     tolerance=1e-5,
     cosine=0.99999,
 )

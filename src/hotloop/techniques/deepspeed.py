@@ -26,7 +26,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from hotloop.core.sharding_ids import HOW, wants_group
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
@@ -113,7 +113,7 @@ TECHNIQUE = Technique(
     choices={"stage": STAGES},
     excludes=frozenset({"autocast-fp16", "ddp", "fsdp2", "compile", "cuda-graphs"}),
     nothing=f"{HOW}; of the optimizers only AdamW is cut",
-    hosts=frozenset({Host.ENGINE}),
+    hosts=frozenset({HostKind.ENGINE}),
     tolerance=1e-5,
     cosine=0.99999,
 )

@@ -46,9 +46,9 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 def apply(session: Session | ScriptSession) -> int:
     """Tell the loop's source to send windows ahead."""
     if isinstance(session, ScriptSession):
-        from hotloop.techniques.on_scripts.device_prefetch import CudaLane
+        from hotloop.techniques.on_scripts.device_prefetch import CudaCopyStream
 
-        return send_ahead(session, CudaLane, "cuda")
+        return send_ahead(session, CudaCopyStream, "cuda")
     if session.prefetch:
         return 0
     session.prefetch = True

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotloop.process.internal_frames import hide
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -136,7 +136,7 @@ TECHNIQUE = Technique(
     read_back=read_back,
     nothing="the batches are cut already",
     late=True,
-    hosts=frozenset({Host.SCRIPT}),
+    hosts=frozenset({HostKind.SCRIPT}),
 )
 
 

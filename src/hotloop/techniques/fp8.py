@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
@@ -93,5 +93,5 @@ TECHNIQUE = Technique(
     read_back=read_back,
     nothing=f"no linear layer that is trained has {WIDE} inputs and outputs, multiples of 16",
     excludes=frozenset({"int8-mixed-precision", "autocast-fp16"}),
-    hosts=frozenset({Host.ENGINE}),
+    hosts=frozenset({HostKind.ENGINE}),
 )

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.sharding_ids import HOW, wants_group
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
@@ -78,7 +78,7 @@ TECHNIQUE = Technique(
     choices={"reshard": ("on", "off"), "keep": ("on", "off")},
     excludes=frozenset({"autocast-fp16", "ddp", "deepspeed", "cuda-graphs"}),
     nothing=HOW,
-    hosts=frozenset({Host.ENGINE}),
+    hosts=frozenset({HostKind.ENGINE}),
     tolerance=1e-5,
     cosine=0.99999,
 )

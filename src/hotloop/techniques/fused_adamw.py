@@ -20,12 +20,12 @@ from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
 
-def apply(session: Subject) -> int:
+def apply(session: TechniqueTarget) -> int:
     """Turn the flag on in every group that has it off; return how many there were."""
     from torch.optim import SGD, Adagrad, Adam
 
@@ -72,7 +72,7 @@ def _move_steps(optimizer: Any) -> None:
             state["step"] = state["step"].to(tensor.device)
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Read the flags of the parameter groups."""
     groups = session.optimizer.param_groups if session.optimizer else []
     for flag in ("fused", "foreach"):

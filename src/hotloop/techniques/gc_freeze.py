@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from hotloop.techniques.base import Numerics, Stage, Technique
 
 if TYPE_CHECKING:
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
 
-def apply(session: Subject) -> int:
+def apply(session: TechniqueTarget) -> int:
     """Collect and freeze; return how many objects left the collector's sight."""
     gc.collect()
     seen = len(gc.get_objects())  # counting what is frozen would take 15 ms
@@ -34,7 +34,7 @@ def apply(session: Subject) -> int:
     return seen
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Ask the collector how many it no longer looks at."""
     frozen = gc.get_freeze_count() if "gc-freeze" in session.undo else 0
     return f"{frozen:,} objects frozen" if frozen else None

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 from hotloop.techniques.fp8 import WIDE, why_no_torchao, why_not_compiled, wide_linears
 
 if TYPE_CHECKING:
@@ -66,5 +66,5 @@ TECHNIQUE = Technique(
     read_back=read_back,
     nothing=f"no linear layer that is trained has {WIDE} inputs and outputs, multiples of 16",
     excludes=frozenset({"fp8", "autocast-fp16"}),
-    hosts=frozenset({Host.ENGINE}),
+    hosts=frozenset({HostKind.ENGINE}),
 )

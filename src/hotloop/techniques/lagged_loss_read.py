@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
@@ -52,5 +52,5 @@ TECHNIQUE = Technique(
     apply=apply,
     read_back=read_back,
     nothing="losses are read at the log interval already",
-    hosts=frozenset({Host.ENGINE}),
+    hosts=frozenset({HostKind.ENGINE}),
 )

@@ -27,7 +27,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from hotloop.process.internal_frames import hide
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 from hotloop.techniques.dynamic_padding import narrow, trimmed
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _limit(loader: Any, lengths: str) -> float:
 
 def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, words: str) -> int:
     """Have a loader read the batches that `divide` makes, and `words` say; return 1 if it pays."""
-    from hotloop.observe.probes.lengths import Lengths
+    from hotloop.observe.probes.lengths import SampleLengths
     from hotloop.techniques.on_scripts.bucketing import Gain
     from hotloop.techniques.on_scripts.rebatching import Rebatched
 
@@ -99,7 +99,9 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
     if session.refused is not None:
         return 0
     feed = Rebatched(
-        Lengths.unknown(len(session.loader.dataset)) if known is None else Lengths(known),
+        SampleLengths.unknown(len(session.loader.dataset))
+        if known is None
+        else SampleLengths(known),
         divide,
         learns=known is None,
         troubles=session.troubles[id],
@@ -191,7 +193,7 @@ TECHNIQUE = Technique(
     choices={"lengths": CHOICES},
     nothing="the batches are of like length already",
     excludes=frozenset({"token-budget", "vectorised-reads"}),
-    hosts=frozenset({Host.SCRIPT}),
+    hosts=frozenset({HostKind.SCRIPT}),
 )
 
 

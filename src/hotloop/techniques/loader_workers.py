@@ -108,12 +108,12 @@ def _put_into(session: ScriptSession, count: int, ahead: int, pin: str) -> int:
 def _change(session: ScriptSession, habit: Habit, count: int, ahead: int, pinned: bool) -> None:
     """Set the options of the loader, and what keeps its habit in spite of them."""
     from hotloop.techniques.on_scripts.in_loop_loading import InLoop
-    from hotloop.techniques.on_scripts.loader_workers import Workers
+    from hotloop.techniques.on_scripts.loader_workers import PersistentWorkers
 
     options: dict[str, Any] = {"pin_memory": pinned, "num_workers": count}
     if count:
         options |= {"prefetch_factor": ahead, "persistent_workers": True}
-        session.feeds[ID] = Workers(habit)
+        session.feeds[ID] = PersistentWorkers(habit)
     elif habit.workers:
         options["timeout"] = 0  # of workers
         session.feeds[ID] = InLoop(habit, session.troubles[ID])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
     from hotloop.machine.onednn_matmul import Products
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
     from hotloop.techniques.base import Paired
 
 __all__ = ["TECHNIQUE"]
@@ -76,7 +76,7 @@ def settle(paired: Paired, *, rate: str = "measured") -> Mapping[str, Value]:
     return {"rate": "higher" if found is not None and found >= LEAST_RATE else "lower"}
 
 
-def apply(session: Subject, *, rate: str = "measured") -> int:
+def apply(session: TechniqueTarget, *, rate: str = "measured") -> int:
     """Set the switch of this process if the products are as exact as before, and faster."""
     from hotloop.machine.float32_precision import precision
     from hotloop.machine.onednn_matmul import compare_products
@@ -87,7 +87,7 @@ def apply(session: Subject, *, rate: str = "measured") -> int:
     return switch(session, compare_products(), rate=rate)
 
 
-def switch(session: Subject, products: Products, *, rate: str = "measured") -> int:
+def switch(session: TechniqueTarget, products: Products, *, rate: str = "measured") -> int:
     """Do as `apply`, by these figures."""
     faster = rate == "higher" or (rate == "measured" and products.rate >= LEAST_RATE)
     if not faster or not _exact(products):
@@ -97,7 +97,7 @@ def switch(session: Subject, products: Products, *, rate: str = "measured") -> i
     return turn(session, ID, _TO)
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Ask torch, and give the figures of the comparison."""
     from hotloop.machine.onednn_matmul import compare_products
     from hotloop.techniques.on_scripts.float32_switches import in_effect

@@ -22,12 +22,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotloop.process.internal_frames import hide
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.observe.probes.dataset_trial import Tried
     from hotloop.session.session import ScriptSession
-    from hotloop.techniques.on_scripts.dataset_cache import Cache
+    from hotloop.techniques.on_scripts.dataset_cache import SampleCache
 
 __all__ = ["TECHNIQUE"]
 
@@ -35,9 +35,9 @@ ID = "sample-cache"
 
 
 class _Kept:
-    """Puts the cache into each new iterator; a `session.Feed`."""
+    """Puts the cache into each new iterator; a `session.LoaderChange`."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: SampleCache) -> None:
         self._cache = cache
 
     def asked(self, loader: Any) -> None:
@@ -54,7 +54,7 @@ class _Kept:
 def apply(session: ScriptSession, *, percent: int = 25) -> int:
     """Give a loader a cache if its samples stay as they are; return 1 where it did."""
     from hotloop.observe.probes.dataset_trial import try_reading
-    from hotloop.techniques.on_scripts.dataset_cache import Cache
+    from hotloop.techniques.on_scripts.dataset_cache import SampleCache
 
     loader, memory = session.loader, session.hardware.host_memory_bytes
     limit = (memory or 0) * percent // 100
@@ -64,7 +64,7 @@ def apply(session: ScriptSession, *, percent: int = 25) -> int:
         session.refused = tried if isinstance(tried, str) else _why_not(tried, loader, limit)
     if session.refused is not None:
         return 0
-    cache = Cache(limit, session.troubles[ID])
+    cache = SampleCache(limit, session.troubles[ID])
     session.feeds[ID] = _Kept(cache)
     session.facts[ID] = cache
     return 1
@@ -115,7 +115,7 @@ TECHNIQUE = Technique(
     pays_from=2,
     nothing="the samples are kept already",
     excludes=frozenset({"loader-workers", "vectorised-reads"}),
-    hosts=frozenset({Host.SCRIPT}),
+    hosts=frozenset({HostKind.SCRIPT}),
 )
 
 

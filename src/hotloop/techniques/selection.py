@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hotloop import techniques
 from hotloop.core.errors import PlanError
-from hotloop.techniques.base import Host
+from hotloop.techniques.base import HostKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ __all__ = ["TYPED", "check", "check_words", "find", "without_effect"]
 
 TYPED = frozenset({"command line", "--with"})  # origins whose requests must not fail silently
 _ELSEWHERE = {
-    Host.ENGINE: "is for scripts (hotloop run), not for hotloop train",
-    Host.SCRIPT: "is for hotloop train: it changes the engine's own loop, and a script has its own",
+    HostKind.ENGINE: "is for scripts (hotloop run), not for hotloop train",
+    HostKind.SCRIPT: "is for hotloop train: it changes the engine's loop, and a script has its own",
 }
 
 
@@ -30,7 +30,7 @@ def check(
     origins: Mapping[str, str],
     *,
     known: Sequence[Technique] = techniques.ALL,
-    host: Host = Host.ENGINE,
+    host: HostKind = HostKind.ENGINE,
 ) -> None:
     """Raise PlanError for techniques that are unknown or contradictory, and for wrong choices.
 
@@ -44,7 +44,7 @@ def check(
 
 
 def check_words(
-    plan: Plan, *, known: Sequence[Technique] = techniques.ALL, host: Host = Host.ENGINE
+    plan: Plan, *, known: Sequence[Technique] = techniques.ALL, host: HostKind = HostKind.ENGINE
 ) -> None:
     """Raise PlanError for what is wrong on every machine."""
     ids = {use.id for use in plan.techniques}

@@ -19,7 +19,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
@@ -33,14 +33,14 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return hardware.why_no_tf32()
 
 
-def apply(session: Subject) -> int:
+def apply(session: TechniqueTarget) -> int:
     """Set the switch of this process."""
     from hotloop.techniques.on_scripts.float32_switches import turn
 
     return turn(session, ID, _TO)
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Ask torch."""
     from hotloop.techniques.on_scripts.float32_switches import in_effect
 

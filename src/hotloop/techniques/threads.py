@@ -22,7 +22,7 @@ from hotloop.techniques.base import Numerics, Stage, Technique
 if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["TECHNIQUE"]
 
@@ -39,7 +39,7 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
     return None
 
 
-def apply(session: Subject, *, count: int = 0) -> int:
+def apply(session: TechniqueTarget, *, count: int = 0) -> int:
     """Set the count; report nothing changed when it was right."""
     import torch
 
@@ -53,7 +53,7 @@ def apply(session: Subject, *, count: int = 0) -> int:
     return 1
 
 
-def read_back(session: Subject) -> str | None:
+def read_back(session: TechniqueTarget) -> str | None:
     """Ask torch how many there are, once the count was set and while it is so."""
     import torch
 

@@ -27,7 +27,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hotloop.process.internal_frames import hide
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 from hotloop.techniques.length_bucketing import CHOICES, look_at, multiple_of, put_in
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ TECHNIQUE = Technique(
     choices={"tokens": (0, 8192, 32768), "lengths": CHOICES},
     nothing="the batches are of like size already",
     excludes=frozenset({"length-bucketing", "vectorised-reads"}),
-    hosts=frozenset({Host.SCRIPT}),
+    hosts=frozenset({HostKind.SCRIPT}),
 )
 
 

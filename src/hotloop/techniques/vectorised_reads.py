@@ -18,7 +18,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from hotloop.process.internal_frames import hide
-from hotloop.techniques.base import Host, Numerics, Stage, Technique
+from hotloop.techniques.base import HostKind, Numerics, Stage, Technique
 
 if TYPE_CHECKING:
     from hotloop.session.session import ScriptSession
@@ -30,7 +30,7 @@ _TRIED = 4  # batches
 
 
 class _Whole:
-    """Puts the stand-in into each new iterator; a `session.Feed`."""
+    """Puts the stand-in into each new iterator; a `session.LoaderChange`."""
 
     def asked(self, loader: Any) -> None:
         """Nothing is kept from epoch to epoch."""
@@ -109,7 +109,7 @@ TECHNIQUE = Technique(
     read_back=read_back,
     nothing="the loader reads whole batches already",
     excludes=frozenset({"length-bucketing", "sample-cache", "token-budget"}),
-    hosts=frozenset({Host.SCRIPT}),
+    hosts=frozenset({HostKind.SCRIPT}),
 )
 
 

@@ -10,8 +10,8 @@ from hotloop.jobs.forecast.limits import HEAD_ROOM
 from hotloop.jobs.forecast.memory_fit import forecast_of, shapes
 
 if TYPE_CHECKING:
-    from hotloop.core.gpu_specs import Card
-    from hotloop.jobs.job import Assembly
+    from hotloop.core.gpu_specs import GpuSpec
+    from hotloop.jobs.job import PreparedRun
 
 __all__ = ["ERROR", "MODES", "Fit", "fits"]
 
@@ -37,7 +37,7 @@ class Fit:
         return self.peak_bytes[mode] <= self.room_bytes
 
 
-def fits(parts: Assembly, card: Card) -> list[Fit]:
+def fits(parts: PreparedRun, card: GpuSpec) -> list[Fit]:
     """Return the micro batches that divide the optimizer step's samples, the largest first.
 
     No more after three that fit without recomputing.

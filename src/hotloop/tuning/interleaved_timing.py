@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop.core.agreement import Evidence
 from hotloop.core.trial import FEWEST, PAIRS, Scatter, Trial, compare
-from hotloop.tuning.trial_process import Ended
+from hotloop.tuning.trial_process import TrialEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hotloop.core.plan import Plan
-    from hotloop.tuning.trial_process import Live, Report
+    from hotloop.tuning.trial_process import TrialProcess, TrialReport
 
-__all__ = ["LATE", "Entry", "Pace", "begin", "race", "race_apart"]
+__all__ = ["LATE", "Entry", "RaceLength", "begin", "race", "race_apart"]
 
 WARM: Final = 10  # steps that are not timed: first allocations, compilation, workers that start
 _AGAIN: Final = 3  # times that trials are started whose script is over too soon
@@ -32,7 +32,7 @@ LATE: Final = "too late"  # its second epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class RaceLength:
     """How long a race takes."""
 
     rounds: int = 10  # of each pair of processes
@@ -54,7 +54,7 @@ class Entry:
     """A plan and how a process of it is started."""
 
     plan: Plan
-    start: Callable[[], Live]
+    start: Callable[[], TrialProcess]
     epochs: int = 0  # that must have begun before steps are timed: 2 where the first one costs more
     needs: tuple[str, ...] = ()  # techniques without whose effect there is nothing to time
 
@@ -64,7 +64,7 @@ class _Lane:
     """One process in the race."""
 
     entry: Entry
-    live: Live
+    live: TrialProcess
     trial: Trial
     step: float = 0.0  # seconds of a warm step
     epochs: int = 0
@@ -78,7 +78,7 @@ class _Lane:
 
 def race(
     entries: Sequence[Entry],
-    pace: Pace,
+    pace: RaceLength,
     *,
     clock: Callable[[], float] = time.perf_counter,
     tell: Callable[[str], None] = lambda _: None,
@@ -108,7 +108,7 @@ def race(
     return [_judged(trial) for trial in trials]
 
 
-def _is_open(trials: Sequence[Trial], pace: Pace) -> bool:
+def _is_open(trials: Sequence[Trial], pace: RaceLength) -> bool:
     """Whether another pair of processes may tell more, and somebody wants to know it."""
     first, *others = map(_judged, trials)
     found = [compare(other, first, scatter=pace.scatter) for other in others]
@@ -117,7 +117,7 @@ def _is_open(trials: Sequence[Trial], pace: Pace) -> bool:
 
 def race_apart(
     entries: Sequence[Entry],
-    pace: Pace,
+    pace: RaceLength,
     *,
     clock: Callable[[], float] = time.perf_counter,
     tell: Callable[[str], None] = lambda _: None,
@@ -141,7 +141,7 @@ def race_apart(
     return [_judged(trial) for trial in found]
 
 
-def begin(entry: Entry, pace: Pace) -> Trial:
+def begin(entry: Entry, pace: RaceLength) -> Trial:
     """Return the trial of a process that makes its first step and no more: what has an effect."""
     with entry.start() as live:
         lane = _Lane(entry, live, Trial(plan=entry.plan))
@@ -168,7 +168,7 @@ def _judged(trial: Trial) -> Trial:
 
 def _once(
     entries: Sequence[Entry],
-    pace: Pace,
+    pace: RaceLength,
     block: int | None,
     clock: Callable[[], float],
     tell: Callable[[str], None],
@@ -212,13 +212,13 @@ def _guarded(lane: _Lane, act: Callable[..., None], *how: object) -> None:
     """Do something with a lane; note how its process ended, if it did."""
     try:
         act(lane, *how)
-    except Ended as ended:
+    except TrialEnded as ended:
         lane.trial = replace(lane.trial, outcome=ended.outcome, reason=ended.reason)
         lane.ended = ended.at
         lane.live.close()  # its memory is the others' now
 
 
-def _begin(lane: _Lane, pace: Pace) -> None:
+def _begin(lane: _Lane, pace: RaceLength) -> None:
     report = lane.live.first(seconds=pace.start)
     lane.trial = replace(lane.trial, started=report.seconds)
     _note(lane, report)
@@ -230,10 +230,10 @@ def _check(lane: _Lane) -> None:
     for id in lane.entry.needs:
         word, how = lane.trial.effects.get(id, ("in effect", ""))
         if word != "in effect":
-            raise Ended(word, how)
+            raise TrialEnded(word, how)
 
 
-def _warm(lane: _Lane, pace: Pace, clock: Callable[[], float]) -> None:
+def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float]) -> None:
     """Make the steps that are not timed, in two parts: the later one tells how long a step takes.
 
     Where the first epoch costs more, they last until the next one has begun.
@@ -250,10 +250,10 @@ def _warm(lane: _Lane, pace: Pace, clock: Callable[[], float]) -> None:
         _check(lane)
         if lane.epochs < lane.entry.epochs and clock() > latest:
             why = f"epoch {lane.entry.epochs} had not begun after {warmed:.0f} s ({made} steps)"
-            raise Ended(LATE, why)
+            raise TrialEnded(LATE, why)
 
 
-def _steps(lanes: Sequence[_Lane], pace: Pace) -> int:
+def _steps(lanes: Sequence[_Lane], pace: RaceLength) -> int:
     """Return the steps of a block: it takes the fastest lane `pace.block`, if there are so many."""
     fastest = min((lane.step for lane in lanes if lane.step > 0), default=1.0)
     most = _LARGEST
@@ -263,14 +263,14 @@ def _steps(lanes: Sequence[_Lane], pace: Pace) -> int:
     return max(_SMALLEST, min(most, math.ceil(pace.block / fastest)))
 
 
-def _block(lane: _Lane, steps: int, round: int, pace: Pace) -> None:
+def _block(lane: _Lane, steps: int, round: int, pace: RaceLength) -> None:
     report = lane.live.block(steps, seconds=pace.step + _SLOW * steps * lane.step)
     rounds = {**lane.trial.rounds, round: report.seconds / report.made}
     lane.trial = replace(lane.trial, rounds=rounds, steps=lane.trial.steps + report.made)
     _note(lane, report)
 
 
-def _is_decided(lanes: Sequence[_Lane], pace: Pace) -> bool:
+def _is_decided(lanes: Sequence[_Lane], pace: RaceLength) -> bool:
     """Whether every other lane is out of the question."""
     first, *others = lanes
     if not others or any(lane.is_running and len(lane.trial.rounds) < pace.look for lane in others):
@@ -285,7 +285,7 @@ def _is_decided(lanes: Sequence[_Lane], pace: Pace) -> bool:
     )
 
 
-def _note(lane: _Lane, report: Report) -> None:
+def _note(lane: _Lane, report: TrialReport) -> None:
     """Keep what a trial says besides its seconds."""
     said: Any = report.more
     lane.epochs = int(said.get("epochs", lane.epochs))

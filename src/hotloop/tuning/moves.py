@@ -9,7 +9,7 @@ from hotloop import techniques
 from hotloop.core.agreement import Promise
 from hotloop.core.sharding_ids import SHARING
 from hotloop.core.units import many
-from hotloop.techniques.base import Host, Numerics
+from hotloop.techniques.base import HostKind, Numerics
 from hotloop.techniques.selection import find
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def both(first: Move, second: Move) -> Move:
 
 def ordered(
     hardware: Hardware,
-    host: Host,
+    host: HostKind,
     *,
     first: Iterable[str] = (),
     choices: Mapping[str, Sequence[Mapping[str, Value]]] | None = None,

@@ -10,12 +10,12 @@ from hotloop.core.errors import HotloopError
 from hotloop.core.sharding_ids import SHARING
 from hotloop.core.units import many
 from hotloop.jobs.forecast.memory_fit import fitted, shapes
-from hotloop.techniques.base import Host
+from hotloop.techniques.base import HostKind
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import most_bytes, why_apart
 from hotloop.tuning.moves import Move, both, ordered, removed, resized, shared, too_short, varied
 from hotloop.tuning.recipe_trial import assembled, command
-from hotloop.tuning.trial_process import Live
+from hotloop.tuning.trial_process import TrialProcess
 from hotloop.tuning.trial_ranks import environment
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Value
     from hotloop.core.trial import Trial
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
 
-__all__ = ["Recipe", "moves"]
+__all__ = ["RecipeTarget", "moves"]
 
 _SIZES: Final = (2.0, 0.5, 4.0, 0.25)
 _ROWS: Final = "fsdp2"  # of which no card holds all
@@ -40,11 +40,11 @@ _NOT_IN_A_TRIAL: Final = {"async-checkpoint": "it saves in the background: a tri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class RecipeTarget:
     """A recipe with its settings. The baseline is what `hotloop train` would do with them."""
 
     request: Mapping[str, Any]  # recipetrial.record_of
-    parts: Assembly
+    parts: PreparedRun
     aside: Path | None = None  # a folder in which a save is timed, once
 
     @property
@@ -100,8 +100,8 @@ class Recipe:
         plan = self.baseline
         return Entry(plan=plan, start=lambda: self._start(plan, self.aside))
 
-    def _start(self, plan: Plan, aside: Path | None = None) -> Live:
-        return Live(
+    def _start(self, plan: Plan, aside: Path | None = None) -> TrialProcess:
+        return TrialProcess(
             lambda channel: command(channel, plan, self.request, aside=aside),
             memory=most_bytes(self.hardware),
             environment=environment(plan.ranks),
@@ -139,7 +139,7 @@ class Recipe:
 
 
 def moves(
-    recipe: Recipe, *, allow_training: bool = False, seconds_per_step: float | None = None
+    recipe: RecipeTarget, *, allow_training: bool = False, seconds_per_step: float | None = None
 ) -> list[Move]:
     """Return what to try on a recipe: cards first, shapes, techniques in, others, and out."""
     plan, hardware = recipe.baseline, recipe.hardware
@@ -151,7 +151,7 @@ def moves(
 
     found = ordered(
         hardware,
-        Host.ENGINE,
+        HostKind.ENGINE,
         choices=_choices(hardware, plan),
         allow_training=allow_training,
         why_not=why_not,
@@ -162,7 +162,7 @@ def moves(
     return [*_cards(recipe), *_sizes(recipe), *found, *out]
 
 
-def _cards(recipe: Recipe) -> Iterator[Move]:
+def _cards(recipe: RecipeTarget) -> Iterator[Move]:
     """Yield the moves to all cards of this machine, by each way that ranks can share."""
     hardware, plan, batch = recipe.hardware, recipe.baseline, recipe.batch_size
     if recipe.cards == 1:
@@ -179,7 +179,7 @@ def _cards(recipe: Recipe) -> Iterator[Move]:
     yield from _FURTHER
 
 
-def _sizes(recipe: Recipe) -> Iterator[Move]:
+def _sizes(recipe: RecipeTarget) -> Iterator[Move]:
     """Yield other micro batches at the same optimizer step; larger ones also recomputing.
 
     Of several cards each may hold what one does not: there the plan that is the best by then says.

@@ -24,7 +24,7 @@ from hotloop.jobs.request import saved_request
 from hotloop.machine.clock import clock, process_began
 from hotloop.observe.hooks.garbage_collector import collector_off
 from hotloop.process import run_script
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.tuning.first_step_record import Witness
 from hotloop.tuning.script_trial import device_peak, wait
 from hotloop.tuning.step_gate import Gate, Ungated
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hotloop.core.effect import Effect
-    from hotloop.engine.wall_time import Ledger
-    from hotloop.jobs.first_steps import TryOut
-    from hotloop.jobs.job import Assembly
-    from hotloop.jobs.request import Request
-    from hotloop.session.ranks import Ranks
+    from hotloop.engine.wall_time import WallTime
+    from hotloop.jobs.first_steps import FirstSteps
+    from hotloop.jobs.job import PreparedRun
+    from hotloop.jobs.request import RunRequest
+    from hotloop.session.ranks import ProcessGroup
     from hotloop.session.session import Session
 
 __all__ = ["RecipeTrial", "assembled", "command", "main", "record_of", "serve"]
@@ -48,7 +48,7 @@ __all__ = ["RecipeTrial", "assembled", "command", "main", "record_of", "serve"]
 _SETTLED: Final = 10  # steps before a validation and a save are timed, which need what steps load
 
 
-def record_of(request: Request) -> dict[str, object]:
+def record_of(request: RunRequest) -> dict[str, object]:
     """Return a request as JSON values, the way run.json keeps it; its plan is not among them."""
     return {
         "recipe": request.recipe.name,
@@ -99,10 +99,10 @@ class RecipeTrial:
     """Makes steps, keeps evidence. Of several ranks each has one, and the first one rests."""
 
     # All of these are set before the first step.
-    parts: Assembly
+    parts: PreparedRun
     session: Session
-    ledger: Ledger
-    _tried: TryOut
+    ledger: WallTime
+    _tried: FirstSteps
     _generators: Mapping[str, Tensor]  # as they were
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
@@ -121,21 +121,21 @@ class RecipeTrial:
         with ranks_of(self._world) as ranks:
             self._run(ranks)
 
-    def _run(self, ranks: Ranks) -> None:
+    def _run(self, ranks: ProcessGroup) -> None:
         self.parts = parts = assembled(self.asked, ranks)
         from hotloop.engine.checkpoint.state import rng_state
         from hotloop.engine.signals import Signals
-        from hotloop.engine.wall_time import Ledger
-        from hotloop.jobs.first_steps import TryOut
+        from hotloop.engine.wall_time import WallTime
+        from hotloop.jobs.first_steps import FirstSteps
         from hotloop.jobs.run import set_up
         from hotloop.jobs.start_point import start_weights
 
-        self.ledger, signals = Ledger(clock, began=process_began()), Signals()
+        self.ledger, signals = WallTime(clock, began=process_began()), Signals()
         self.session, self._effects, at = set_up(
             parts, lambda s: start_weights(parts, s, _unheard), self.ledger, signals, _unheard
         )
         self.ledger.mark("start")
-        self._tried = TryOut(
+        self._tried = FirstSteps(
             parts,
             self.session,
             at,
@@ -217,7 +217,7 @@ class RecipeTrial:
         return self._aside
 
 
-def assembled(asked: Mapping[str, Any], ranks: Ranks = ALONE) -> Assembly:
+def assembled(asked: Mapping[str, Any], ranks: ProcessGroup = SINGLE_PROCESS) -> PreparedRun:
     """Return what the argument of a trial asks for, with torch loaded as `hotloop train` does.
 
     Raises PlanError where a step of the plan is of another size than the request's, and what

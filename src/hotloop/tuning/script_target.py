@@ -10,17 +10,17 @@ from hotloop.core.env import inherited
 from hotloop.core.errors import HotloopError
 from hotloop.core.plan import Plan, Value
 from hotloop.core.storage.rundir import RunDir
-from hotloop.core.tuning_result import Cost, Edit
+from hotloop.core.tuning_result import Edit, FixedCost
 from hotloop.core.units import many
 from hotloop.diagnosis.script import judge_again
 from hotloop.process import child
 from hotloop.rules.support.data_wait import feeding, reading_seconds
-from hotloop.techniques.base import Host, Stage
+from hotloop.techniques.base import HostKind, Stage
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import most_bytes, why_apart
 from hotloop.tuning.moves import ordered, too_short
 from hotloop.tuning.script_trial import command
-from hotloop.tuning.trial_process import Live
+from hotloop.tuning.trial_process import TrialProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hotloop.techniques.base import Technique
     from hotloop.tuning.moves import Move
 
-__all__ = ["Script", "Seen", "costs", "edits", "environment", "last_words", "moves"]
+__all__ = ["DoctorFacts", "Script", "costs", "edits", "environment", "last_words", "moves"]
 
 _IDLE: Final = 0.05  # share of the wall time: less waiting for data is no reason to touch a loader
 _COPIED: Final = 0.01  # and of copying to the card, to send batches ahead
@@ -63,8 +63,8 @@ class Script:
     def entry(self, plan: Plan, *, epochs: int, needs: Sequence[str]) -> Entry:
         """Return how to start a trial of a plan."""
 
-        def start() -> Live:
-            return Live(
+        def start() -> TrialProcess:
+            return TrialProcess(
                 lambda channel: command(channel, plan, self.command),
                 memory=self.memory or most_bytes(self.hardware),
                 cwd=self.cwd,
@@ -86,12 +86,12 @@ class Script:
         """None: nobody knows where a script's sums are made."""
         return None
 
-    def look(self, folder: Path, *, seconds: float) -> Seen | str:
+    def look(self, folder: Path, *, seconds: float) -> DoctorFacts | str:
         """Have the doctor look at the script; return what it saw, or why it saw nothing."""
         words = ("--time", f"{seconds:g}", "--out", str(folder), *self.command)
         ended = child.run(
             (sys.executable, "-m", "hotloop", "doctor", *words),
-            limits=child.Limits(seconds=2 * seconds + 60),
+            limits=child.ProcessLimits(seconds=2 * seconds + 60),
             cwd=self.cwd,
             environment=environment(),
         )
@@ -107,11 +107,13 @@ class Script:
         if not case.steps.count:
             return f"the doctor saw no step: {failed or 'the script ended before one'}"
         if failed is None:
-            return Seen(case=case, diagnosis=diagnosis)
+            return DoctorFacts(case=case, diagnosis=diagnosis)
         # It says nothing of the steps that the whole run makes.
         case = replace(case, stopped=f"the script failed: {failed}", planned_steps=None)
         why = f"the script failed under the doctor after {many(case.steps.count, 'step')}: {failed}"
-        return Seen(case=case, diagnosis=diagnosis, failed=f"{why}; all its steps are not known")
+        return DoctorFacts(
+            case=case, diagnosis=diagnosis, failed=f"{why}; all its steps are not known"
+        )
 
 
 def last_words(ended: child.Outcome) -> str:
@@ -130,7 +132,7 @@ def environment() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class DoctorFacts:
     """What the doctor saw of a script."""
 
     case: Case
@@ -138,7 +140,9 @@ class Seen:
     failed: str | None = None  # what ended the script early, where that was no end of a run
 
 
-def moves(hardware: Hardware, seen: Seen | None, *, allow_training: bool = False) -> list[Move]:
+def moves(
+    hardware: Hardware, seen: DoctorFacts | None, *, allow_training: bool = False
+) -> list[Move]:
     """Return what to try on a script, the doctor's remedies first."""
     named = [
         remedy.technique
@@ -148,7 +152,7 @@ def moves(hardware: Hardware, seen: Seen | None, *, allow_training: bool = False
     ]
     return ordered(
         hardware,
-        Host.SCRIPT,
+        HostKind.SCRIPT,
         first=named,
         choices=_choices(hardware, seen),
         allow_training=allow_training,
@@ -156,7 +160,9 @@ def moves(hardware: Hardware, seen: Seen | None, *, allow_training: bool = False
     )
 
 
-def _choices(hardware: Hardware, seen: Seen | None) -> Mapping[str, Sequence[Mapping[str, Value]]]:
+def _choices(
+    hardware: Hardware, seen: DoctorFacts | None
+) -> Mapping[str, Sequence[Mapping[str, Value]]]:
     cores = max(1, int(hardware.cores or 1))
     counts = sorted({1, cores, max(1, cores // 2)})
     workers = sorted({1, 2, max(1, cores // 2), cores} & set(range(1, cores + 1)))
@@ -201,19 +207,19 @@ def _reading(case: Case) -> float:
     return 1.0 if seconds is None else case.part(seconds)
 
 
-def costs(seen: Seen) -> list[Cost]:
+def costs(seen: DoctorFacts) -> list[FixedCost]:
     """Return what the doctor saw the script pay for saving and evaluating."""
-    case, found = seen.case, list[Cost]()
+    case, found = seen.case, list[FixedCost]()
     for what, events in (("a save", case.saves), ("an evaluation", case.evaluations)):
         if events:
             seconds = sum(event.seconds for event in events)
             share = f"{case.part(seconds):.1%} of the time"
             note = f"{len(events)} in {case.steps.count} steps, {share}"
-            found.append(Cost(what=what, before=seconds / len(events), note=note))
+            found.append(FixedCost(what=what, before=seconds / len(events), note=note))
     return found
 
 
-def edits(seen: Seen, plan: Plan) -> list[Edit]:
+def edits(seen: DoctorFacts, plan: Plan) -> list[Edit]:
     """Return what the doctor found that no technique of the plan mends."""
     found = []
     for finding in seen.diagnosis.findings:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hotloop import techniques
 from hotloop.core.plan import Plan
-from hotloop.diagnosis.apply_techniques import Intervention
-from hotloop.observe.host import Host
+from hotloop.diagnosis.apply_techniques import AppliedTechniques
+from hotloop.observe.host import ScriptObserver
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.observe.whatif.without_one_cost import Patches
-from hotloop.observe.when_to_stop import Limits
+from hotloop.observe.when_to_stop import StopLimits
 from hotloop.process import run_script
-from hotloop.process.import_hooks import Arrivals
+from hotloop.process.import_hooks import ImportHooks
 from hotloop.tuning.first_step_record import Witness
 from hotloop.tuning.step_gate import Gate
 
@@ -51,16 +51,16 @@ def main(argv: list[str], *, known: Sequence[Technique] = techniques.ALL) -> Non
     """Run the script until the parent has seen enough; does not return."""
     said = json.loads(argv[0])
     trial = _ScriptTrial(said["channel"], Plan.from_json(said["plan"]), known)
-    run_script.run(run_script.Target.of(argv[1:]), finished=trial.script_ended)
+    run_script.run(run_script.ScriptTarget.of(argv[1:]), finished=trial.script_ended)
 
 
 class _ScriptTrial:
     """Counts steps, keeps evidence, puts the plan in."""
 
     def __init__(self, channel: int, plan: Plan, known: Sequence[Technique]) -> None:
-        self._host = Host(Limits(full=True, probing=False))
+        self._host = ScriptObserver(StopLimits(full=True, probing=False))
         origins = {use.id: "tune" for use in plan.techniques}
-        self._put_in = Intervention(plan, origins, known=known)
+        self._put_in = AppliedTechniques(plan, origins, known=known)
         self._put_in.join(self._host)
         self._witness, self._cadence = Witness(), Cadence()
         self._patches = Patches()
@@ -71,7 +71,9 @@ class _ScriptTrial:
         self._epochs = _Epochs()
         self._host.watchers.append(self._epochs)
         self._host.start()
-        self._arrivals = Arrivals()  # begun after the host's: its doors stand when torch comes here
+        self._arrivals = (
+            ImportHooks()
+        )  # begun after the host's: its doors stand when torch comes here
         self._arrivals.when("torch", self._torch_came)
         self._arrivals.when("numpy", _seed_numpy)
         _seed_python()

@@ -15,9 +15,9 @@ from hotloop import techniques
 from hotloop.core.agreement import Parity, Rounding, agree, noise, rounding
 from hotloop.core.errors import DataError
 from hotloop.core.trial import EDGE, PAIRS, Comparison, Trial, compare
-from hotloop.core.tuning_result import Decision, Row, pays_back
+from hotloop.core.tuning_result import Decision, TuneRow, pays_back
 from hotloop.techniques.selection import find
-from hotloop.tuning.interleaved_timing import LATE, Entry, Pace, begin, race, race_apart
+from hotloop.tuning.interleaved_timing import LATE, Entry, RaceLength, begin, race, race_apart
 from hotloop.tuning.moves import Move, pairs, promise
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hotloop.core.plan import Plan
     from hotloop.techniques.base import Technique
 
-__all__ = ["Search", "Target"]
+__all__ = ["Search", "TuningTarget"]
 
 _CLEAR: Final = 0.97  # a ratio below is worth a second look where it could not be told
 _FINAL_ROUNDS: Final = 16
@@ -40,7 +40,7 @@ _SLOW: Final = frozenset({"compile"})  # its first step alone takes longer than 
 _FEW: Final = 3  # moves below which a process to sift them costs more than it saves
 
 
-class Target(Protocol):
+class TuningTarget(Protocol):
     """What is tuned."""
 
     @property
@@ -70,22 +70,24 @@ class Search:
 
     def __init__(
         self,
-        target: Target,
+        target: TuningTarget,
         *,
         seconds: float,
         tell: Callable[[str], None] = lambda _: None,
-        keep: Callable[[Row], None] = lambda _: None,
+        keep: Callable[[TuneRow], None] = lambda _: None,
         clock: Callable[[], float] = time.perf_counter,
-        pace: Pace | None = None,
+        pace: RaceLength | None = None,
         known: Sequence[Technique] = techniques.ALL,
     ) -> None:
         self._known = known
         self._target, self._tell, self._keep, self._clock = target, tell, keep, clock
         self._deadline = clock() + seconds
-        self._pace = replace(pace or Pace(pairs=_SEARCHED), deadline=self._deadline, gain=_CLEAR)
-        self.rows: list[Row] = []
+        self._pace = replace(
+            pace or RaceLength(pairs=_SEARCHED), deadline=self._deadline, gain=_CLEAR
+        )
+        self.rows: list[TuneRow] = []
         self.plan = target.baseline
-        self.proof: Row | None = None
+        self.proof: TuneRow | None = None
         self.aside: Mapping[str, float] = {}  # what was timed besides the baseline's steps: seconds
         self._base: Trial | None = None
         self._noise = 0.0
@@ -134,7 +136,7 @@ class Search:
             why += f"; in another order of sums they differ by {self._order.steps:.1e}"
         if self._apart is not None:
             why += f"; trials run one after the other: {self._apart}"
-        self._add(Row.of(first, "as it is", "baseline", why, comparison=found,
+        self._add(TuneRow.of(first, "as it is", "baseline", why, comparison=found,
                          seconds=self._clock() - began))  # fmt: skip
 
     def _other_order(self, base: Trial) -> Rounding | None:
@@ -158,7 +160,7 @@ class Search:
         for move in moves:
             if (found := idle.get(move.name)) is not None:
                 self._give_up(move)
-                self._add(Row(name=move.name, decision=_NO_EFFECT[found[0]], why=found[1]))
+                self._add(TuneRow(name=move.name, decision=_NO_EFFECT[found[0]], why=found[1]))
             else:
                 self._try(move)
         for pair in pairs(moves, self._hopeless):
@@ -211,7 +213,7 @@ class Search:
         if decision != "proved":
             self.plan = baseline
         name = " + ".join(plan.differences(baseline)) if not plan.techniques else _named(plan)
-        self.proof = Row.of(
+        self.proof = TuneRow.of(
             tried,
             name,
             decision,
@@ -227,16 +229,16 @@ class Search:
         """Try one move and keep it if it is faster and trains alike."""
         if move.why_not is not None:
             self._give_up(move)
-            self._add(Row(name=move.name, decision="refused", why=move.why_not))
+            self._add(TuneRow(name=move.name, decision="refused", why=move.why_not))
             return
         plan = move.change(self.plan)
         if plan is None or set(move.ids) & self._hopeless:
             return
         if (why := move.barred(self.plan)) is not None:
-            self._add(Row(name=move.name, decision="refused", why=why))
+            self._add(TuneRow(name=move.name, decision="refused", why=why))
             return
         if self._clock() + self._cost > self._deadline:
-            self._add(Row(name=move.name, decision="not tried", why="the budget is used up"))
+            self._add(TuneRow(name=move.name, decision="not tried", why="the budget is used up"))
             return
         name = f"{move.name}, again" if again else move.name
         self._tell(name)
@@ -254,18 +256,20 @@ class Search:
         row = self._outcome(move, plan, base, tried, again=again)
         self._add(replace(row, name=name, seconds=seconds))
 
-    def _outcome(self, move: Move, plan: Plan, base: Trial, tried: Trial, *, again: bool) -> Row:
+    def _outcome(
+        self, move: Move, plan: Plan, base: Trial, tried: Trial, *, again: bool
+    ) -> TuneRow:
         """Decide what becomes of a plan that was tried."""
         if not base.is_ok:
             why = f"the plan it was compared with ended: {base.outcome}, {base.reason}"
-            return Row.of(tried, move.name, "cannot be told", why)
+            return TuneRow.of(tried, move.name, "cannot be told", why)
         if tried.outcome in _NO_EFFECT:
             self._give_up(move)
-            return Row.of(tried, move.name, _NO_EFFECT[tried.outcome], str(tried.reason))
+            return TuneRow.of(tried, move.name, _NO_EFFECT[tried.outcome], str(tried.reason))
         if tried.outcome == LATE:
-            return Row.of(tried, move.name, "cannot be told", str(tried.reason))
+            return TuneRow.of(tried, move.name, "cannot be told", str(tried.reason))
         if not tried.is_ok:
-            return Row.of(tried, move.name, "failed", f"{tried.outcome}: {tried.reason}")
+            return TuneRow.of(tried, move.name, "failed", f"{tried.outcome}: {tried.reason}")
         found, parity = self._judge(tried, base, plan)
         decision, why = _decision(found, parity, self._pace)
         earned = pays_back(tried, base)
@@ -276,7 +280,7 @@ class Search:
             self._kept = [id for id in (*self._kept, *move.ids) if plan.choice(id) is not None]
         elif decision == "cannot be told" and found.ratio and found.ratio < _CLEAR and not again:
             self._unsure.append((found.ratio, move))
-        return Row.of(
+        return TuneRow.of(
             tried, move.name, decision, why, comparison=found, parity=parity, pays_back=earned
         )
 
@@ -301,7 +305,12 @@ class Search:
         return f"it pays back after {earned:,} steps, and all are {total:,}"
 
     def _race(
-        self, first: Plan, second: Plan, *, needs: Sequence[str] = (), pace: Pace | None = None
+        self,
+        first: Plan,
+        second: Plan,
+        *,
+        needs: Sequence[str] = (),
+        pace: RaceLength | None = None,
     ) -> tuple[Trial, Trial]:
         epochs = max(self._pays_from(first), self._pays_from(second))
         entries = [
@@ -325,7 +334,7 @@ class Search:
         first = max((find(use.id, self._known).pays_from for use in plan.techniques), default=1)
         return first if first > 1 else 0
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: TuneRow) -> None:
         self.rows.append(row)
         self._keep(row)
 
@@ -334,7 +343,7 @@ def _ran_out(trial: Trial) -> bool:
     return not trial.is_ok and "out of memory" in f"{trial.reason}".lower()
 
 
-def _patient(pace: Pace) -> Pace:
+def _patient(pace: RaceLength) -> RaceLength:
     return replace(pace, rounds=_FINAL_ROUNDS, pairs=PAIRS)
 
 
@@ -344,7 +353,7 @@ def _named(plan: Plan) -> str:
 
 
 def _proved(
-    tried: Trial, found: Comparison, parity: Parity, late: str | None, pace: Pace
+    tried: Trial, found: Comparison, parity: Parity, late: str | None, pace: RaceLength
 ) -> tuple[Decision, str]:
     """Return what the last comparison says of the result, and why."""
     if not tried.is_ok:
@@ -357,7 +366,7 @@ def _proved(
     return "proved", why
 
 
-def _decision(found: Comparison, parity: Parity, pace: Pace) -> tuple[Decision, str]:
+def _decision(found: Comparison, parity: Parity, pace: RaceLength) -> tuple[Decision, str]:
     """Return what becomes of a plan, and why."""
     if parity.kept is False:
         return "dropped", parity.why

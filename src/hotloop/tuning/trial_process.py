@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Ended", "Live", "Report"]
+__all__ = ["TrialEnded", "TrialProcess", "TrialReport"]
 
 _LOOK: Final = 0.1  # seconds between two looks whether it still lives
 _LONGEST: Final = 24 * 3600.0  # seconds of a whole trial; each block has a limit of its own
@@ -29,7 +29,7 @@ _LINE: Final = 64 * 1024**2  # bytes: a longer answer is garbage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class TrialReport:
     """What a trial says after a block."""
 
     seconds: float  # of the block
@@ -38,7 +38,7 @@ class Report:
     more: Mapping[str, Any]  # what else it says
 
 
-class Ended(Exception):  # noqa: N818 - an outcome, not an error
+class TrialEnded(Exception):  # noqa: N818 - an outcome, not an error
     """A trial makes no more steps. `outcome`: how it ended, in process/child.py's words, or
     "over"."""
 
@@ -48,7 +48,7 @@ class Ended(Exception):  # noqa: N818 - an outcome, not an error
         self.at = at  # steps it made in all, where it said so
 
 
-class Live:
+class TrialProcess:
     """One trial. It begins at once; `first` waits for its first step. To be used in a `with`."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Live:
         """Start `command(descriptor of its channel)`; `memory` and `output` are limits, bytes."""
         ours, theirs = socket.socketpair()
         self._socket, self._clock, self._began = ours, clock, clock()
-        limits = child.Limits(seconds=_LONGEST, memory=memory, output=output)
+        limits = child.ProcessLimits(seconds=_LONGEST, memory=memory, output=output)
         with theirs:
             self._running = child.Running(
                 command(theirs.fileno()),
@@ -82,19 +82,19 @@ class Live:
         self._waiting = threading.Thread(target=self._wait, daemon=True)
         self._waiting.start()
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> TrialProcess:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def first(self, *, seconds: float) -> Report:
+    def first(self, *, seconds: float) -> TrialReport:
         """Wait for the end of its first step; raise Ended."""
         report = self._answer(seconds, "it had not made its first step")
         self._sleep()
         return report
 
-    def block(self, steps: int, *, seconds: float) -> Report:
+    def block(self, steps: int, *, seconds: float) -> TrialReport:
         """Have it make `steps` steps; raise Ended when it does not within `seconds`."""
         self._wake()
         try:
@@ -117,17 +117,17 @@ class Live:
 
         self._outcome = self._running.wait(beat)
 
-    def _answer(self, seconds: float, what: str) -> Report:
+    def _answer(self, seconds: float, what: str) -> TrialReport:
         deadline = self._clock() + seconds
         while (line := self._line()) is None:
             if not self._waiting.is_alive() and not self._readable(0.0):
                 raise self._ended()
             if self._clock() > deadline:
                 self.close()
-                raise Ended("timeout", f"{what} within {seconds:.0f} s")
+                raise TrialEnded("timeout", f"{what} within {seconds:.0f} s")
         try:
             said = json.loads(line)
-            report = Report(
+            report = TrialReport(
                 seconds=float(said.pop("seconds", 0.0)),
                 made=int(said.pop("made")),
                 at=int(said.pop("at")),
@@ -138,10 +138,10 @@ class Live:
                 raise ValueError("no step was made")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self.close()
-            raise Ended("failed", f"it answered garbage ({error}): {line[:80]!r}") from None
+            raise TrialEnded("failed", f"it answered garbage ({error}): {line[:80]!r}") from None
         if "over" in said:
             outcome, why = said.get("outcome", "over"), f"{said['over']} after {report.at} steps"
-            raise Ended(outcome, why, at=report.at)
+            raise TrialEnded(outcome, why, at=report.at)
         return report
 
     def _line(self) -> bytes | None:
@@ -168,15 +168,15 @@ class Live:
         time.sleep(min(seconds, _LOOK))  # its end is closed: `wait` waits no more
         return False
 
-    def _ended(self) -> Ended:
+    def _ended(self) -> TrialEnded:
         self._waiting.join()
         outcome = self._outcome
         assert outcome is not None
         if outcome.status == "ok":
-            return Ended("failed", "it ended before it had made its steps")
+            return TrialEnded("failed", "it ended before it had made its steps")
         said = outcome.stderr.strip().rpartition("\n")[2]
         reason = outcome.reason or "unknown"
-        return Ended(outcome.status, reason if said in reason else f"{reason}: {said:.200}")
+        return TrialEnded(outcome.status, reason if said in reason else f"{reason}: {said:.200}")
 
     def _sleep(self) -> None:
         """Put all its processes to sleep: workers would work ahead for the next turn."""

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV, named
 from hotloop.core.errors import HotloopError
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.distributed.local_launcher import Siblings
-    from hotloop.session.ranks import Ranks
+    from hotloop.session.ranks import ProcessGroup
 
 __all__ = ["environment", "ranks_of"]
 
@@ -35,14 +35,14 @@ def environment(world: int) -> dict[str, str]:
 
 
 @contextmanager
-def ranks_of(world: int) -> Iterator[Ranks]:
+def ranks_of(world: int) -> Iterator[ProcessGroup]:
     """Start the other ranks of this trial, or join the first one where this is another.
 
     An error of several ranks ends this process at once, with what is to be said of it as the last
     line on stderr: tidying up would wait for the others.
     """
     if world == 1:
-        yield ALONE
+        yield SINGLE_PROCESS
         return
     import torch
 
@@ -65,7 +65,7 @@ def ranks_of(world: int) -> Iterator[Ranks]:
             os._exit(1)
 
 
-def _said(error: BaseException, ranks: Ranks, siblings: Siblings | None) -> str:
+def _said(error: BaseException, ranks: ProcessGroup, siblings: Siblings | None) -> str:
     if siblings is not None and ranks.is_gone(error) and (how := siblings.how_ended()) is not None:
         return how
     if isinstance(error, HotloopError):

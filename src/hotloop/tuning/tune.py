@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from hotloop.core import codec
 from hotloop.core.package import __version__
 from hotloop.core.storage.rundir import RunDir
-from hotloop.core.tuning_result import Cost, Tuned
+from hotloop.core.tuning_result import FixedCost, Tuned
 from hotloop.core.units import duration
 from hotloop.machine.identity import identity
 from hotloop.machine.threads import load, others
-from hotloop.tuning.script_target import Script, Seen, costs, edits, moves
+from hotloop.tuning.script_target import DoctorFacts, Script, costs, edits, moves
 from hotloop.tuning.search import Search
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.core.trial import Trial
-    from hotloop.core.tuning_result import Row
+    from hotloop.core.tuning_result import TuneRow
     from hotloop.machine.threads import Load
-    from hotloop.tuning.interleaved_timing import Pace
+    from hotloop.tuning.interleaved_timing import RaceLength
     from hotloop.tuning.moves import Move
-    from hotloop.tuning.search import Target
+    from hotloop.tuning.search import TuningTarget
 
-__all__ = ["Wanted", "tune"]
+__all__ = ["TuneRequest", "tune"]
 
 _LOOK: Final = 0.15  # share of the budget that the doctor may take
 _BUSY: Final = 0.3  # cores of other programs: a note of it
@@ -36,24 +36,24 @@ _LOOKS: Final = (10.0, 60.0)  # seconds, at least and at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TuneRequest:
     """How a search is to be made."""
 
     seconds: float = 600.0  # of the search; the last proof may take longer
     allow_training: bool = False
-    pace: Pace | None = None
+    pace: RaceLength | None = None
 
 
 def tune(
-    target: Target,
+    target: TuningTarget,
     folder: Path,
-    wanted: Wanted,
+    wanted: TuneRequest,
     *,
     name: Sequence[str],
     propose: Callable[[Trial], Sequence[Move]] | None = None,
     notes: Sequence[str] = (),
     tell: Callable[[str], None] = lambda _: None,
-    row: Callable[[Row], None] = lambda _: None,
+    row: Callable[[TuneRow], None] = lambda _: None,
     look: Callable[[], Load] = lambda: load(children=True),
 ) -> Tuned:
     """Search a faster plan for a target and write what came of it into `folder`.
@@ -70,7 +70,7 @@ def tune(
     record = {"kind": "tune", "status": "running", "target": list(name), "hotloop": __version__}
     with home.tuning(record) as journal:
 
-        def keep(each: Row) -> None:
+        def keep(each: TuneRow) -> None:
             journal.append([json.dumps(codec.to_json(each))])
             row(each)
 
@@ -105,15 +105,15 @@ class _Work:
 
     def __init__(
         self,
-        target: Target,
+        target: TuningTarget,
         home: RunDir,
-        wanted: Wanted,
+        wanted: TuneRequest,
         search: Search,
         tell: Callable[[str], None],
     ) -> None:
         self._target, self._home, self._wanted = target, home, wanted
         self._search, self._tell = search, tell
-        self.seen: Seen | None = None
+        self.seen: DoctorFacts | None = None
         self.unseen: str | None = None  # why the doctor saw nothing, or not all
 
     def do(self, propose: Callable[[Trial], Sequence[Move]] | None) -> None:
@@ -143,7 +143,7 @@ class _Work:
         return moves(target.hardware, self.seen, allow_training=allow)
 
 
-def _costs(search: Search, seen: Seen | None) -> list[Cost]:
+def _costs(search: Search, seen: DoctorFacts | None) -> list[FixedCost]:
     """Return what is paid besides the steps, as it was and under the plan that was proved."""
     if not search.rows:
         return []
@@ -151,7 +151,7 @@ def _costs(search: Search, seen: Seen | None) -> list[Cost]:
     if after is not None and after.decision != "proved":
         after = None
     found = [
-        Cost(what=what, before=seconds, after=getattr(after, name, None), note=note)
+        FixedCost(what=what, before=seconds, after=getattr(after, name, None), note=note)
         for what, name, note in (
             ("start", "started", "until the first step is over: imports, model, compiling"),
             ("compiling", "compiled", "a part of the start"),
@@ -161,7 +161,8 @@ def _costs(search: Search, seen: Seen | None) -> list[Cost]:
     ]
     notes = {"validation": "one micro batch", "save": "until the loop goes on"}
     found += [
-        Cost(what=what, before=seconds, note=notes[what]) for what, seconds in search.aside.items()
+        FixedCost(what=what, before=seconds, note=notes[what])
+        for what, seconds in search.aside.items()
     ]
     return [*found, *(costs(seen) if seen is not None else ())]
 
@@ -177,6 +178,6 @@ def _busy(before: Load, after: Load) -> str | None:
     )
 
 
-def _unfinished(rows: Sequence[Row]) -> str | None:
+def _unfinished(rows: Sequence[TuneRow]) -> str | None:
     left = [each.name for each in rows if each.decision == "not tried"]
     return f"the budget was used up before {', '.join(left)}" if left else None

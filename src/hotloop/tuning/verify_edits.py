@@ -134,7 +134,7 @@ def _run(script: _Script, source: bytes) -> Case | str:
         words = ("--steps", str(_STEPS), "--time", f"{_SECONDS:g}", "--out", str(out))
         ended = child.run(
             (sys.executable, "-m", "hotloop", "doctor", *words, str(edited), *script.args),
-            limits=child.Limits(seconds=2 * _SECONDS + 120),
+            limits=child.ProcessLimits(seconds=2 * _SECONDS + 120),
             environment=environment(),
         )
         if ended.status == "interrupted":

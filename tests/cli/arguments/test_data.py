@@ -3,9 +3,9 @@ import sys
 
 import pytest
 
-from hotloop.cli.arguments.data import Line, add_options, at_least, settings
+from hotloop.cli.arguments.data import ProgressLine, add_options, at_least, settings
 from hotloop.core.errors import UsageError
-from hotloop.data.tokenising.progress import Progress
+from hotloop.data.tokenising.progress import TokenizeProgress
 
 
 def asked(*args):
@@ -40,8 +40,8 @@ def test_numbers_have_a_least():
 
 
 def test_a_file_gets_no_line_before_its_time_and_no_control_characters(capsys):
-    line = Line(quiet=False)
-    line.tell(Progress(what="a", seconds=1.0, bytes=10))
+    line = ProgressLine(quiet=False)
+    line.tell(TokenizeProgress(what="a", seconds=1.0, bytes=10))
     line.clear()
     assert capsys.readouterr().err == ""
 
@@ -63,9 +63,11 @@ class Terminal:
 def test_a_terminal_gets_one_line_that_goes(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    line = Line(quiet=False)
-    line.tell(Progress(what="data\x1b.jsonl", seconds=2.0, bytes=4_000_000, tokens=500, share=0.5))
-    line.tell(Progress(what="too soon"))
+    line = ProgressLine(quiet=False)
+    line.tell(
+        TokenizeProgress(what="data\x1b.jsonl", seconds=2.0, bytes=4_000_000, tokens=500, share=0.5)
+    )
+    line.tell(TokenizeProgress(what="too soon"))
     line.clear()
     assert terminal.text == "\r\033[K 50%  2.0 MB/s, 250 tokens/s, 2.00 s left  data?.jsonl\r\033[K"
     assert line.seconds >= 0
@@ -74,14 +76,14 @@ def test_a_terminal_gets_one_line_that_goes(monkeypatch):
 def test_each_step_before_the_first_count_is_shown(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    line = Line(quiet=False)
+    line = ProgressLine(quiet=False)
     for step in ("checksums of the data", "starting Ray"):
-        line.tell(Progress(what=step))
+        line.tell(TokenizeProgress(what=step))
     assert terminal.text == "\r\033[Kchecksums of the data\r\033[Kstarting Ray"
 
 
 def test_quiet_says_nothing(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    Line(quiet=True).tell(Progress(what="data"))
+    ProgressLine(quiet=True).tell(TokenizeProgress(what="data"))
     assert terminal.text == ""

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from hotloop.bench.compare import Ratio
 from hotloop.bench.ladder import Claim
-from hotloop.bench.result import Epoch, Result, Row
+from hotloop.bench.result import Epoch, Result, RungResult
 from hotloop.bench.targets import judge, parse
 from hotloop.cli.terminal.bench_table import show, show_ratios, show_verdicts
 from hotloop.core.agreement import Parity
@@ -27,7 +27,7 @@ FIGURES = {
     "compile_s": 0.0,
     "epoch_s": 185.0,
 }
-OWN = Row(
+OWN = RungResult(
     id="own",
     name="hotloop's own choice",
     state="measured",
@@ -40,7 +40,7 @@ OWN = Row(
     over_below=2.5,
     below="plain loop",
 )
-TF32 = Row(id="products", name="+ tf32", state="blocked", why="no [tensor] cores")
+TF32 = RungResult(id="products", name="+ tf32", state="blocked", why="no [tensor] cores")
 RESULT = Result(
     ladder="char-lm",
     command=["hotloop", "bench", "char-lm"],

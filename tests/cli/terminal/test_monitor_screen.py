@@ -7,12 +7,12 @@ from tests.monitor.conftest import HARDWARE, Nvml, made, session, steps  # noqa:
 from hotloop.cli.terminal.monitor_screen import line, screen, summary
 from hotloop.monitor.assess import assess
 from hotloop.monitor.run import RunReader
-from hotloop.monitor.sample import Sampler
-from hotloop.monitor.series import History
+from hotloop.monitor.sample import ReadingSampler
+from hotloop.monitor.series import SampleHistory
 
 
 def look(sampler):
-    history = History()
+    history = SampleHistory()
     for _ in range(2):
         history.add(sampler.take())
     sample = history.samples[-1]
@@ -32,7 +32,7 @@ def drawn(sampler, *, width, height=50):
 def sampler(made):  # noqa: F811
     nvml = Nvml(pids=[(1, 1 << 30)], CurrentClocksEventReasons=0x4)
     path = made("demo", [session(), *steps(1, 40, data=0.04)])
-    return Sampler(run=RunReader(path), nvml=nvml)
+    return ReadingSampler(run=RunReader(path), nvml=nvml)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -54,20 +54,20 @@ def test_a_low_terminal_keeps_what_matters_most(sampler):
 
 
 def test_a_missing_card_is_unknown_with_its_reason():
-    said = drawn(Sampler(nvml=None), width=80)
+    said = drawn(ReadingSampler(nvml=None), width=80)
     assert "unknown: nvidia-ml-py is not installed" in " ".join(said.split())
     assert "0 %" not in said.split("cpu")[0]
 
 
 def test_one_reading_that_is_missing_is_unknown(made):  # noqa: F811
-    said = drawn(Sampler(nvml=Nvml(gone={"PowerUsage", "PcieThroughput"})), width=200)
+    said = drawn(ReadingSampler(nvml=Nvml(gone={"PowerUsage", "PcieThroughput"})), width=200)
     assert "power unknown of 350 W" in said
     assert "sent unknown" in said
 
 
 def test_whose_speed_it_is_stands_beside_it(made, sampler):  # noqa: F811
     path = made("ranks", [session(), *steps(1, 40)], ranks={"world": 2})
-    shared = Sampler(run=RunReader(path), nvml=None)
+    shared = ReadingSampler(run=RunReader(path), nvml=None)
     assert "10k tokens/s (rank 0 of 2)" in " ".join(drawn(shared, width=200).split())
     assert "10k tokens/s (rank 0 of 2)" in line(look(shared)[0], shared)
     assert "(rank 0" not in line(look(sampler)[0], sampler)

@@ -3,25 +3,27 @@ import io
 import pytest
 from rich.console import Console
 
-from hotloop.cli.terminal.preflight_text import Report
+from hotloop.cli.terminal.preflight_text import PreflightText
 from hotloop.core.finding import Diagnosis, Finding, Remedy
 from hotloop.core.measurement import Measurement
 from hotloop.diagnosis.machine import look
 from hotloop.diagnosis.recipe import rehearse
 from hotloop.engine.signals import Signals
-from hotloop.jobs.first_steps import Budget
+from hotloop.jobs.first_steps import StepBudget
 from hotloop.jobs.request import fresh_request
 
 
 @pytest.fixture(scope="module")
 def found(tiny):
     request = fresh_request("char-lm", tiny)
-    return rehearse(request, tell=lambda message: None, signals=Signals(), budget=Budget(steps=3))
+    return rehearse(
+        request, tell=lambda message: None, signals=Signals(), budget=StepBudget(steps=3)
+    )
 
 
 def shown(show, width: int, **console) -> str:
     text = io.StringIO()
-    show(Report(Console(file=text, width=width, highlight=False, **console)))
+    show(PreflightText(Console(file=text, width=width, highlight=False, **console)))
     return text.getvalue()
 
 

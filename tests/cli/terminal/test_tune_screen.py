@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 from tests.core.test_tuning_result import BASE, FOUND, TRIED
 
-from hotloop.cli.terminal.tune_screen import Progress, show
-from hotloop.core.finding import Place
-from hotloop.core.tuning_result import Edit, Row, Tuned
+from hotloop.cli.terminal.tune_screen import TuneScreen, show
+from hotloop.core.finding import SourceLocation
+from hotloop.core.tuning_result import Edit, Tuned, TuneRow
 
 
 def shown(found: Tuned, *, width: int = 100, **more) -> str:
@@ -48,8 +48,8 @@ def test_without_colours_there_is_no_control_character():
 
 def test_what_came_from_the_script_cannot_move_the_cursor():
     evil = "\x1b[2J\x07[bold]x"
-    row = Row(name=evil, decision="failed", why=evil)
-    edit = Edit(rule="H2", claim=evil, share=None, places=(Place(file=evil),), remedy=evil)
+    row = TuneRow(name=evil, decision="failed", why=evil)
+    edit = Edit(rule="H2", claim=evil, share=None, places=(SourceLocation(file=evil),), remedy=evil)
     hostile = replace(
         FOUND,
         target=(evil,),
@@ -85,7 +85,7 @@ def test_no_rows_are_no_trouble():
 
 @pytest.mark.parametrize(("quiet", "lines"), [(False, 1), (True, 0)])
 def test_beside_no_terminal_progress_is_a_line_for_each_trial(capsys, quiet, lines):
-    progress = Progress(60.0, quiet=quiet)
+    progress = TuneScreen(60.0, quiet=quiet)
     progress.tell("fused-adamw")
     progress.tell("round 1")
     progress.row(TRIED)

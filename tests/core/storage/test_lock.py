@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotloop.core.errors import UsageError
-from hotloop.core.storage.lock import Holder, Lock
+from hotloop.core.storage.lock import Lock, LockHolder
 
 linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 
@@ -91,15 +91,15 @@ def dead():
 
 
 def left_behind(path, **changes):
-    path.write_text(json.dumps({**asdict(Holder.me()), **changes}))
+    path.write_text(json.dumps({**asdict(LockHolder.me()), **changes}))
 
 
 def test_a_lock_names_its_holder_while_it_is_held(path):
     lock = Lock(path)
     lock.acquire()
     assert lock.took_over is None
-    assert json.loads(path.read_text()) == asdict(Holder.me())
-    assert Holder.me().why_stale() is None
+    assert json.loads(path.read_text()) == asdict(LockHolder.me())
+    assert LockHolder.me().why_stale() is None
     lock.release()
     assert not path.exists()
 
@@ -114,7 +114,7 @@ def test_release_is_idempotent_and_gives_back_only_its_own(path):
     with pytest.raises(UsageError):
         first.acquire()
     first.release()  # refused: not taken
-    assert json.loads(path.read_text()) == asdict(Holder.me())
+    assert json.loads(path.read_text()) == asdict(LockHolder.me())
     second.release()
     second.release()
     assert not path.exists()
@@ -175,7 +175,7 @@ def test_a_killed_holder_is_taken_over_even_before_its_parent_notices(path, work
     lock = Lock(path)
     lock.acquire()
     assert lock.took_over == f"process {worker.process.pid} is gone"
-    assert json.loads(path.read_text()) == asdict(Holder.me())
+    assert json.loads(path.read_text()) == asdict(LockHolder.me())
 
 
 def test_a_dead_process_id_is_taken_over(path, dead):
@@ -205,7 +205,7 @@ def test_a_reused_process_id_is_taken_over(path):
 
 
 def test_nothing_follows_from_what_is_unknown(path, dead):
-    me = Holder.me()
+    me = LockHolder.me()
     assert replace(me, boot=None, started=None).why_stale() is None
     elsewhere = replace(me, host=f"not-{me.host}", pid=dead, boot="other", started="1")
     assert elsewhere.why_stale() is None  # on a shared disk, nothing here can tell
@@ -215,7 +215,7 @@ def test_nothing_follows_from_what_is_unknown(path, dead):
 
 
 def test_a_process_of_another_user_is_alive():
-    assert replace(Holder.me(), pid=1, started=None).why_stale() is None
+    assert replace(LockHolder.me(), pid=1, started=None).why_stale() is None
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_name_that_was_cut_off_is_taken_over(path, text):
 
 @pytest.mark.parametrize("pid", [0, -1, 2**31, 2**70, True, None, 1.0])
 def test_impossible_process_ids_are_no_holder(pid):
-    assert Holder.parse(json.dumps({**asdict(Holder.me()), "pid": pid})) is None
+    assert LockHolder.parse(json.dumps({**asdict(LockHolder.me()), "pid": pid})) is None
 
 
 def test_what_a_later_version_adds_is_ignored(path):
@@ -243,7 +243,7 @@ def test_what_a_later_version_adds_is_ignored(path):
 
 @given(st.text())
 def test_any_text_can_be_parsed(text):
-    holder = Holder.parse(text)
+    holder = LockHolder.parse(text)
     assert holder is None or holder.pid > 0
 
 

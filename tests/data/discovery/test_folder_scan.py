@@ -6,7 +6,7 @@ import pytest
 from tests.data.disks import built, characters, lines, repository, saved, table
 
 from hotloop.data.discovery import folder_scan
-from hotloop.data.discovery.folder_scan import Search, search
+from hotloop.data.discovery.folder_scan import FolderScan, search
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def put(tmp_path):
 def seen(root, found=None):
     """Return id below the root -> splits with the number of files."""
     counts = {}
-    for one in search(root, found or Search()):
+    for one in search(root, found or FolderScan()):
         splits = [file.split for file in one.files]
         name = os.path.relpath(one.id, root) if os.path.isabs(one.id) else one.id
         counts[name] = {split: splits.count(split) for split in splits}
@@ -59,14 +59,14 @@ def test_folders_named_like_splits_belong_to_the_one_around_them(put):
 
 def test_a_single_file_is_named_itself(put):
     root = put("one/input.txt", "two/train.txt", "three.jsonl.gz")
-    sets = {os.path.relpath(one.id, root): one for one in search(root, Search())}
+    sets = {os.path.relpath(one.id, root): one for one in search(root, FolderScan())}
     assert {name: one.kind for name, one in sets.items()} == {
         "one/input.txt": "file",
         "two": "folder",
         "three.jsonl.gz": "file",
     }
     assert sets["three.jsonl.gz"].format == "jsonl.gz"
-    assert search(root / "one/input.txt", Search()) == [sets["one/input.txt"]]
+    assert search(root / "one/input.txt", FolderScan()) == [sets["one/input.txt"]]
 
 
 def test_texts_of_a_folder_are_one_data_set_and_so_is_a_crowd(put, monkeypatch):
@@ -88,7 +88,7 @@ def test_texts_of_a_folder_are_one_data_set_and_so_is_a_crowd(put, monkeypatch):
     ],
 )
 def test_json_is_data_when_it_holds_records(put, data, format):
-    sets = search(put("a.json", data=data), Search())
+    sets = search(put("a.json", data=data), FolderScan())
     assert [one.format for one in sets] == ([] if format is None else [format])
 
 
@@ -97,9 +97,9 @@ def test_what_libraries_made_is_met_on_the_way(tmp_path):
     built(tmp_path / "cache", "org/built", "default", {"train": 1})
     saved(tmp_path / "saved", {"train": 1})
     characters(tmp_path / "own", 9, 1)
-    kinds = {one.kind for one in search(tmp_path, Search())}
+    kinds = {one.kind for one in search(tmp_path, FolderScan())}
     assert kinds == {"hub", "datasets-cache", "folder", "hotloop-tokens"}
-    assert len(search(tmp_path, Search())) == 4
+    assert len(search(tmp_path, FolderScan())) == 4
 
 
 def test_what_is_no_data_is_passed_over(put, tmp_path):
@@ -124,47 +124,47 @@ def test_links_are_followed_once(put, tmp_path):
     (root / "self").symlink_to("self")
     (root / "one" / "z.csv").symlink_to(root / "one" / "y.csv")
     (root / "one" / "gone.csv").symlink_to("nowhere")
-    sets = search(root, Search())
+    sets = search(root, FolderScan())
     assert sorted(file.path.name for one in sets for file in one.files) == ["x.csv", "y.csv"]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.symlink_to(root / "real")
-    assert [one.kind for one in search(elsewhere, Search())] == ["file"]
+    assert [one.kind for one in search(elsewhere, FolderScan())] == ["file"]
 
 
 def test_nothing_is_met_twice_in_one_search(put):
-    root, found = put("a/x.csv"), Search()
+    root, found = put("a/x.csv"), FolderScan()
     assert len(search(root / "a", found)) == 1
     assert search(root, found) == []
 
 
 def test_a_search_has_an_end_and_says_so(put, monkeypatch):
     root = put(*(f"{n}/x.csv" for n in range(9)))
-    found = Search(folders=5)
+    found = FolderScan(folders=5)
     assert len(search(root, found)) == 4
     assert "was not read: --root looks there" in found.notes[0]
-    found = Search(files=3)
+    found = FolderScan(files=3)
     assert len(search(root, found)) == 3
     monkeypatch.setattr(folder_scan, "DEPTH", 2)
     deep = put("d/e/f/x.csv")
-    found = Search()
+    found = FolderScan()
     assert "d/e/f/x.csv" not in seen(deep, found)
     told = "not read, too deep: --root looks there"
     assert found.notes == [f"{deep / 'd/e/f'} was {told}"]
     put("d/e/g/x.csv", "d/e/h/x.csv")
-    found = Search()
+    found = FolderScan()
     search(deep, found)
     assert found.notes == [f"{deep / 'd/e/f'} and 2 more were {told}"]
 
 
 def test_a_folder_that_goes_meanwhile_is_a_note(put):
     root = put("a/x.csv", "b/y.csv")
-    found = Search(progress=lambda text: text.endswith("/a") and shutil.rmtree(root / "a"))
+    found = FolderScan(progress=lambda text: text.endswith("/a") and shutil.rmtree(root / "a"))
     assert set(seen(root, found)) == {"b/y.csv"}
     assert found.notes == [f"{root / 'a'} cannot be read: No such file or directory"]
 
 
 def test_what_is_gone_is_a_note():
-    found = Search()
+    found = FolderScan()
     assert search(Path("/not there"), found) == []
     assert found.notes == ["/not there cannot be read: No such file or directory"]
 
@@ -172,7 +172,7 @@ def test_what_is_gone_is_a_note():
 def test_looking_leaves_the_time_of_last_use(put):
     root = put("a.json", data=b'[{"a": 1}]')
     os.utime(root / "a.json", (1e9, 1e9))
-    (one,) = search(root, Search())
+    (one,) = search(root, FolderScan())
     assert one.last_used == 1e9
     assert (root / "a.json").stat().st_atime == 1e9
 
@@ -180,5 +180,5 @@ def test_looking_leaves_the_time_of_last_use(put):
 def test_sizes_and_formats_are_those_of_the_files(put):
     root = put("train.jsonl", data=lines(3))
     put("0.parquet", data=table(2))
-    sizes = {one.format: one.bytes for one in search(root, Search())}
+    sizes = {one.format: one.bytes for one in search(root, FolderScan())}
     assert sizes == {"jsonl": len(lines(3)), "parquet": len(table(2))}

@@ -4,7 +4,7 @@ import json
 import pytest
 from tests.data.disks import arrow, built, characters, lines, repository, saved, table
 
-from hotloop.data.discovery.folder_scan import Search, search
+from hotloop.data.discovery.folder_scan import FolderScan, search
 from hotloop.data.discovery.library_caches import hub, is_hub, made_folder
 
 
@@ -51,7 +51,7 @@ def test_the_hubs_data_sets_are_listed_and_not_its_models(tmp_path):
 
 def test_files_of_models_are_no_data_sets(tmp_path):
     repository(tmp_path, "model", "org/net", {"vocab.txt": b"a\nb\n", "train.csv": b"a\n1\n"})
-    assert search(tmp_path, Search()) == []
+    assert search(tmp_path, FolderScan()) == []
 
 
 def test_configurations_stand_before_their_splits(tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 from tests.data.disks import built, repository, saved
 
-from hotloop.data.discovery.folder_scan import Search, search
+from hotloop.data.discovery.folder_scan import FolderScan, search
 from hotloop.data.discovery.library_caches import hub, made_folder
 from hotloop.data.discovery.project_references import words
 from hotloop.data.discovery.resolve_references import LEAST, Index, existing, is_missing
@@ -22,7 +22,7 @@ def sets(tmp_path, project):
     home = built(tmp_path / "cache", "json", "default-1", {"train": 1})
     saved(project / "d" / "kept", {"train": 1})
     packaged = made_folder(home, [path.name for path in home.iterdir()])
-    return [*hub(tmp_path / "hub", pytest.fail), packaged, *search(project / "d", Search())]
+    return [*hub(tmp_path / "hub", pytest.fail), packaged, *search(project / "d", FolderScan())]
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_absolute_paths_and_links_lead_to_the_same(named, project):
 def test_a_bare_name_that_two_have_names_neither(named, project, sets):
     (project / "e").mkdir()
     (project / "e" / "math.jsonl").write_text("{}\n")
-    sets += search(project / "e", Search())
+    sets += search(project / "e", FolderScan())
     assert named("a.yaml", "x: math.jsonl") == set()
     assert named("a.yaml", "x: e/math.jsonl") == {f"{project}/e/math.jsonl"}
 

@@ -13,7 +13,7 @@ from pyarrow import ipc, parquet
 
 from hotloop.data.discovery import row_count
 from hotloop.data.discovery.results import DataFile
-from hotloop.data.discovery.row_count import LARGEST, Budget, count_rows
+from hotloop.data.discovery.row_count import LARGEST, ReadBudget, count_rows
 
 TABLE = pyarrow.table({"text": [str(n) for n in range(1000)]})
 
@@ -25,7 +25,7 @@ def rows(tmp_path):
     def count(data, format, budget=None):
         path = tmp_path / "file"
         path.write_bytes(data)
-        used = budget or Budget()
+        used = budget or ReadBudget()
         file = DataFile(path=path, split="train", format=format, bytes=len(data), used=0.0)
         found = count_rows(file, used)
         assert budget is not None or used.faults == []
@@ -77,7 +77,7 @@ def test_csv_is_counted_as_it_was_written(tmp_path_factory, table):
     path = tmp_path_factory.mktemp("c") / "t.csv"
     path.write_bytes(data := text.getvalue().encode())
     file = DataFile(path=path, split="train", format="csv", bytes=len(data), used=0.0)
-    assert count_rows(file, Budget()) == len(table)
+    assert count_rows(file, ReadBudget()) == len(table)
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,7 +88,7 @@ def test_where_chunks_end_does_not_matter(tmp_path_factory, lines, chunk):
         path = tmp_path_factory.mktemp("c") / "t.jsonl"
         path.write_bytes(data := b"\r\n".join(lines))
         file = DataFile(path=path, split="train", format="jsonl", bytes=len(data), used=0.0)
-        assert count_rows(file, Budget()) == sum(bool(line.strip()) for line in lines)
+        assert count_rows(file, ReadBudget()) == sum(bool(line.strip()) for line in lines)
 
 
 @settings(max_examples=100, deadline=None)
@@ -101,7 +101,7 @@ def test_any_bytes_are_counted_or_named(tmp_path_factory, data, format):
     path.write_bytes(data)
     file, budget = (
         DataFile(path=path, split="train", format=format, bytes=len(data), used=0.0),
-        Budget(),
+        ReadBudget(),
     )
     assert (
         count_rows(file, budget) is not None or budget.faults or format[:3] in ("jso", "csv", "tsv")
@@ -109,7 +109,7 @@ def test_any_bytes_are_counted_or_named(tmp_path_factory, data, format):
 
 
 def test_a_damaged_file_is_named(rows, tmp_path):
-    budget = Budget()
+    budget = ReadBudget()
     assert rows(gzip.compress(b"x\n" * 999)[:-9], "jsonl.gz", budget) is None
     assert rows(b"[1, 2", "json", budget) is None
     assert rows(b"[" * 100_000, "json", budget) is None
@@ -120,7 +120,7 @@ def test_a_damaged_file_is_named(rows, tmp_path):
 
 
 def test_a_large_file_is_not_read(rows, tmp_path):
-    budget = Budget()
+    budget = ReadBudget()
     path = tmp_path / "not there"  # so it would be a fault, were it opened
     for size, faults in ((LARGEST + 1, 0), (LARGEST, 1)):
         file = DataFile(path=path, split="train", format="jsonl", bytes=size, used=0.0)
@@ -132,7 +132,7 @@ def test_a_large_file_is_not_read(rows, tmp_path):
 
 def test_a_small_file_that_becomes_a_large_one_is_given_up(rows, monkeypatch):
     monkeypatch.setattr(row_count, "LARGEST", 1 << 20)
-    budget = Budget()
+    budget = ReadBudget()
     assert rows(gzip.compress(b"\0" * (2 << 20)), "txt.gz", budget) is None
     assert budget.faults == []
 
@@ -148,7 +148,7 @@ def test_a_field_that_is_too_large_for_csv_is_no_fault(rows):
 
 
 def test_all_files_together_have_a_budget(rows):
-    budget = Budget(10)
+    budget = ReadBudget(10)
     assert [rows(b"a\nb\n", "txt", budget) for _ in range(4)] == [2, 2, None, None]
     assert budget.left == 2
 
@@ -162,7 +162,7 @@ def test_without_pyarrow_it_is_said_what_is_needed(rows, monkeypatch):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    budget = Budget()
+    budget = ReadBudget()
     assert rows(b"PAR1", "parquet", budget) is None
     assert rows(b"x", "txt.zst", budget) is None
     assert rows(json.dumps([1]).encode(), "json", budget) == 1

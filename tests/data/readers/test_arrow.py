@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hotloop.core.errors import DataError
 from hotloop.data.readers import arrow
 from hotloop.data.readers.arrow import portions, rows
-from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, Place
-from hotloop.data.readers.portions import Source
+from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, RowLocation
+from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.text_lines import TORN
 
 VALUES = [
@@ -60,7 +60,7 @@ def source(folder, table, write):
 
 def found(path):
     size, format = path.stat().st_size, path.suffix[1:]
-    return Source(path=path, name="a", split="train", format=format, bytes=size)
+    return RecordFile(path=path, name="a", split="train", format=format, bytes=size)
 
 
 def read(source, policy="skip", **options):
@@ -70,12 +70,12 @@ def read(source, policy="skip", **options):
         if portion.fault is None:
             records += rows(portion, faults)
         else:
-            faults.add(Place(portion.name, row=portion.row), *portion.fault[:2])
+            faults.add(RowLocation(portion.name, row=portion.row), *portion.fault[:2])
     return records, faults
 
 
 def numbered(values):
-    return [(Place("a", row=row), value) for row, value in enumerate(values)]
+    return [(RowLocation("a", row=row), value) for row, value in enumerate(values)]
 
 
 @written_by
@@ -160,7 +160,7 @@ def test_a_torn_stream_gives_what_precedes_and_a_fault(folder, write):
     assert records == numbered(VALUES)[: len(records)]
     assert len(records) >= 9
     assert faults.kinds == {TORN: 1}
-    assert faults.first[0].place == Place("a", row=len(records))
+    assert faults.first[0].place == RowLocation("a", row=len(records))
 
 
 def test_a_page_that_is_damaged_costs_its_row_group_alone(folder):
@@ -196,7 +196,7 @@ def test_two_columns_of_one_name_are_refused(folder, write):
 
 
 def test_a_file_that_is_not_there_is_named(folder):
-    gone = Source(path=folder / "gone.arrow", name="a", split="", format="arrow", bytes=1)
+    gone = RecordFile(path=folder / "gone.arrow", name="a", split="", format="arrow", bytes=1)
     with pytest.raises(DataError, match=r"cannot read .*gone\.arrow: No such file"):
         read(gone)
 

@@ -7,25 +7,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers.bad_rows import LISTED, NOT_UTF8, Fault, Faults, Place, not_utf8
+from hotloop.data.readers.bad_rows import LISTED, NOT_UTF8, BadRow, Faults, RowLocation, not_utf8
 
 
 def faulty(policy="stop", count=1, kind="not JSON"):
     faults = Faults(policy)
     for line in range(1, count + 1):
-        faults.add(Place("a.jsonl", line, 7), kind, "expecting value")
+        faults.add(RowLocation("a.jsonl", line, 7), kind, "expecting value")
     return faults
 
 
 @pytest.mark.parametrize(
     ("place", "text"),
     [
-        (Place("a.jsonl"), "a.jsonl"),
-        (Place("a.jsonl", 3), "a.jsonl:3"),
-        (Place("a.jsonl", 3, 14), "a.jsonl:3:14"),
-        (Place("a.jsonl", 3, 14, "text"), "a.jsonl:3:14: text"),
-        (Place("a.parquet", key="text", row=0), "a.parquet: row 0: text"),
-        (Place("a.json", 3, 14, row=2), "a.json:3:14: row 2"),
+        (RowLocation("a.jsonl"), "a.jsonl"),
+        (RowLocation("a.jsonl", 3), "a.jsonl:3"),
+        (RowLocation("a.jsonl", 3, 14), "a.jsonl:3:14"),
+        (RowLocation("a.jsonl", 3, 14, "text"), "a.jsonl:3:14: text"),
+        (RowLocation("a.parquet", key="text", row=0), "a.parquet: row 0: text"),
+        (RowLocation("a.json", 3, 14, row=2), "a.json:3:14: row 2"),
     ],
 )
 def test_a_place_is_printed_as_editors_read_it(place, text):
@@ -33,7 +33,7 @@ def test_a_place_is_printed_as_editors_read_it(place, text):
 
 
 def test_a_fault_is_one_line():
-    fault = Fault(place=Place("a.csv", 2), kind="field count", why="3 fields, expected 2")
+    fault = BadRow(place=RowLocation("a.csv", 2), kind="field count", why="3 fields, expected 2")
     assert str(fault) == "a.csv:2: 3 fields, expected 2"
 
 
@@ -84,7 +84,7 @@ def test_without_faults_nothing_is_raised():
 )
 def test_a_row_stays_only_where_it_is_replaced(policy, replaceable, stays):
     faults = Faults(policy)
-    assert faults.add(Place("a"), NOT_UTF8, "0xff", replaceable=replaceable) is stays
+    assert faults.add(RowLocation("a"), NOT_UTF8, "0xff", replaceable=replaceable) is stays
     assert faults.replaced == stays
     assert faults.count == 1
 
@@ -92,7 +92,7 @@ def test_a_row_stays_only_where_it_is_replaced(policy, replaceable, stays):
 def test_a_report_counts_by_kind():
     faults = faulty("replace", 3)
     for _ in range(2):
-        faults.add(Place("a"), NOT_UTF8, "0xff", replaceable=True)
+        faults.add(RowLocation("a"), NOT_UTF8, "0xff", replaceable=True)
     assert str(faults) == "5 bad rows: 3 not JSON, 2 not UTF-8 (2 kept with U+FFFD)"
 
 
@@ -110,7 +110,7 @@ ROWS = st.lists(
 
 def collected(rows, faults):
     for line, kind, replaceable in rows:
-        faults.add(Place("a", line, None, "k"), kind, "why", replaceable=replaceable)
+        faults.add(RowLocation("a", line, None, "k"), kind, "why", replaceable=replaceable)
     return faults
 
 

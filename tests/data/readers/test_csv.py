@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, Place
+from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, RowLocation
 from hotloop.data.readers.csv import portions, record_ends, rows
-from hotloop.data.readers.portions import Source
+from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.text_lines import TOO_LONG
 
 # Of these, quotes stand anywhere: also where the csv module takes them for text.
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 def source(folder, data, format="csv"):
     path = folder / f"a.{format}"
     path.write_bytes(data)
-    return Source(path=path, name=path.name, split="train", format=format, bytes=len(data))
+    return RecordFile(path=path, name=path.name, split="train", format=format, bytes=len(data))
 
 
 def read(folder, data, policy="skip", format="csv", **options):
@@ -35,7 +35,7 @@ def read(folder, data, policy="skip", format="csv", **options):
             found += rows(portion, faults)
         else:
             kind, why, byte = portion.fault
-            faults.add(Place(portion.name, portion.line, byte), kind, why)
+            faults.add(RowLocation(portion.name, portion.line, byte), kind, why)
     return found, faults
 
 
@@ -149,7 +149,7 @@ def test_a_quote_that_is_never_closed_costs_its_line_alone(folder):
     found, faults = read(folder, data, size=100, longest=1000)
     assert len(found) == 1001
     assert faults.kinds == {TOO_LONG: 1}
-    assert faults.first[0].place == Place("a.csv", 3, 1)
+    assert faults.first[0].place == RowLocation("a.csv", 3, 1)
 
 
 def test_a_field_may_be_longer_than_the_csv_module_allows_by_default(folder):
@@ -175,7 +175,7 @@ def test_a_file_without_a_header_is_refused(folder, data, message):
 
 
 def test_the_index_that_pandas_writes_has_no_name(folder):
-    assert read(folder, b",text\n0,a\n")[0] == [(Place("a.csv", 2), {"": "0", "text": "a"})]
+    assert read(folder, b",text\n0,a\n")[0] == [(RowLocation("a.csv", 2), {"": "0", "text": "a"})]
 
 
 @given(data=st.binary(max_size=60), size=st.integers(1, 30))
@@ -183,4 +183,4 @@ def test_the_index_that_pandas_writes_has_no_name(folder):
 def test_any_bytes_cost_no_good_row_before_them(folder, data, size):
     data = b"x,y\n1,a\n" + data.replace(b"\0", b"\xff")
     found, _ = read(folder, data, size=size)
-    assert found[:1] == [(Place("a.csv", 2), {"x": "1", "y": "a"})]
+    assert found[:1] == [(RowLocation("a.csv", 2), {"x": "1", "y": "a"})]

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, Place
+from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, RowLocation
 from hotloop.data.readers.json_array import is_lines, portions, rows
-from hotloop.data.readers.portions import Source
+from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.text_lines import TORN
 
 TEXT = st.text(st.sampled_from('a"\\,[]{}:é🙂 \n'), max_size=5)
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
 def source(folder, data, name="a.json"):
     path = folder / name
     path.write_bytes(data)
-    return Source(path=path, name=name, split="train", format="json", bytes=len(data))
+    return RecordFile(path=path, name=name, split="train", format="json", bytes=len(data))
 
 
 def read(folder, data, policy="skip", name="a.json", **options):
@@ -35,12 +35,12 @@ def read(folder, data, policy="skip", name="a.json", **options):
             found += rows(portion, faults)
         else:
             kind, why, byte = portion.fault
-            faults.add(Place(portion.name, portion.line, byte, row=portion.row), kind, why)
+            faults.add(RowLocation(portion.name, portion.line, byte, row=portion.row), kind, why)
     return found, faults
 
 
 def numbered(values):
-    return [(Place("a.json", row=row), value) for row, value in enumerate(values)]
+    return [(RowLocation("a.json", row=row), value) for row, value in enumerate(values)]
 
 
 @given(
@@ -95,7 +95,10 @@ def test_a_packed_file_is_read_alike(folder):
 @pytest.mark.parametrize("size", [1, 1 << 20])
 def test_a_bad_element_is_named_and_those_beside_it_are_kept(folder, element, message, size):
     found, faults = read(folder, b'[{"a": "\xc3\xa9"},\n ' + element + b'\n,{"c": 3}]', size=size)
-    assert found == [(Place("a.json", row=0), {"a": "é"}), (Place("a.json", row=2), {"c": 3})]
+    assert found == [
+        (RowLocation("a.json", row=0), {"a": "é"}),
+        (RowLocation("a.json", row=2), {"c": 3}),
+    ]
     assert faults.count == 1
     assert str(faults.first[0]).startswith(message)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, Place
+from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, RowLocation
 from hotloop.data.readers.jsonlines import moved, one_record, rows
 from hotloop.data.readers.portions import Portion
 
@@ -23,7 +23,7 @@ def read(data, policy="skip", line=1):
 def bad(data, policy="skip"):
     """What is said of a bad line between two good ones, which must both be there."""
     found, faults = read(b'{"a": 1}\n' + data + b'\n{"c": 3}\n', policy)
-    good = [(Place("a.jsonl", 1), {"a": 1}), (Place("a.jsonl", 3), {"c": 3})]
+    good = [(RowLocation("a.jsonl", 1), {"a": 1}), (RowLocation("a.jsonl", 3), {"c": 3})]
     assert [found[0], found[-1]] == good
     assert faults.count == 1
     return faults.first[0], found[1:-1]
@@ -35,12 +35,12 @@ def test_objects_come_back_with_the_numbers_of_their_lines(values, ascii, line):
     data = "".join(json.dumps(value, ensure_ascii=ascii) + "\n" for value in values).encode()
     found, faults = read(data, "stop", line)
     assert faults.count == 0
-    assert found == [(Place("a.jsonl", line + i), value) for i, value in enumerate(values)]
+    assert found == [(RowLocation("a.jsonl", line + i), value) for i, value in enumerate(values)]
 
 
 def test_blank_lines_are_no_records_and_white_space_around_one_is_allowed():
     found, faults = read(b'\n  \t \n {"a": 1} \n\n')
-    assert found == [(Place("a.jsonl", 3), {"a": 1})]
+    assert found == [(RowLocation("a.jsonl", 3), {"a": 1})]
     assert faults.count == 0
 
 
@@ -89,7 +89,7 @@ def test_a_bad_line_is_named_and_those_beside_it_are_kept(line, kind, message):
 def test_what_is_not_utf8_is_replaced_where_that_is_asked_for(line, value):
     fault, kept = bad(line, "replace")
     assert fault.kind == NOT_UTF8
-    assert kept == [(Place("a.jsonl", 2), value)]
+    assert kept == [(RowLocation("a.jsonl", 2), value)]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_line_that_is_wrong_otherwise_too_is_not_kept(line):
 
 def test_whole_pairs_of_escapes_are_characters():
     found, faults = read(b'{"a": "\\ud83d\\ude00 \\\\ud83d"}\n')
-    assert found == [(Place("a.jsonl", 1), {"a": "\U0001f600 \\ud83d"})]
+    assert found == [(RowLocation("a.jsonl", 1), {"a": "\U0001f600 \\ud83d"})]
     assert faults.count == 0
 
 
@@ -114,7 +114,7 @@ def test_lines_with_and_without_escapes_of_halves_come_in_order():
 
 def test_a_record_is_never_made_of_two_lines():
     found, faults = read(b'{"a":\n1}\n{"b": [\n2]}\n{"c": 3}\n')
-    assert found == [(Place("a.jsonl", 5), {"c": 3})]
+    assert found == [(RowLocation("a.jsonl", 5), {"c": 3})]
     assert [fault.place.line for fault in faults.first] == [1, 2, 3, 4]
 
 
@@ -132,13 +132,13 @@ def test_any_bytes_are_a_record_a_blank_or_one_fault(lines):
 
 
 def test_a_place_moves_over_lines():
-    place = Place("a", 3, 5)
-    assert moved(place, b"xy\nz", 2) == Place("a", 3, 7)
-    assert moved(place, b"xy\r\nz!", 5) == Place("a", 4, 2)
+    place = RowLocation("a", 3, 5)
+    assert moved(place, b"xy\nz", 2) == RowLocation("a", 3, 7)
+    assert moved(place, b"xy\r\nz!", 5) == RowLocation("a", 4, 2)
 
 
 def test_one_record_may_span_lines():
     faults = Faults("skip")
-    assert one_record(b'{\n"a": 1\n}', Place("a", 1, 1), faults) == {"a": 1}
-    assert one_record(b'{\n"a": x}', Place("a", 4, 9), faults) is None
+    assert one_record(b'{\n"a": 1\n}', RowLocation("a", 1, 1), faults) == {"a": 1}
+    assert one_record(b'{\n"a": x}', RowLocation("a", 4, 9), faults) is None
     assert str(faults.first[0]) == "a:5:6: not JSON: expecting value"

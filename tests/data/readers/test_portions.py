@@ -1,12 +1,12 @@
 import json
 import pickle
 
-from hotloop.data.readers.portions import Portion, Source, of_blocks
-from hotloop.data.readers.text_lines import Block
+from hotloop.data.readers.portions import Portion, RecordFile, of_blocks
+from hotloop.data.readers.text_lines import LineBlock
 
 BLOCKS = [
-    Block(data=b"a\nb\n", line=1, lines=2, offset=3, end=7),
-    Block(data=b"", line=3, lines=1, offset=7, end=99, fault=("too long", "why", 1)),
+    LineBlock(data=b"a\nb\n", line=1, lines=2, offset=3, end=7),
+    LineBlock(data=b"", line=3, lines=1, offset=7, end=99, fault=("too long", "why", 1)),
 ]
 
 
@@ -22,7 +22,7 @@ def test_a_portion_crosses_to_another_process_as_plain_values(tmp_path):
 
 
 def test_blocks_become_portions_with_their_places(tmp_path):
-    source = Source(path=tmp_path / "a.txt", name="a", split="test", format="txt", bytes=99)
+    source = RecordFile(path=tmp_path / "a.txt", name="a", split="test", format="txt", bytes=99)
     first, second = of_blocks(source, iter(BLOCKS), fields=("x",))
     assert (first.data, first.line, first.offset, first.fault) == (b"a\nb\n", 1, 3, None)
     assert (second.data, second.line, second.offset) == (b"", 3, 7)

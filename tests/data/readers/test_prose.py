@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, Place
-from hotloop.data.readers.portions import Source
+from hotloop.data.readers.bad_rows import NOT_UTF8, Faults, RowLocation
+from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.prose import paragraph_ends, portions, rows
 from hotloop.data.readers.text_lines import TOO_LONG
 
@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
 def source(folder, data, documents):
     path = folder / "a.txt"
     path.write_bytes(data)
-    return Source(
+    return RecordFile(
         path=path, name="a.txt", split="train", format="txt", bytes=len(data), documents=documents
     )
 
@@ -30,7 +30,7 @@ def read(folder, data, documents, policy="skip", **options):
         if portion.fault is None:
             found += rows(portion, faults)
         else:
-            faults.add(Place(portion.name, portion.line), *portion.fault[:2])
+            faults.add(RowLocation(portion.name, portion.line), *portion.fault[:2])
     return found, faults
 
 
@@ -49,7 +49,7 @@ def test_a_file_is_one_document_in_pieces_of_whole_lines(folder, lines, size, en
     assert all(text.endswith("\n") for text in texts(found))
     before = 1
     for place, value in found:
-        assert place == Place("a.txt", before)
+        assert place == RowLocation("a.txt", before)
         before += value["text"].count("\n")
 
 

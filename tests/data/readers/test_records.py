@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.paths import SHARED
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers.bad_rows import Faults, Place
+from hotloop.data.readers.bad_rows import Faults, RowLocation
 from hotloop.data.readers.portions import Portion
 from hotloop.data.readers.records import find_sources, head, rows, work
 
@@ -118,7 +118,7 @@ def test_a_json_file_of_one_object_a_line_is_read_as_such(folder):
     path = folder / "lines.json"
     in_jsonl(path)
     found, _ = read(path)
-    assert found[1] == (Place(str(path), 2), VALUES[1])
+    assert found[1] == (RowLocation(str(path), 2), VALUES[1])
 
 
 def test_the_first_sound_records_are_the_head(folder):

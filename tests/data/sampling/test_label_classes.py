@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers.bad_rows import Place
+from hotloop.data.readers.bad_rows import RowLocation
 from hotloop.data.sampling.label_classes import Classes, balanced, find_classes
 
 
-def line(row: int) -> Place:
-    return Place("rows.jsonl", row + 1, None, "label")
+def line(row: int) -> RowLocation:
+    return RowLocation("rows.jsonl", row + 1, None, "label")
 
 
 @pytest.mark.parametrize(

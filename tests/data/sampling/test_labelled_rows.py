@@ -10,7 +10,7 @@ from tests.golden.tiny_tokenizer import save
 from hotloop.core.errors import DataError
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.labelled_rows import labelled
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 
 
@@ -36,7 +36,9 @@ def made(tmp_path):
             [find_sources([str(tmp_path / n)]).files for n in of] for of in (files, valid or {})
         ]
         train, held = (tuple(one for each in of for one in each) for of in known)
-        order = Order(vocabulary=vocabulary, out=Path(), shape="pair", fields=fields, processes=0)
+        order = TokenizeRequest(
+            vocabulary=vocabulary, out=Path(), shape="pair", fields=fields, processes=0
+        )
         return labelled(
             train, held, order, cache=tmp_path / "cache", share=0.2, fold=fold, seed=seed
         )

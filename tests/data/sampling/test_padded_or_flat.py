@@ -10,7 +10,7 @@ from hotloop.data.sampling.micro_batches import by_tokens
 from hotloop.data.sampling.padded_or_flat import padding_share
 from hotloop.data.sampling.token_rows import Form, TokenRows
 from hotloop.data.tokenising.open_or_make import own
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 
 
@@ -21,7 +21,9 @@ def store(tmp_path_factory):
     save(folder / "model")
     texts = [{"text": "so " * (1 + 7 * at % 61)} for at in range(90)]
     sources = find_sources([str(jsonl(folder / "rows.jsonl", texts))]).files
-    order = Order(vocabulary=find_tokenizer(str(folder / "model")), out=folder, processes=0)
+    order = TokenizeRequest(
+        vocabulary=find_tokenizer(str(folder / "model")), out=folder, processes=0
+    )
     return own(sources, order, cache=folder / "cache")[1]
 
 

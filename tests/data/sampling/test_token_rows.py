@@ -11,7 +11,7 @@ from tests.golden.tiny_store import save
 
 from hotloop.core.errors import DataError
 from hotloop.data.sampling.token_rows import NO_LOSS, Form, TokenRows
-from hotloop.session.accumulation_windows import Feed, Position
+from hotloop.session.accumulation_windows import AccumulationWindows, Position
 
 PAD = 7
 COUNT = 200
@@ -230,7 +230,10 @@ def test_the_engine_reads_evaluation_rows_once_and_training_drops_the_rest(folde
     batches = [valid.batch(0, at, min(3, len(valid) - at)) for at in range(0, len(valid), 3)]
     met = [row[0].item() for batch in batches for row in batch.tensors["input_ids"]]
     assert met == list(range(7))
-    feed, at = Feed(samples=fed(store, shuffle=True), batch_size=8, drop_last=True), Position()
+    feed, at = (
+        AccumulationWindows(samples=fed(store, shuffle=True), batch_size=8, drop_last=True),
+        Position(),
+    )
     seen = []
     while at.epoch == 0:
         for batch in feed.window(at, 3):

@@ -11,7 +11,7 @@ from hotloop.core.errors import DataError
 from hotloop.data.readers.prose import PIECE_BYTES
 from hotloop.data.readers.records import find_sources
 from hotloop.data.statistics.document_digests import of_sources, of_store
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.token_store import open_store
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
@@ -26,7 +26,7 @@ def model(tmp_path_factory):
 
 def straight(model, *sources, documents="file", **wanted):
     wanted = {"portion": 4096, "processes": 0, "backend": "tokenizers", **wanted}
-    order = Order(vocabulary=find_tokenizer(str(model)), out=model / "unused", **wanted)
+    order = TokenizeRequest(vocabulary=find_tokenizer(str(model)), out=model / "unused", **wanted)
     named = find_sources([str(source) for source in sources], documents=documents)
     found = of_sources(named.files, order)
     assert not order.out.exists()

@@ -18,7 +18,7 @@ from hotloop.data.tokenising.char_corpus import (
     prepare,
     unigram_entropy,
 )
-from hotloop.data.tokenising.char_vocabulary import Vocabulary
+from hotloop.data.tokenising.char_vocabulary import CharVocabulary
 
 SHAKESPEARE = SHARED / "tinyshakespeare" / "input.txt"
 
@@ -393,7 +393,7 @@ def test_tiny_shakespeare_is_split_as_nanogpt_splits_it(tmp_path):
     assert (len(whole), len(set(whole))) == (1115394, 65)
     # https://github.com/karpathy/nanoGPT/blob/master/data/shakespeare_char/prepare.py
     assert (len(tokens.train), len(tokens.valid)) == (1003854, 111540)
-    assert tokens.vocabulary == Vocabulary(characters=tuple(sorted(set(whole))))
+    assert tokens.vocabulary == CharVocabulary(characters=tuple(sorted(set(whole))))
     assert tokens.about["unseen"] == 0
     assert text(tokens, "train") + text(tokens, "valid") == whole
     entropy = unigram_entropy(tokens.train, tokens.valid, len(tokens.vocabulary))

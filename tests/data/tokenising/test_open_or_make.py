@@ -10,7 +10,7 @@ from hotloop.core.errors import DataError
 from hotloop.core.units import duration
 from hotloop.data.readers.records import find_sources
 from hotloop.data.tokenising.open_or_make import own, ready
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenize import tokenise
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
@@ -19,7 +19,7 @@ from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 @pytest.fixture
 def order(tmp_path):
     save(tmp_path / "model")
-    return Order(
+    return TokenizeRequest(
         vocabulary=find_tokenizer(str(tmp_path / "model")),
         out=tmp_path / "out",
         packing=Packing(tokens=64),

@@ -3,14 +3,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hotloop.data.readers.portions import Portion, Source
+from hotloop.data.readers.portions import Portion, RecordFile
 from hotloop.data.tokenising.encode import Encoded
-from hotloop.data.tokenising.progress import Pace
+from hotloop.data.tokenising.progress import PortionCounter
 from hotloop.data.tokenising.tokenize_portion import Turned
 
 
 def source(name, size):
-    return Source(path=Path(f"/{name}"), name=name, split="train", format="txt", bytes=size)
+    return RecordFile(path=Path(f"/{name}"), name=name, split="train", format="txt", bytes=size)
 
 
 def turned(tokens, size):
@@ -20,7 +20,7 @@ def turned(tokens, size):
 
 def test_shares_grow_over_files_and_end_at_one():
     told = []
-    pace = Pace([source("a", 30), source("b", 70)], told.append)
+    pace = PortionCounter([source("a", 30), source("b", 70)], told.append)
     for name, offset, size in (("a", 0, 30), ("b", 0, 35), ("b", 35, 500)):
         portion = Portion(file=f"/{name}", name=name, format="txt", offset=offset)
         pace.count(portion, turned(7, size))
@@ -33,5 +33,5 @@ def test_shares_grow_over_files_and_end_at_one():
 
 def test_before_anything_is_counted_it_says_what_is_done():
     told = []
-    Pace([source("a", 30)], told.append).say("starting")
+    PortionCounter([source("a", 30)], told.append).say("starting")
     assert [(at.what, at.seconds, at.share) for at in told] == [("starting", 0.0, None)]

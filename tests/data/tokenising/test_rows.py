@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hotloop.data.tokenising.arrow_file import Columns
 from hotloop.data.tokenising.encode import Encoded
-from hotloop.data.tokenising.rows import Packing, Window
+from hotloop.data.tokenising.rows import Packing, TextWindow
 
 lengths_of = st.lists(st.integers(1, 40), min_size=1, max_size=30)
 
@@ -25,7 +25,7 @@ def encoded(lengths, first=0):
 def window(**packing):
     made = Packing(**packing)
     columns = Columns(is_narrow=True, is_packed=made.tokens is not None, mask="completion_mask")
-    return Window(columns=columns, packing=made)
+    return TextWindow(columns=columns, packing=made)
 
 
 def split(rows, values, counts):

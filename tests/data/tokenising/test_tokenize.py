@@ -19,7 +19,7 @@ from hotloop.core.storage.lock import Lock
 from hotloop.core.storage.manifest import check_folder
 from hotloop.data.readers.records import find_sources
 from hotloop.data.tokenising.arrow_file import TokenFile
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.token_store import open_store
 from hotloop.data.tokenising.tokenize import tokenise
@@ -58,7 +58,7 @@ def make(model, out, *sources, tell=lambda at: None, **wanted):
         "backend": "tokenizers",
         **wanted,
     }
-    order = Order(vocabulary=find_tokenizer(str(model)), out=out, **wanted)
+    order = TokenizeRequest(vocabulary=find_tokenizer(str(model)), out=out, **wanted)
     return tokenise(find_sources([str(source) for source in sources]).files, order, tell=tell)
 
 

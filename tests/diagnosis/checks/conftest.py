@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hotloop.core.measurement import Measurement
-from hotloop.diagnosis.checks.context import Case
+from hotloop.diagnosis.checks.context import PlannedRun
 from hotloop.jobs import train
 from hotloop.jobs.forecast.time_estimate import Timing, Workload, estimate
 from hotloop.jobs.job import assemble
@@ -25,10 +25,10 @@ TIMING = Timing(
 
 
 @pytest.fixture
-def case_of(tiny: list[str]) -> Callable[..., Case]:
+def case_of(tiny: list[str]) -> Callable[..., PlannedRun]:
     """Return what makes a case of settings over the tiny run's, and changes of timing and case."""
 
-    def make(*settings: str, timing: dict | None = None, **changes) -> Case:
+    def make(*settings: str, timing: dict | None = None, **changes) -> PlannedRun:
         keys = {text.partition("=")[0] for text in settings}
         kept = [text for text in tiny if text.partition("=")[0] not in keys]
         request = fresh_request("char-lm", [*kept, *settings])
@@ -42,7 +42,7 @@ def case_of(tiny: list[str]) -> Callable[..., Case]:
         )
         timed = replace(TIMING, **(timing or {}))
         time = estimate(timed, work, request.config.training)
-        made = Case(parts=parts, effects=[], timing=timed, time=time, free_bytes=1 << 40)
+        made = PlannedRun(parts=parts, effects=[], timing=timed, time=time, free_bytes=1 << 40)
         return replace(made, **changes)
 
     return make

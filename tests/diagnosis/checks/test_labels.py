@@ -10,7 +10,7 @@ from tests.golden.tiny_tokenizer import save
 
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.labelled_rows import labelled
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.diagnosis.checks import labels
 
@@ -19,7 +19,7 @@ from hotloop.diagnosis.checks import labels
 def case_of(tmp_path):
     """Return what makes a case of (text, label) pairs to train on, and others to validate on."""
     save(tmp_path / "model")
-    order = Order(
+    order = TokenizeRequest(
         vocabulary=find_tokenizer(str(tmp_path / "model")), out=Path(), shape="pair", processes=0
     )
 

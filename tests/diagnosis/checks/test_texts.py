@@ -10,13 +10,13 @@ from tests.golden.tiny_tokenizer import save
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.text_rows import texts as made_of
 from hotloop.data.sampling.token_rows import Form, TokenRows
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.diagnosis.checks import rows, texts
 from hotloop.diagnosis.recipe import OF_DATA
 from hotloop.recipes.registry import RECIPES
-from hotloop.session.accumulation_windows import Feed
+from hotloop.session.accumulation_windows import AccumulationWindows
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def case_of(tmp_path):
             path = tmp_path / f"{name}.jsonl"
             jsonl(path, [{"prompt": one, "response": other} for one, other in pairs])
             files.append(find_sources([str(path)]).files)
-        order = Order(
+        order = TokenizeRequest(
             vocabulary=find_tokenizer(str(tmp_path / "model")),
             out=Path(),
             processes=0,
@@ -49,7 +49,7 @@ def case_of(tmp_path):
         parts = SimpleNamespace(
             data=data,
             job=SimpleNamespace(train=samples[0], valid=samples[1]),
-            feed=Feed(samples=samples[0], batch_size=8, drop_last=False),
+            feed=AccumulationWindows(samples=samples[0], batch_size=8, drop_last=False),
             plan=SimpleNamespace(micro_batch=8),
             request=SimpleNamespace(config=config),
         )

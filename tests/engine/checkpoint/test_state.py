@@ -9,7 +9,7 @@ from torch import nn
 from hotloop.core.errors import CheckpointError, ConfigError
 from hotloop.core.hardware import Hardware
 from hotloop.core.storage.files import write_folder
-from hotloop.engine.checkpoint.folders import STATE, Stored, listing
+from hotloop.engine.checkpoint.folders import STATE, StoredCheckpoint, listing
 from hotloop.engine.checkpoint.state import Identity, restore, take, tensor_chunks, write
 from hotloop.session.accumulation_windows import Position
 from hotloop.session.session import Session
@@ -56,7 +56,9 @@ def trained(**options) -> Session:
     return one
 
 
-def save(folder, one: Session, at: Position, identity: Identity, *, validation_loss) -> Stored:
+def save(
+    folder, one: Session, at: Position, identity: Identity, *, validation_loss
+) -> StoredCheckpoint:
     size = write(folder, take(one, at, identity, validation_loss=validation_loss))
     (stored,) = [stored for stored in listing(folder) if stored.step == at.step]
     assert stored.bytes == size

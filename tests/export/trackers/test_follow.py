@@ -3,7 +3,7 @@ import json
 import pytest
 
 from hotloop.core.errors import DataError, DeviceError
-from hotloop.export.trackers.follow import PATIENCE, POLL, Feed, follow
+from hotloop.export.trackers.follow import PATIENCE, POLL, TrackerUpload, follow
 
 from .conftest import AT, resumed, session, step, validation
 
@@ -11,7 +11,7 @@ from .conftest import AT, resumed, session, step, validation
 @pytest.fixture
 def feed(folder, tracker):
     def fresh():
-        return Feed(folder, "tensorboard", tracker.open, name="mine", project="hotloop")
+        return TrackerUpload(folder, "tensorboard", tracker.open, name="mine", project="hotloop")
 
     return fresh
 

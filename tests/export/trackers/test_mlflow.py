@@ -1,7 +1,7 @@
 import pytest
 
 from hotloop.core.errors import DeviceError
-from hotloop.export.trackers.follow import Feed
+from hotloop.export.trackers.follow import TrackerUpload
 from hotloop.export.trackers.mlflow import open_sink
 
 from .conftest import session, step
@@ -10,7 +10,7 @@ mlflow = pytest.importorskip("mlflow", reason="pip install 'hotloop[mlflow]' to 
 
 
 def fed(folder):
-    one = Feed(folder, "mlflow", open_sink, name="mine", project="tests")
+    one = TrackerUpload(folder, "mlflow", open_sink, name="mine", project="tests")
     one.catch_up()
     one.close()
 

@@ -1,6 +1,6 @@
 import pytest
 
-from hotloop.export.trackers.follow import Feed
+from hotloop.export.trackers.follow import TrackerUpload
 from hotloop.export.trackers.tensorboard import open_sink
 
 from .conftest import resumed, session, step, validation
@@ -9,7 +9,7 @@ pytest.importorskip("tensorboard", reason="pip install 'hotloop[tensorboard]' to
 
 
 def feed(folder):
-    return Feed(folder, "tensorboard", open_sink, name="mine", project="hotloop")
+    return TrackerUpload(folder, "tensorboard", open_sink, name="mine", project="hotloop")
 
 
 def shown(folder):

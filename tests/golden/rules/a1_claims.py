@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.case.environment import Process
-from hotloop.core.case.steps_and_loaders import Evaluation
+from hotloop.core.case.environment import ProcessFacts
+from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
 BF16 = (replace(on_card().models[0], compute="bfloat16"),)
 STEPS = replace(healthy().steps, tokens=4096.0)
 
 
-def printing(*lines: str, at: int = 500, apart: int = 1) -> Process:
+def printing(*lines: str, at: int = 500, apart: int = 1) -> ProcessFacts:
     """The lines as they were printed after `at` updates, and `apart` more for each further one."""
     times = tuple((at + apart * n, 5.0 + n / 100) for n in range(len(lines)))
-    return Process(output=lines, output_at=times)
+    return ProcessFacts(output=lines, output_at=times)
 
 
 def bar(words: str, done: int, total: int, speed: int) -> str:
@@ -30,7 +30,7 @@ POSITIVE = [
     healthy(process=printing("throughput 51,200 samples/s")),
     healthy(process=printing(*TRAINS)),  # 500 batches an epoch
 ]
-VALIDATED = Evaluation(at=4.0, seconds=3.0, step=500, batches=9)
+VALIDATED = EvaluationSpan(at=4.0, seconds=3.0, step=500, batches=9)
 SECOND = replace(healthy().loaders[0], key=2)
 NEGATIVE = [
     healthy(process=printing("MFU 38.1%", "3,200 samples/s")),
@@ -38,7 +38,7 @@ NEGATIVE = [
     healthy(process=printing("2.1M tok/s")),  # tokens were not counted
     healthy(process=printing("throughput 51,200 samples/s", at=0)),  # of tokenising
     healthy(process=printing("predicted 51,200 samples/s", at=1000)),  # when it was over
-    healthy(process=Process(output=("throughput 51,200 samples/s",))),  # who knows when
+    healthy(process=ProcessFacts(output=("throughput 51,200 samples/s",))),  # who knows when
     healthy(process=printing(*MAPS)),  # the total is another
     healthy(process=printing(*TRAINS, apart=0)),  # it moves while no step is made
     healthy(process=printing("Map: 3000 samples [00:01, 51200.00 samples/s]")),

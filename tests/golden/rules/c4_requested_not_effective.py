@@ -5,12 +5,12 @@ from dataclasses import replace
 from tests.golden.cases import healthy
 from tests.golden.configs import loaded
 
-from hotloop.core.case.objects import Attention, Group
+from hotloop.core.case.objects import AttentionFacts, ParameterGroup
 
 MODEL, OPTIMIZER = healthy().models[0], healthy().optimizers[0]
-EAGER = replace(MODEL, attention=(Attention(kind="eager"),))
-FUSED = replace(OPTIMIZER, groups=(Group(parameters=1, tensors=1, fused=True),))
-LOOSE = replace(OPTIMIZER, groups=(Group(parameters=1, tensors=1, fused=False),))
+EAGER = replace(MODEL, attention=(AttentionFacts(kind="eager"),))
+FUSED = replace(OPTIMIZER, groups=(ParameterGroup(parameters=1, tensors=1, fused=True),))
+LOOSE = replace(OPTIMIZER, groups=(ParameterGroup(parameters=1, tensors=1, fused=False),))
 YAML = "train:\n  num_workers: 4\n"
 POSITIVE = [
     healthy(requested={"attn_implementation": "flash_attention_2"}, models=(EAGER,)),

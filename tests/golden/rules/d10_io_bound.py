@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, wall
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 LOADER = replace(healthy().loaders[0], workers=4, worker_cpu=0.6, in_memory=False)
-BUSY, READS = wall(data_wait=20.0), Process(disk_read=90e6)
+BUSY, READS = wall(data_wait=20.0), ProcessFacts(disk_read=90e6)
 STEPS = replace(healthy().steps, main_cpu=0.2)
 POSITIVE = [
     healthy(wall=BUSY, process=READS, loaders=(LOADER,)),
@@ -20,7 +20,7 @@ POSITIVE = [
 ]
 NEGATIVE = [
     healthy(wall=BUSY, process=READS, loaders=(replace(LOADER, worker_cpu=3.9),)),
-    healthy(wall=BUSY, process=Process(disk_read=1e3), loaders=(LOADER,)),
+    healthy(wall=BUSY, process=ProcessFacts(disk_read=1e3), loaders=(LOADER,)),
     healthy(process=READS, loaders=(LOADER,)),
     healthy(wall=BUSY, process=READS, loaders=(replace(LOADER, worker_cpu=None),)),
 ]

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 LOADER = replace(healthy().loaders[0], workers=2)
 POSITIVE = [
-    healthy(process=Process(shm_used=0.85), loaders=(LOADER,)),
-    healthy(process=Process(shm_used=0.99), loaders=(LOADER,)),
+    healthy(process=ProcessFacts(shm_used=0.85), loaders=(LOADER,)),
+    healthy(process=ProcessFacts(shm_used=0.99), loaders=(LOADER,)),
 ]
 NEGATIVE = [
-    healthy(process=Process(shm_used=0.5), loaders=(LOADER,)),
-    healthy(process=Process(shm_used=0.99)),
+    healthy(process=ProcessFacts(shm_used=0.5), loaders=(LOADER,)),
+    healthy(process=ProcessFacts(shm_used=0.99)),
 ]

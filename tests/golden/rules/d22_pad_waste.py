@@ -4,27 +4,27 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, wall
 
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.steps_and_loaders import BatchFacts
 
 POSITIVE = [
-    healthy(batches=(Batches(padding=0.45, widths=(128,), lengths=(30, 70, 128)),)),
-    healthy(batches=(Batches(padding=0.25),)),
+    healthy(batches=(BatchFacts(padding=0.45, widths=(128,), lengths=(30, 70, 128)),)),
+    healthy(batches=(BatchFacts(padding=0.25),)),
 ]
 NEGATIVE = [
-    healthy(batches=(Batches(padding=0.1),)),
-    healthy(batches=(Batches(padding=0.45, role="evaluate"),)),
-    healthy(batches=(Batches(padding=0.45),), wall=wall(data_wait=900.0)),
+    healthy(batches=(BatchFacts(padding=0.1),)),
+    healthy(batches=(BatchFacts(padding=0.45, role="evaluate"),)),
+    healthy(batches=(BatchFacts(padding=0.45),), wall=wall(data_wait=900.0)),
 ]
 
 LOADER = healthy().loaders[0]
-MASKED = Batches(
+MASKED = BatchFacts(
     loader=1,
     padding=0.45,
     shapes={"input_ids": (32, 128), "attention_mask": (32, 128), "labels": (32,)},
     widths=(128, 128),
     label="labels",
 )
-DYNAMIC = Batches(loader=1, padding=0.45, shapes={"0": (32, 90)}, widths=(90, 128))
+DYNAMIC = BatchFacts(loader=1, padding=0.45, shapes={"0": (32, 90)}, widths=(90, 128))
 TOKENS = replace(DYNAMIC, shapes={"0": (32, 90), "1": (32, 90)}, label="1")
 
 

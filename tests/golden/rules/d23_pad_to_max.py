@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.steps_and_loaders import BatchFacts
 
-SHORT = Batches(sampled=2, widths=(384, 384), lengths=(20, 50, 90, 30), padding=0.88)
+SHORT = BatchFacts(sampled=2, widths=(384, 384), lengths=(20, 50, 90, 30), padding=0.88)
 BY_HAND = "def encode(ids):\n    return ids + [0] * (LIMIT - len(ids))\n"
 TOKENIZER = "rows = tokenizer(texts, padding='max_length', truncation=True)\n"
 TENSORS = "x = F.pad(x, (0, LIMIT - x.shape[1]))\n"
-RAGGED = Batches(
+RAGGED = BatchFacts(
     sampled=2, widths=(384, 384), lengths=(20, 50, 90, 384, 384), rows=(4, 1), padding=0.52
 )
 MASKED = replace(SHORT, shapes={"input_ids": (2, 384), "attention_mask": (2, 384)})

@@ -2,12 +2,12 @@
 
 from tests.golden.cases import SCRIPT, healthy, on_card
 
-from hotloop.core.case.environment import Process
-from hotloop.core.finding import Place
+from hotloop.core.case.environment import ProcessFacts
+from hotloop.core.finding import SourceLocation
 
 POSITIVE = [
-    healthy(process=Process(threads=8, thread_places=(Place(file=SCRIPT, line=9),))),
-    healthy(process=Process(threads=2, world=2, throttled=0.6)),
-    on_card(process=Process(threads=32)),
+    healthy(process=ProcessFacts(threads=8, thread_places=(SourceLocation(file=SCRIPT, line=9),))),
+    healthy(process=ProcessFacts(threads=2, world=2, throttled=0.6)),
+    on_card(process=ProcessFacts(threads=32)),
 ]
-NEGATIVE = [healthy(process=Process(threads=2)), healthy(process=Process(threads=3))]
+NEGATIVE = [healthy(process=ProcessFacts(threads=2)), healthy(process=ProcessFacts(threads=3))]

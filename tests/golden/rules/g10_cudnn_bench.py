@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from tests.golden.cases import on_card
 
-from hotloop.core.case.environment import Operator, Process
+from hotloop.core.case.environment import Operator, ProcessFacts
 from hotloop.core.case.objects import Model
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.steps_and_loaders import BatchFacts
 
 net = Model(name="ResNet", device="cuda:0", trainable=1, convolutions=20)
-off = Process(switches={"cudnn.benchmark": "False"})
-on = Process(switches={"cudnn.benchmark": "True"})
-one, many = (Batches(sampled=20, variety=1),), (Batches(sampled=20, variety=15),)
+off = ProcessFacts(switches={"cudnn.benchmark": "False"})
+on = ProcessFacts(switches={"cudnn.benchmark": "True"})
+one, many = (BatchFacts(sampled=20, variety=1),), (BatchFacts(sampled=20, variety=15),)
 conv = Operator(name="aten::cudnn_convolution", shapes="", seconds=0.005, share=0.5, calls=20)
 POSITIVE = [
     on_card(models=(net,), process=off, batches=one),

@@ -2,9 +2,9 @@
 
 from tests.golden.cases import healthy, wall
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
-compiled = Process(graphs=1, compile_seconds=12.0)
+compiled = ProcessFacts(graphs=1, compile_seconds=12.0)
 POSITIVE = [
     healthy(process=compiled, wall=wall(compile=12.0)),
     healthy(  # 12 of 60 s

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 GIB = float(1 << 30)
-roomy = Process(allocator={"peak": 8 * GIB})
+roomy = ProcessFacts(allocator={"peak": 8 * GIB})
 many = replace(healthy().steps, backwards=4.0)
 POSITIVE = [
     on_card(process=roomy, steps=many),
@@ -15,7 +15,7 @@ POSITIVE = [
 ]
 NEGATIVE = [
     on_card(process=roomy),
-    on_card(process=Process(allocator={"peak": 16 * GIB}), steps=many),
-    on_card(process=Process(allocator={"peak": 13 * GIB}), steps=many),  # twice does not fit
+    on_card(process=ProcessFacts(allocator={"peak": 16 * GIB}), steps=many),
+    on_card(process=ProcessFacts(allocator={"peak": 13 * GIB}), steps=many),  # twice does not fit
     on_card(steps=many),
 ]

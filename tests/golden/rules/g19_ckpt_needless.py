@@ -2,18 +2,18 @@
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.objects import Model
 
 GIB = float(1 << 30)
 cpu = Model(name="GPT", trainable=1, checkpointed=True)
 card = Model(name="GPT", trainable=1, checkpointed=True, device="cuda:0")
 POSITIVE = [
-    on_card(models=(card,), process=Process(allocator={"peak": 6 * GIB})),
+    on_card(models=(card,), process=ProcessFacts(allocator={"peak": 6 * GIB})),
     healthy(models=(cpu,), readings={"rss_bytes": (1 * GIB, 2 * GIB)}),
 ]
 NEGATIVE = [
-    on_card(models=(card,), process=Process(allocator={"peak": 16 * GIB})),
+    on_card(models=(card,), process=ProcessFacts(allocator={"peak": 16 * GIB})),
     on_card(models=(card,)),
     healthy(models=(cpu,), readings={"rss_bytes": (12 * GIB,)}),
     healthy(readings={"rss_bytes": (1 * GIB,)}),

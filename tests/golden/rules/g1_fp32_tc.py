@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import CARD, healthy, on_card
 
-from hotloop.core.case.environment import Operator, Process
+from hotloop.core.case.environment import Operator, ProcessFacts
 
-off = Process(switches={"cuda.matmul.fp32_precision": "ieee"})
+off = ProcessFacts(switches={"cuda.matmul.fp32_precision": "ieee"})
 mm = Operator(
     name="aten::mm", shapes="", seconds=0.004, share=0.6, calls=10, device="cuda", dtype="float32"
 )
@@ -15,7 +15,7 @@ POSITIVE = [
     on_card(process=off, profiled=True, operators=(mm,)),
 ]
 NEGATIVE = [
-    on_card(process=Process(switches={"cuda.matmul.fp32_precision": "tf32"})),
+    on_card(process=ProcessFacts(switches={"cuda.matmul.fp32_precision": "tf32"})),
     on_card(process=replace(off, autocast=("cuda bfloat16",))),
     on_card(process=off, profiled=True, operators=(replace(mm, share=0.1),)),
     on_card(process=off, hardware=replace(CARD, name="Tesla T4", capability=(7, 5))),

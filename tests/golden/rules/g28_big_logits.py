@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from tests.golden.cases import on_card
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.objects import Model
 
 GIB = float(1 << 30)
-peak = Process(allocator={"peak": 20 * GIB})
+peak = ProcessFacts(allocator={"peak": 20 * GIB})
 gemma = Model(name="Gemma", device="cuda:0", trainable=1, output=(4, 1024, 262_144))
 POSITIVE = [on_card(models=(gemma,), process=peak)]
 NEGATIVE = [

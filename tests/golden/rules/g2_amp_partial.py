@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, on_card
 
-from hotloop.core.case.environment import Operator, Process
-from hotloop.core.finding import Place
+from hotloop.core.case.environment import Operator, ProcessFacts
+from hotloop.core.finding import SourceLocation
 
 mm = Operator(
     name="aten::mm",
@@ -15,9 +15,9 @@ mm = Operator(
     calls=2,
     device="cuda",
     dtype="float32",
-    place=Place(file=SCRIPT, line=30),
+    place=SourceLocation(file=SCRIPT, line=30),
 )
-autocast = Process(autocast=("cuda bfloat16",))
+autocast = ProcessFacts(autocast=("cuda bfloat16",))
 POSITIVE = [on_card(process=autocast, profiled=True, operators=(mm,))]
 NEGATIVE = [
     on_card(profiled=True, operators=(mm,)),  # no autocast: G1

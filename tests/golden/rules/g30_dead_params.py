@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.objects import Group
+from hotloop.core.case.objects import ParameterGroup
 
 
 def case(**group: int) -> object:
     optimizer = replace(
-        healthy().optimizers[0], groups=(Group(parameters=1000, tensors=8, fused=True, **group),)
+        healthy().optimizers[0],
+        groups=(ParameterGroup(parameters=1000, tensors=8, fused=True, **group),),
     )
     return healthy(optimizers=(optimizer,))
 

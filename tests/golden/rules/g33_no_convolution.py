@@ -2,13 +2,13 @@
 
 from tests.golden.cases import on_card
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.objects import Model
 
-on = Process(switches={"cudnn.benchmark": "True"})
+on = ProcessFacts(switches={"cudnn.benchmark": "True"})
 net = Model(name="ResNet", device="cuda:0", trainable=1, convolutions=20)
 POSITIVE = [on_card(process=on)]
 NEGATIVE = [
     on_card(process=on, models=(net,)),
-    on_card(process=Process(switches={"cudnn.benchmark": "False"})),
+    on_card(process=ProcessFacts(switches={"cudnn.benchmark": "False"})),
 ]

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.steps_and_loaders import BatchFacts
 
 CODE = "items = nn.Embedding(30_000, 64)\n"
 MODEL = replace(healthy().models[0], trainable=2_000_000, tables=1_920_000, table_rows=30_000)
-BATCH = Batches(sampled=3, shapes={"0": (512,), "1": (512, 5)})
+BATCH = BatchFacts(sampled=3, shapes={"0": (512,), "1": (512, 5)})
 SLOW = wall(optimizer=8.0)
 POSITIVE = [healthy(wall=SLOW, models=(MODEL,), batches=(BATCH,), sources={SCRIPT: CODE})]
 NEGATIVE = [

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, stack
 
-from hotloop.core.case.objects import Attention, Model
+from hotloop.core.case.objects import AttentionFacts, Model
 
 EAGER = """
 class Attention(nn.Module):
@@ -14,7 +14,7 @@ class Attention(nn.Module):
         scores = scores.masked_fill(self.mask, float("-inf"))
         return self.out(F.softmax(scores, dim=-1) @ v)
 """
-model = Model(name="GPT", trainable=1, attention=(Attention(kind="eager", calls=4.0),))
+model = Model(name="GPT", trainable=1, attention=(AttentionFacts(kind="eager", calls=4.0),))
 HF = ("/usr/lib/python3/dist-packages/transformers/integrations/x.py", 9, "eager_attention_forward")
 POSITIVE = [
     healthy(
@@ -30,7 +30,7 @@ NEGATIVE = [
         sources={SCRIPT: EAGER}, stacks=(stack("forward", 0.1, (SCRIPT, 6, "Attention.forward")),)
     ),
     healthy(
-        models=(replace(model, attention=(Attention(kind="sdpa"),)),),
+        models=(replace(model, attention=(AttentionFacts(kind="sdpa"),)),),
         stacks=(stack("forward", 1.5, (SCRIPT, 6, "Attention.forward")),),
     ),
 ]

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.case.objects import Attention, Model
+from hotloop.core.case.objects import AttentionFacts, Model
 
-math = Attention(kind="sdpa", kernel="math", calls=12.0, why_math="attn_mask requires a gradient")
+math = AttentionFacts(
+    kind="sdpa", kernel="math", calls=12.0, why_math="attn_mask requires a gradient"
+)
 model = Model(name="GPT", device="cuda:0", trainable=1, attention=(math,))
 POSITIVE = [on_card(models=(model,))]
 NEGATIVE = [

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, stack, wall
 
-from hotloop.core.case.objects import Group
+from hotloop.core.case.objects import ParameterGroup
 
-adamw = replace(healthy().optimizers[0], groups=(Group(parameters=100_000, tensors=200),))
+adamw = replace(healthy().optimizers[0], groups=(ParameterGroup(parameters=100_000, tensors=200),))
 CLIP = ("/usr/lib/python3/dist-packages/torch/nn/utils/clip_grad.py", 200, "clip_grad_norm_")
 POSITIVE = [
     healthy(optimizers=(adamw,), wall=wall(optimizer=3.0)),

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
-from hotloop.core.case.steps_and_loaders import Evaluation
-from hotloop.core.finding import Place
+from hotloop.core.case.steps_and_loaders import EvaluationSpan
+from hotloop.core.finding import SourceLocation
 
-recorded = Evaluation(
+recorded = EvaluationSpan(
     at=5.0,
     seconds=2.0,
     step=500,
     batches=40,
-    place=Place(file=SCRIPT, line=90),
+    place=SourceLocation(file=SCRIPT, line=90),
     with_grad=True,
 )
 POSITIVE = [healthy(evaluations=(recorded,), wall=wall(evaluate=2.0))]

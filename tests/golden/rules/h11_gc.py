@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy, stack
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 ASKED = """
 import gc
@@ -11,15 +11,15 @@ for batch in loader:
     gc.collect()
 """
 POSITIVE = [
-    healthy(process=Process(gc_seconds=0.5, gc_full=20, gc_longest=0.03)),
-    healthy(process=Process(gc_seconds=0.15, gc_full=100, gc_longest=0.002)),  # 1.3 %
-    healthy(process=Process(gc_seconds=0.06, gc_full=1, gc_longest=0.3)),  # one long stall
+    healthy(process=ProcessFacts(gc_seconds=0.5, gc_full=20, gc_longest=0.03)),
+    healthy(process=ProcessFacts(gc_seconds=0.15, gc_full=100, gc_longest=0.002)),  # 1.3 %
+    healthy(process=ProcessFacts(gc_seconds=0.06, gc_full=1, gc_longest=0.3)),  # one long stall
 ]
 NEGATIVE = [
-    healthy(process=Process(gc_seconds=0.05, gc_full=3, gc_longest=0.02)),
-    healthy(process=Process(gc_seconds=0.01, gc_full=1, gc_longest=0.2)),
+    healthy(process=ProcessFacts(gc_seconds=0.05, gc_full=3, gc_longest=0.02)),
+    healthy(process=ProcessFacts(gc_seconds=0.01, gc_full=1, gc_longest=0.2)),
     healthy(  # the script's own calls: H5
-        process=Process(gc_seconds=2.0, gc_full=1000, gc_longest=0.01),
+        process=ProcessFacts(gc_seconds=2.0, gc_full=1000, gc_longest=0.01),
         sources={SCRIPT: ASKED},
         stacks=(stack("after step", 2.0, (SCRIPT, 5, "<module>")),),
     ),

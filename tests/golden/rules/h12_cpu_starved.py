@@ -4,16 +4,16 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy, on_card
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 POSITIVE = [
-    healthy(process=Process(other_cores=1.4, involuntary_switches=300.0)),
-    healthy(process=Process(throttled=0.3)),
-    on_card(process=Process(other_cores=1.4)),
+    healthy(process=ProcessFacts(other_cores=1.4, involuntary_switches=300.0)),
+    healthy(process=ProcessFacts(throttled=0.3)),
+    on_card(process=ProcessFacts(other_cores=1.4)),
 ]
-NEGATIVE = [healthy(process=Process(other_cores=0.2, throttled=0.01))]
+NEGATIVE = [healthy(process=ProcessFacts(other_cores=0.2, throttled=0.01))]
 
-STARVED, THREADS = Process(other_cores=1.4), Process(other_cores=1.4, threads=8)
+STARVED, THREADS = ProcessFacts(other_cores=1.4), ProcessFacts(other_cores=1.4, threads=8)
 NAMED = [
     (healthy(process=STARVED), []),
     (healthy(process=replace(STARVED, threads=1)), []),

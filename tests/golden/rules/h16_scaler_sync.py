@@ -5,10 +5,14 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy, on_card
 
 from hotloop.core.case.objects import Scaler
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 scaler = Scaler(
-    place=Place(file=SCRIPT, line=30), scaled=1000, steps=1000, autocast="bfloat16", scale=65536.0
+    place=SourceLocation(file=SCRIPT, line=30),
+    scaled=1000,
+    steps=1000,
+    autocast="bfloat16",
+    scale=65536.0,
 )
 POSITIVE = [on_card(scalers=(scaler,))]
 NEGATIVE = [

@@ -5,19 +5,19 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy, wall
 
 from hotloop.core.case.case import Case
-from hotloop.core.case.steps_and_loaders import Evaluation
-from hotloop.core.finding import Place
+from hotloop.core.case.steps_and_loaders import EvaluationSpan
+from hotloop.core.finding import SourceLocation
 
 
 def with_batches_of(size: int, seconds: float) -> Case:
     train = healthy().loaders[0]
     other = replace(
-        train, key=2, role="evaluate", batch_size=size, place=Place(file=SCRIPT, line=24)
+        train, key=2, role="evaluate", batch_size=size, place=SourceLocation(file=SCRIPT, line=24)
     )
     return healthy(
         wall=wall(evaluate=seconds),
         loaders=(train, other),
-        evaluations=(Evaluation(at=1.0, seconds=seconds, step=500, batches=100),),
+        evaluations=(EvaluationSpan(at=1.0, seconds=seconds, step=500, batches=100),),
     )
 
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy, on_card
 
 from hotloop.core.case.steps_and_loaders import Sync
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
-item = Sync(method="item", place=Place(file=SCRIPT, line=40), calls=1000, per_step=1.0, seconds=2.0)
+item = Sync(
+    method="item", place=SourceLocation(file=SCRIPT, line=40), calls=1000, per_step=1.0, seconds=2.0
+)
 POSITIVE = [
     on_card(syncs=(item,)),
     on_card(syncs=(replace(item, row="evaluate", per_step=0.5),)),

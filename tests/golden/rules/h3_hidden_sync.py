@@ -3,7 +3,7 @@
 from tests.golden.cases import SCRIPT, healthy, on_card
 
 from hotloop.core.case.steps_and_loaders import Sync
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 LOOP = """
 for x, y in loader:
@@ -19,7 +19,9 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 """
-seen = Sync(method="nonzero", place=Place(file=SCRIPT, line=3), calls=4, per_step=1.0, seconds=1.5)
+seen = Sync(
+    method="nonzero", place=SourceLocation(file=SCRIPT, line=3), calls=4, per_step=1.0, seconds=1.5
+)
 POSITIVE = [
     on_card(sources={SCRIPT: LOOP}),
     on_card(sources={SCRIPT: LOOP}, syncs=(seen,)),

@@ -3,7 +3,7 @@
 from tests.golden.cases import SCRIPT, healthy, on_card, stack
 
 from hotloop.core.case.steps_and_loaders import Sync
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 LOOP = """
 for x, y in loader:
@@ -14,7 +14,11 @@ for x, y in loader:
     torch.cuda.empty_cache()
 """
 collect = Sync(
-    method="gc.collect", place=Place(file=SCRIPT, line=6), calls=1000, per_step=1.0, seconds=3.0
+    method="gc.collect",
+    place=SourceLocation(file=SCRIPT, line=6),
+    calls=1000,
+    per_step=1.0,
+    seconds=3.0,
 )
 POSITIVE = [
     healthy(sources={SCRIPT: LOOP}, syncs=(collect,)),

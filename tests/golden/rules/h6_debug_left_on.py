@@ -2,21 +2,21 @@
 
 from tests.golden.cases import SCRIPT, healthy, on_card
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 POSITIVE = [
     healthy(
-        process=Process(switches={"anomaly_detection": "True"}),
+        process=ProcessFacts(switches={"anomaly_detection": "True"}),
         sources={SCRIPT: "torch.autograd.set_detect_anomaly(True)\n"},
     ),
-    on_card(process=Process(environment={"CUDA_LAUNCH_BLOCKING": "1"})),
-    on_card(process=Process(switches={"deterministic_algorithms": "True"})),
+    on_card(process=ProcessFacts(environment={"CUDA_LAUNCH_BLOCKING": "1"})),
+    on_card(process=ProcessFacts(switches={"deterministic_algorithms": "True"})),
 ]
 NEGATIVE = [
-    healthy(process=Process(switches={"anomaly_detection": "False"})),
-    on_card(process=Process(environment={"CUDA_LAUNCH_BLOCKING": "0"})),
+    healthy(process=ProcessFacts(switches={"anomaly_detection": "False"})),
+    on_card(process=ProcessFacts(environment={"CUDA_LAUNCH_BLOCKING": "0"})),
     healthy(  # they cost nothing here
-        process=Process(
+        process=ProcessFacts(
             environment={"CUDA_LAUNCH_BLOCKING": "1"},
             switches={"deterministic_algorithms": "True"},
         )

@@ -3,7 +3,7 @@
 from tests.golden.cases import SCRIPT, healthy, wall
 
 from hotloop.core.case.steps_and_loaders import Save
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 
 def saves(count: int, seconds: float, *, last: bool = False) -> tuple[Save, ...]:
@@ -15,7 +15,7 @@ def saves(count: int, seconds: float, *, last: bool = False) -> tuple[Save, ...]
             step=1000 if last else 10 * number,
             bytes=8 << 20,
             path="best.pt",
-            place=Place(file=SCRIPT, line=70),
+            place=SourceLocation(file=SCRIPT, line=70),
         )
         for number in range(count)
     )

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy, wall
 
-from hotloop.core.case.steps_and_loaders import Evaluation
-from hotloop.core.finding import Place
+from hotloop.core.case.steps_and_loaders import EvaluationSpan
+from hotloop.core.finding import SourceLocation
 
 
-def evaluations(count: int, seconds: float) -> tuple[Evaluation, ...]:
+def evaluations(count: int, seconds: float) -> tuple[EvaluationSpan, ...]:
     return tuple(
-        Evaluation(
+        EvaluationSpan(
             at=float(number),
             seconds=seconds,
             step=5 * number,
             batches=40,
-            place=Place(file=SCRIPT, line=90),
+            place=SourceLocation(file=SCRIPT, line=90),
         )
         for number in range(count)
     )

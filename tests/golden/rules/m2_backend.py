@@ -2,19 +2,21 @@
 
 from tests.golden.cases import CARD, healthy, on_card
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 recorded = {"script": "hotloop train char-lm", "models": ()}  # of a record, which has no models
 
 POSITIVE = [
-    on_card(process=Process(world=2, backend="gloo")),
-    healthy(**recorded, hardware=CARD, process=Process(world=2, backend="gloo")),
+    on_card(process=ProcessFacts(world=2, backend="gloo")),
+    healthy(**recorded, hardware=CARD, process=ProcessFacts(world=2, backend="gloo")),
 ]
 NEGATIVE = [
-    on_card(process=Process(world=2, backend="nccl")),
-    on_card(process=Process(world=2, backend="cpu:gloo,cuda:nccl")),
-    healthy(process=Process(world=2, backend="gloo")),
-    healthy(hardware=CARD, process=Process(world=2, backend="gloo")),  # its model is on the CPU
-    healthy(**recorded, process=Process(world=2, backend="gloo")),
-    healthy(**recorded, hardware=CARD, process=Process(world=2, backend="nccl")),
+    on_card(process=ProcessFacts(world=2, backend="nccl")),
+    on_card(process=ProcessFacts(world=2, backend="cpu:gloo,cuda:nccl")),
+    healthy(process=ProcessFacts(world=2, backend="gloo")),
+    healthy(
+        hardware=CARD, process=ProcessFacts(world=2, backend="gloo")
+    ),  # its model is on the CPU
+    healthy(**recorded, process=ProcessFacts(world=2, backend="gloo")),
+    healthy(**recorded, hardware=CARD, process=ProcessFacts(world=2, backend="nccl")),
 ]

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 
-def ranks(wait: tuple[float, ...], forward: tuple[float, ...] = (0.006,) * 4) -> Process:
-    return Process(world=4, ranks={"data wait": wait, "forward": forward})
+def ranks(wait: tuple[float, ...], forward: tuple[float, ...] = (0.006,) * 4) -> ProcessFacts:
+    return ProcessFacts(world=4, ranks={"data wait": wait, "forward": forward})
 
 
-def computing(factor: float, *, wait: float = 0.001, **changes: tuple[float, ...]) -> Process:
+def computing(factor: float, *, wait: float = 0.001, **changes: tuple[float, ...]) -> ProcessFacts:
     """Two ranks, the second `factor` times as slow in all that computes."""
     rows = {"forward": 0.003, "backward": 0.005, "optimizer": 0.002}
     slow = {row: (seconds, seconds * factor) for row, seconds in rows.items()}
-    return Process(world=2, ranks={**slow, "data wait": (0.001, wait), **changes})
+    return ProcessFacts(world=2, ranks={**slow, "data wait": (0.001, wait), **changes})
 
 
 POSITIVE = [
@@ -30,5 +30,5 @@ NEGATIVE = [
     healthy(process=ranks((0.001, 0.001, 0.003, 0.001), (0.006, 0.006, 0.008, 0.006))),
     healthy(process=computing(1.05)),
     healthy(process=computing(1.2, wait=0.003)),  # as late for data as in computing
-    healthy(process=Process(world=4)),
+    healthy(process=ProcessFacts(world=4)),
 ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.objects import Model
 
 LOOP = """
@@ -20,7 +20,7 @@ for number, (x, y) in enumerate(loader):
         criterion(model(x), y).backward()
 """
 two = {
-    "process": Process(world=2, backend="gloo"),
+    "process": ProcessFacts(world=2, backend="gloo"),
     "models": (Model(name="Net", trainable=1, wrapped="DistributedDataParallel"),),
 }
 four = replace(healthy().steps, backwards=4.0)

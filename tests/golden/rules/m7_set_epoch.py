@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
-two = Process(world=2, backend="gloo")
+two = ProcessFacts(world=2, backend="gloo")
 loader = replace(healthy().loaders[0], sampler="DistributedSampler", shuffle=True, set_epoch=0)
 POSITIVE = [healthy(process=two, loaders=(loader,))]
 NEGATIVE = [

@@ -2,12 +2,12 @@
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
 
-def peaks(*gib: float) -> Process:
-    return Process(world=len(gib), ranks={"memory": tuple(size * (1 << 30) for size in gib)})
+def peaks(*gib: float) -> ProcessFacts:
+    return ProcessFacts(world=len(gib), ranks={"memory": tuple(size * (1 << 30) for size in gib)})
 
 
 POSITIVE = [healthy(process=peaks(14, 10, 10, 10)), healthy(process=peaks(10, 12.5))]
-NEGATIVE = [healthy(process=peaks(11, 10, 10, 10)), healthy(process=Process(world=2))]
+NEGATIVE = [healthy(process=peaks(11, 10, 10, 10)), healthy(process=ProcessFacts(world=2))]

@@ -2,9 +2,9 @@
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 
-two = Process(world=2, backend="gloo")
+two = ProcessFacts(world=2, backend="gloo")
 POSITIVE = [healthy(process=two, sources={SCRIPT: "model = DDP(model, device_ids=[0])\n"})]
 NEGATIVE = [
     healthy(process=two, sources={SCRIPT: "model = DDP(model, gradient_as_bucket_view=True)\n"}),

@@ -5,12 +5,14 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import correct
 
-from hotloop.core.case.environment import Process
-from hotloop.core.case.objects import Group, Model, Optimizer
+from hotloop.core.case.environment import ProcessFacts
+from hotloop.core.case.objects import Model, Optimizer, ParameterGroup
 
 NET = Model(name="Net", parameters=100_000, trainable=100_000)
 LORA = replace(NET, trainable=1_000, adapters=("lora",))
-FEW = Optimizer(key=1, name="AdamW", groups=(Group(parameters=1_000, tensors=2),), steps=1000)
+FEW = Optimizer(
+    key=1, name="AdamW", groups=(ParameterGroup(parameters=1_000, tensors=2),), steps=1000
+)
 PEFT = "trainable params: {} || all params: 100,000 || trainable%: {}"
 TYPO = "for p in model.backbone.parameters():\n    p.require_grad = False\n"
 BY_NAME = "for n, p in model.named_parameters():\n    p.require_grad = 'lora' in n\n"
@@ -20,7 +22,12 @@ EACH = "for p in model.backbone.parameters():\n    p.requires_grad = False\n"
 
 def printed(text: str, model: Model = LORA, **changes):
     return healthy(
-        **{"models": (model,), "optimizers": (FEW,), "process": Process(output=(text,)), **changes}
+        **{
+            "models": (model,),
+            "optimizers": (FEW,),
+            "process": ProcessFacts(output=(text,)),
+            **changes,
+        }
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 
 from hotloop.core.case.objects import Discarded, Model, Repeat
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 NET = Model(name="Net", parameters=100_000, trainable=100_000)
 ATTENTION = Repeat(
@@ -15,7 +15,7 @@ ATTENTION = Repeat(
     same_input=True,
     parameters=4_000,
     seconds=0.002,
-    call_places=(Place(file=SCRIPT, line=40), Place(file=SCRIPT, line=43)),
+    call_places=(SourceLocation(file=SCRIPT, line=40), SourceLocation(file=SCRIPT, line=43)),
 )
 INSIDE = replace(ATTENTION, module="layers.0.attention.query", kind="Linear", seconds=0.0015)
 TRUNK = Repeat(
@@ -25,7 +25,7 @@ TRUNK = Repeat(
     frozen=True,
     parameters=90_000,
     seconds=0.002,
-    call_places=(Place(file=SCRIPT, line=61),),
+    call_places=(SourceLocation(file=SCRIPT, line=61),),
 )
 HEAD = Discarded(module="head", kind="Sequential", parameters=90_000, seconds=0.002, share=0.9)
 

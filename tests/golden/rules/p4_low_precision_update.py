@@ -2,11 +2,11 @@
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.objects import Group, Lost, Optimizer
+from hotloop.core.case.objects import Lost, Optimizer, ParameterGroup
 
 
 def updating(*lost: Lost, name: str = "AdamW", rates=((1, 2e-5), (900, 2e-5))):
-    group = Group(parameters=100, tensors=4, dtypes=tuple(each.dtype for each in lost))
+    group = ParameterGroup(parameters=100, tensors=4, dtypes=tuple(each.dtype for each in lost))
     optimizer = Optimizer(key=1, name=name, groups=(group,), steps=1000, lost=lost, rates=rates)
     return healthy(optimizers=(optimizer,))
 

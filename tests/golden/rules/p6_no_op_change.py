@@ -5,11 +5,11 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import correct
 
-from hotloop.core.case.objects import Attention, Model
+from hotloop.core.case.objects import AttentionFacts, Model
 
 NET = Model(name="Llama", parameters=100_000, trainable=100_000)
-CAUSAL = replace(NET, attention=(Attention(kind="sdpa", calls=4.0, causal=True),))
-OPEN = replace(NET, attention=(Attention(kind="sdpa", calls=4.0, causal=False),))
+CAUSAL = replace(NET, attention=(AttentionFacts(kind="sdpa", calls=4.0, causal=True),))
+OPEN = replace(NET, attention=(AttentionFacts(kind="sdpa", calls=4.0, causal=False),))
 PATCHED = """
 def make_bidirectional(model):
     for layer in model.layers:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 
 from hotloop.core.case.objects import Model
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 STUDENT = healthy().models[0]
 TEACHER = Model(
@@ -13,7 +13,7 @@ TEACHER = Model(
     parameters=900_000,
     trainable=900_000,
     unoptimised=900_000,
-    call_places=(Place(file=SCRIPT, line=41),),
+    call_places=(SourceLocation(file=SCRIPT, line=41),),
 )
 POSITIVE = [healthy(models=(STUDENT, TEACHER))]
 NEGATIVE = [

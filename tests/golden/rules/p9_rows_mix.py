@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.steps_and_loaders import BatchFacts
 
 CODE = "layer = nn.TransformerEncoderLayer(48, 4)\nencoder = nn.TransformerEncoder(layer, 2)\n"
 ROWS = healthy().loaders[0].batch_size
 MIXING = replace(
     healthy().models[0], rows=ROWS, mixes_rows=True, sequence_first=("encoder.layers.0.self_attn",)
 )
-BY_HAND = Batches(sampled=3, shapes={"0": (24, 9, 48), "target": (24,)})
+BY_HAND = BatchFacts(sampled=3, shapes={"0": (24, 9, 48), "target": (24,)})
 POSITIVE = [
     healthy(models=(MIXING,), sources={SCRIPT: CODE}),
     healthy(

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.steps_and_loaders import BatchFacts
 
-SAME = Batches(loader=1, sampled=4, label="y", labels={"0": 128})
+SAME = BatchFacts(loader=1, sampled=4, label="y", labels={"0": 128})
 UNSHUFFLED = (replace(healthy().loaders[0], shuffle=False),)
 POSITIVE = [healthy(batches=(SAME,)), healthy(batches=(SAME,), loaders=UNSHUFFLED)]
 NEGATIVE = [

@@ -3,8 +3,8 @@
 from tests.golden.cases import SCRIPT, healthy, wall
 from tests.golden.correct import correct
 
-from hotloop.core.case.steps_and_loaders import Evaluation, Save
-from hotloop.core.finding import Place
+from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save
+from hotloop.core.finding import SourceLocation
 
 TIMED = """
 for epoch in range(epochs):
@@ -27,13 +27,14 @@ SAVES = tuple(
         step=at * 100,
         bytes=10**8,
         path="best.pt",
-        place=Place(file=SCRIPT, line=12),
+        place=SourceLocation(file=SCRIPT, line=12),
     )
     for at in range(1, 11)
 )
-FIRST = Evaluation(at=1.0, seconds=6.0, step=0, batches=20)
+FIRST = EvaluationSpan(at=1.0, seconds=6.0, step=0, batches=20)
 ROLLOUTS = tuple(
-    Evaluation(at=n, seconds=0.5, step=10 * n, batches=250, training_mode=True) for n in range(12)
+    EvaluationSpan(at=n, seconds=0.5, step=10 * n, batches=250, training_mode=True)
+    for n in range(12)
 )
 POSITIVE = [
     healthy(wall=wall(save=5.0), saves=SAVES, sources={SCRIPT: TIMED}),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy, wall
 from tests.golden.rules.s3_hidden_wall import SAVES, TIMED
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 HELPER = """
 def keep(model):
@@ -18,7 +18,8 @@ for epoch in range(epochs):
         keep(model)
 """
 BY_HELPER = tuple(
-    replace(save, place=Place(file=SCRIPT, line=3), frozen_bytes=9 * 10**7) for save in SAVES
+    replace(save, place=SourceLocation(file=SCRIPT, line=3), frozen_bytes=9 * 10**7)
+    for save in SAVES
 )
 POSITIVE = [
     healthy(wall=wall(save=5.0), saves=SAVES, sources={SCRIPT: TIMED}),

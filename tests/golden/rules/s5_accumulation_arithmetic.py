@@ -5,10 +5,10 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import ACCUMULATION, FLUSHED, MICRO_STEPS, correct
 
-from hotloop.core.case.objects import Group, Optimizer
+from hotloop.core.case.objects import Optimizer, ParameterGroup
 from hotloop.core.case.steps_and_loaders import Loader
 
-SGD = Optimizer(key=1, name="SGD", groups=(Group(parameters=100, tensors=2),), steps=1000)
+SGD = Optimizer(key=1, name="SGD", groups=(ParameterGroup(parameters=100, tensors=2),), steps=1000)
 
 
 def accumulating(text: str, **changes):

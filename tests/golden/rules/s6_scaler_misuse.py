@@ -3,11 +3,11 @@
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import FLUSHED, correct
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.objects import Scaler
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
-HERE = Place(file=SCRIPT, line=8)
+HERE = SourceLocation(file=SCRIPT, line=8)
 CLIPS = FLUSHED.replace("scaler.unscale_(optimizer)", "pass")
 
 
@@ -21,13 +21,13 @@ POSITIVE = [
     scaled(**USED),  # clipped and never unscaled
     scaled(),
     scaled(**{**USED, "autocast": "bfloat16", "unscaled": 1000}),
-    healthy(process=Process(backward_in_autocast=True)),
-    healthy(process=Process(autocast=("cuda float16",))),
+    healthy(process=ProcessFacts(backward_in_autocast=True)),
+    healthy(process=ProcessFacts(autocast=("cuda float16",))),
 ]
 NEGATIVE = [
     scaled(**USED, unscaled=1000),
     scaled(enabled=False),
     healthy(scalers=(Scaler(place=HERE, **USED),)),  # does not clip
-    healthy(process=Process(autocast=("cpu bfloat16",))),
+    healthy(process=ProcessFacts(autocast=("cpu bfloat16",))),
     *correct(),
 ]

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.objects import Optimizer, Scaler, Scheduler
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
-BUILT = Place(file=SCRIPT, line=31)
+BUILT = SourceLocation(file=SCRIPT, line=31)
 LOOP = "for x in loader:\n    loss.backward()\n    optimizer.step()\n    scheduler.step()\n"
 STEPS_IT = {SCRIPT: LOOP}
 WARNING = "Detected call of `lr_scheduler.step()` before `optimizer.step()`."
@@ -63,7 +63,7 @@ POSITIVE = [
         optimizers=(*healthy().optimizers, IDLE),
     ),
     rated(*[1e-3] * 40, *[0.0] * 20),
-    scheduled("StepLR", steps=2, total=None, process=Process(warnings=(WARNING,))),
+    scheduled("StepLR", steps=2, total=None, process=ProcessFacts(warnings=(WARNING,))),
     staged(of(1, steps=200, total=200, made=200), of(2, steps=800, total=10, made=800)),
     staged(of(1, steps=200, total=800, made=200)),  # the other stage's length
     staged(of(1, steps=1000, total=100, made=1000), in_turn=(1000,), **STOPPED),
@@ -96,7 +96,11 @@ NEGATIVE = [
     scheduled("StepLR", steps=0, total=None, stopped="enough steps were seen"),  # first epoch
     scheduled("LambdaLR", steps=1000, total=500),  # the rate stays up after it: by design
     scheduled(
-        "StepLR", steps=2, total=None, process=Process(warnings=(WARNING,)), scalers=(Scaler(),)
+        "StepLR",
+        steps=2,
+        total=None,
+        process=ProcessFacts(warnings=(WARNING,)),
+        scalers=(Scaler(),),
     ),
     rated(*(1e-3 * (1 - step / 60) for step in range(60))),
 ]

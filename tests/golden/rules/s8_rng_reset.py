@@ -5,8 +5,8 @@ from dataclasses import replace
 from tests.golden.cases import SCRIPT, healthy
 from tests.golden.correct import correct
 
-from hotloop.core.case.environment import Process
-from hotloop.core.finding import Place
+from hotloop.core.case.environment import ProcessFacts
+from hotloop.core.finding import SourceLocation
 
 FIXED = """
 import torch
@@ -52,7 +52,7 @@ for epoch in range(3):
             torch.manual_seed(7)
         model(batch).backward()
 """
-SEEDED = Process(seeds_in_step=900, seed_places=(Place(file=SCRIPT, line=9),))
+SEEDED = ProcessFacts(seeds_in_step=900, seed_places=(SourceLocation(file=SCRIPT, line=9),))
 WORKERS = (replace(healthy().loaders[0], workers=2),)
 
 POSITIVE = [

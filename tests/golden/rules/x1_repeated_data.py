@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.case.steps_and_loaders import Batches
-from hotloop.core.finding import Place
+from hotloop.core.case.steps_and_loaders import BatchFacts
+from hotloop.core.finding import SourceLocation
 
 CODE = """
 class Windows(Dataset):
@@ -19,7 +19,7 @@ LISTED = "rows = [ids[i : i + 64] for i in range(len(ids) - 64)]\n"
 LOADER = replace(
     healthy().loaders[0],
     dataset="Windows",
-    getitem=Place(file=SCRIPT, line=7),
+    getitem=SourceLocation(file=SCRIPT, line=7),
     length=19936,
     batches=623,
     once=True,
@@ -28,17 +28,17 @@ OTHER = replace(LOADER, key=2, role="evaluate")
 UNUSED = replace(LOADER, key=3, role="unused")
 
 
-def leaking(share: float) -> Batches:
-    return Batches(loader=2, role="evaluate", in_evaluation=share)
+def leaking(share: float) -> BatchFacts:
+    return BatchFacts(loader=2, role="evaluate", in_evaluation=share)
 
 
-STRIDE_1 = Batches(loader=1, overlap=64.0, shifted=1)
+STRIDE_1 = BatchFacts(loader=1, overlap=64.0, shifted=1)
 POSITIVE = [
     healthy(batches=(STRIDE_1,), loaders=(LOADER,), sources={SCRIPT: CODE}),
     healthy(batches=(replace(STRIDE_1, loader=None),), sources={SCRIPT: LISTED}),
-    healthy(batches=(Batches(loader=1, duplicated=0.5),), loaders=(LOADER,)),
-    healthy(batches=(Batches(role="evaluate", in_evaluation=0.3),)),
-    healthy(batches=(Batches(role="evaluate", in_evaluation=1.0),)),
+    healthy(batches=(BatchFacts(loader=1, duplicated=0.5),), loaders=(LOADER,)),
+    healthy(batches=(BatchFacts(role="evaluate", in_evaluation=0.3),)),
+    healthy(batches=(BatchFacts(role="evaluate", in_evaluation=1.0),)),
     # notes: one of two evaluations, the training data themselves, another one may come
     healthy(batches=(leaking(0.3), replace(leaking(0.0), loader=3))),
     healthy(batches=(replace(leaking(1.0), of_training=True),)),
@@ -47,14 +47,14 @@ POSITIVE = [
     healthy(batches=(STRIDE_1,), loaders=(replace(LOADER, batches=2000, length=64_000),)),
 ]
 NEGATIVE = [
-    healthy(batches=(Batches(loader=1, overlap=1.0, shifted=64, duplicated=0.01),)),
+    healthy(batches=(BatchFacts(loader=1, overlap=1.0, shifted=64, duplicated=0.01),)),
     healthy(batches=(replace(STRIDE_1, role="evaluate"),)),
     healthy(
-        batches=(Batches(loader=1, duplicated=0.5),),
+        batches=(BatchFacts(loader=1, duplicated=0.5),),
         loaders=(replace(LOADER, sampler="WeightedRandomSampler", once=False),),
     ),
     healthy(
-        batches=(Batches(loader=1, duplicated=0.5),),
+        batches=(BatchFacts(loader=1, duplicated=0.5),),
         loaders=(replace(LOADER, sampler="MySampler", once=None),),
     ),
     healthy(
@@ -65,7 +65,7 @@ NEGATIVE = [
         batches=(STRIDE_1,),  # it ends after 1,000 of 40,000 batches
         loaders=(replace(LOADER, batches=40_000, length=1_280_000),),
     ),
-    healthy(batches=(Batches(role="evaluate", in_evaluation=0.0),)),
+    healthy(batches=(BatchFacts(role="evaluate", in_evaluation=0.0),)),
     # the training data beside others, on purpose
     healthy(batches=(leaking(1.0), replace(leaking(0.0), loader=3))),
     healthy(batches=(replace(leaking(0.95), of_training=True), replace(leaking(0.0), loader=3))),

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import SCRIPT, healthy
 
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.steps_and_loaders import BatchFacts
 
-TOKENS = Batches(
+TOKENS = BatchFacts(
     label="labels",
     shapes={"input_ids": (8, 128), "labels": (8, 128)},
     widths=(128,),
@@ -18,7 +18,7 @@ POSITIVE = [
     healthy(batches=(TOKENS,)),
 ]
 NEGATIVE = [
-    healthy(batches=(Batches(label="y", labels={"0": 256}),)),  # S13's
+    healthy(batches=(BatchFacts(label="y", labels={"0": 256}),)),  # S13's
     healthy(batches=(replace(TOKENS, ignored=0.4),)),
     healthy(batches=(TOKENS,), sources={SCRIPT: "loss = cross_entropy(x, y, ignore_index=0)"}),
     healthy(batches=(replace(TOKENS, shapes={"labels": (8,)}),)),

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from tests.golden.cases import healthy
 
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.steps_and_loaders import BatchFacts
 
-CUT = Batches(sampled=4, widths=(128, 128, 128, 128), lengths=(60, 128, 128, 90), truncated=0.5)
+CUT = BatchFacts(sampled=4, widths=(128, 128, 128, 128), lengths=(60, 128, 128, 90), truncated=0.5)
 POSITIVE = [
     healthy(batches=(CUT,)),
     healthy(batches=(replace(CUT, truncated=0.08),)),

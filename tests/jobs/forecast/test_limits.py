@@ -11,7 +11,7 @@ from hotloop.jobs.forecast.limits import (
     nearest_folder,
     room_needed,
 )
-from hotloop.session.accumulation_windows import Feed
+from hotloop.session.accumulation_windows import AccumulationWindows
 
 
 class Windows:
@@ -21,7 +21,7 @@ class Windows:
         return 1000
 
 
-FEED = Feed(samples=Windows(), batch_size=10, drop_last=False)
+FEED = AccumulationWindows(samples=Windows(), batch_size=10, drop_last=False)
 TRAINING = Training(max_steps=1000, batch_size=10, accumulation=2, eval_every_steps=100)
 
 

@@ -12,7 +12,7 @@ from hotloop.jobs.forecast.limits import HEAD_ROOM
 from hotloop.jobs.forecast.memory_fit import fitted
 from hotloop.jobs.forecast.memory_forecast import Forecast
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.recipes.building.optimizers import AdamW
+from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.job import Job
 
 PLAN = Plan(micro_batch=16)
@@ -26,7 +26,7 @@ def job() -> Job:
         name="forecasting",
         model=lambda: Gpt(vocabulary=7, layers=4, heads=2, width=32, context=64),
         loss=next_token_loss,
-        optimizer=AdamW(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
+        optimizer=AdamWFactory(learning_rate=1e-3, betas=(0.9, 0.99), weight_decay=0.1),
         train=windows,
         valid=windows,
         seed=0,

@@ -3,7 +3,7 @@ import importlib
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks import describe
 
 ASK = "get_worker" + "_info"  # this file must not hold the word: Stream does not ask
@@ -43,7 +43,7 @@ def test_a_loader_is_told_by_its_settings():
     assert (seen.key, seen.dataset, seen.length, seen.batches) == (3, "Squares", 10, 2)
     assert (seen.batch_size, seen.shuffle, seen.drop_last, seen.workers) == (4, True, True, 0)
     assert (seen.sampler, seen.collate) == ("RandomSampler", "default_collate")
-    assert seen.getitem == Place(file=__file__, line=line_of(Squares.__getitem__))
+    assert seen.getitem == SourceLocation(file=__file__, line=line_of(Squares.__getitem__))
     assert seen.collate_place is None, "torch's own"
     assert not seen.vectorised
 
@@ -55,7 +55,7 @@ def test_a_collate_function_of_the_project_has_a_place():
     seen = facts(Squares(), collate_fn=stack)
     assert (seen.collate, seen.collate_place) == (
         "stack",
-        Place(file=__file__, line=line_of(stack)),
+        SourceLocation(file=__file__, line=line_of(stack)),
     )
 
 
@@ -66,7 +66,7 @@ def test_a_subset_is_looked_through():
     assert seen.in_memory is True
     assert seen.dataset_bytes == 8 * 4 * 4
     own = facts(Subset(Squares(), [1, 2]))
-    assert own.getitem == Place(file=__file__, line=line_of(Squares.__getitem__))
+    assert own.getitem == SourceLocation(file=__file__, line=line_of(Squares.__getitem__))
     assert not own.vectorised, "Subset has __getitems__, the data set has none"
     assert facts(Shifted(Squares(), [1, 2])).dataset == "Shifted", "it does more than pass on"
 
@@ -74,7 +74,7 @@ def test_a_subset_is_looked_through():
 def test_an_iterable_data_set_has_no_length():
     seen = facts(Stream(), batch_size=2)
     assert (seen.iterable, seen.length, seen.batches, seen.worker_info) == (True, None, None, False)
-    assert seen.getitem == Place(file=__file__, line=line_of(Stream.__iter__))
+    assert seen.getitem == SourceLocation(file=__file__, line=line_of(Stream.__iter__))
 
 
 def test_a_stream_that_is_divided_somewhere_is_told(tmp_path, monkeypatch):

@@ -8,8 +8,8 @@ from tests.observing import observed
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset, dataloader
 
-from hotloop.observe.hooks.event_buffer import Tape
-from hotloop.observe.hooks.hooks import Doors
+from hotloop.observe.hooks.event_buffer import EventBuffer
+from hotloop.observe.hooks.hooks import Hooks
 
 STANDING = [
     (torch, "save"),
@@ -65,7 +65,7 @@ def test_an_attribute_of_a_class_goes_back_to_where_it_was(own):
         if own:
             name = "below"
 
-    doors = Doors(Tape(), None)
+    doors = Hooks(EventBuffer(), None)
     assert doors.replace(Below, "name", "new") == ("below" if own else "above")
     doors.take_down()
     assert ("name" in vars(Below)) == own
@@ -73,14 +73,14 @@ def test_an_attribute_of_a_class_goes_back_to_where_it_was(own):
 
 
 def test_the_first_fault_is_kept_and_the_script_goes_on():
-    doors = Doors(Tape(), None)
+    doors = Hooks(EventBuffer(), None)
     assert doors.guarded(lambda: 1 / 0) is None
     doors.quietly(lambda: [][0])
     assert isinstance(doors.fault, ZeroDivisionError)
 
 
 def test_what_ends_a_script_passes():
-    doors = Doors(Tape(), None)
+    doors = Hooks(EventBuffer(), None)
     with pytest.raises(SystemExit):
         doors.guarded(exit_now)
     assert doors.fault is None
@@ -159,7 +159,7 @@ def test_functions_are_pickled_as_before():
 
 
 def test_the_number_of_what_is_gone_is_not_anothers():
-    doors = Doors(Tape(), None)
+    doors = Hooks(EventBuffer(), None)
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))])
     doors.number_of(optimizer, lambda thing: 3)
     assert list(doors._numbers.values()) == [3]
@@ -175,7 +175,7 @@ def test_a_new_model_arrives_though_it_has_the_id_of_another():
         def arriving(self, module: nn.Module) -> None:
             told.append(id(module))
 
-    doors = Doors(Tape(), Listener())
+    doors = Hooks(EventBuffer(), Listener())
     for _ in range(40):
         module = nn.Linear(1, 1)
         doors.arrive(module)

@@ -1,6 +1,6 @@
 """Watchers are told what they have a method for, and one with a fault is left out."""
 
-from hotloop.observe.hooks.listeners import Broken, Watchers
+from hotloop.observe.hooks.listeners import Broken, Probes
 
 
 class Counting:
@@ -19,7 +19,7 @@ class Faulty(Counting):
 
 def test_all_are_told_what_they_want_to_know():
     one, other = Counting(), Counting()
-    watchers = Watchers([one, other])
+    watchers = Probes([one, other])
     watchers.tell("stepped", 1)
     watchers.tell("looked", 1)
     assert one.told == other.told == [1]
@@ -28,7 +28,7 @@ def test_all_are_told_what_they_want_to_know():
 
 def test_one_that_fails_is_told_nothing_more_and_the_others_are():
     faulty, sound = Faulty(), Counting()
-    watchers = Watchers([faulty, sound])
+    watchers = Probes([faulty, sound])
     for done in (1, 2):
         watchers.tell("stepped", done)
     assert faulty.told == [1]
@@ -38,7 +38,7 @@ def test_one_that_fails_is_told_nothing_more_and_the_others_are():
 
 
 def test_a_planted_fault_is_one_in_each_method_there_is():
-    watchers = Watchers([Broken(Counting())])
+    watchers = Probes([Broken(Counting())])
     watchers.tell("looked", 1)
     assert watchers.faults == []
     watchers.tell("stepped", 1)

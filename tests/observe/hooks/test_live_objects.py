@@ -1,7 +1,7 @@
 import weakref
 
 from hotloop.core.case.steps_and_loaders import Loader
-from hotloop.observe.hooks.live_objects import Built, again, alive, known
+from hotloop.observe.hooks.live_objects import LiveObject, again, alive, known
 
 
 class Thing:
@@ -9,9 +9,9 @@ class Thing:
         self.dataset = object() if dataset is None else dataset
 
 
-def entry(thing: Thing, *, number: int | None = None, batch_size: int = 4) -> Built:
+def entry(thing: Thing, *, number: int | None = None, batch_size: int = 4) -> LiveObject:
     facts = None if number is None else Loader(key=number, batch_size=batch_size)
-    return Built(weakref.ref(thing), None, number, facts)
+    return LiveObject(weakref.ref(thing), None, number, facts)
 
 
 def test_objects_are_numbered_in_the_order_of_their_first_use():

@@ -8,7 +8,7 @@ from tests.observing import observed
 from torch import nn
 from torch._dynamo.utils import counters
 
-from hotloop.observe.host import LEARNED, Host
+from hotloop.observe.host import LEARNED, ScriptObserver
 
 STEPS = 3 * LEARNED  # the doors learn, and then have learned
 X = torch.linspace(-1, 1, 8).reshape(4, 2)
@@ -109,7 +109,7 @@ def counted(train: Callable, backend, around: Callable[[Callable], object]) -> t
 @pytest.mark.parametrize("train", [wrapped, in_place, in_the_middle, one_part, whole_step, update])
 def test_graphs_and_breaks_are_unchanged(train):
     plain, seen = Compiler(), Compiler()
-    hosts: list[Host] = []
+    hosts: list[ScriptObserver] = []
     without = counted(train, plain, lambda run: run())
     with_doors = counted(train, seen, lambda run: observed(run, prepare=hosts.append))
     assert hosts[0].doors.fault is None

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import hotloop.observe.hooks.stack_frames as frames
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import DEEPEST, framework, here, is_own, names, shown, walk
 
 
@@ -27,7 +27,7 @@ def test_own_is_what_no_library_and_no_generator_wrote():
 
 
 def test_here_is_the_innermost_own_line():
-    assert here() == Place(file=__file__, line=sys._getframe().f_lineno)
+    assert here() == SourceLocation(file=__file__, line=sys._getframe().f_lineno)
     seen = json.loads("{}", object_hook=lambda _: here())
     assert seen.line == sys._getframe().f_lineno - 1, "a library stands between"
 

@@ -2,17 +2,17 @@ import sys
 import threading
 import time
 
-from hotloop.observe.hooks.stack_sampler import EVERY, MOST, SWITCH, Sampler
+from hotloop.observe.hooks.stack_sampler import EVERY, MOST, SWITCH, StackSampler
 
 
-def waits_for(sampler: Sampler, count: int) -> None:
+def waits_for(sampler: StackSampler, count: int) -> None:
     until = time.monotonic() + 20
     while len(sampler.stands) < count and time.monotonic() < until:
         time.sleep(EVERY)
 
 
 def test_it_sees_where_a_thread_stands_and_ends_when_told():
-    sampler = Sampler(threading.get_ident())
+    sampler = StackSampler(threading.get_ident())
     sampler.start()
     waits_for(sampler, 3)
     sampler.stop()
@@ -27,7 +27,7 @@ def test_it_sees_where_a_thread_stands_and_ends_when_told():
 
 
 def test_equal_stacks_are_one_object():
-    sampler = Sampler(threading.get_ident())
+    sampler = StackSampler(threading.get_ident())
     for _ in range(2):
         sampler._look()
     assert sampler.stands[0].stack is sampler.stands[1].stack
@@ -42,7 +42,7 @@ def test_a_thread_that_never_waits_is_seen_where_it_computes():
             count += 1
         return count
 
-    sampler = Sampler(threading.get_ident())
+    sampler = StackSampler(threading.get_ident())
     sampler.start()
     computes(time.perf_counter() + 0.5)
     sampler.stop()
@@ -52,7 +52,7 @@ def test_a_thread_that_never_waits_is_seen_where_it_computes():
 
 def test_the_switch_interval_is_short_only_while_it_samples():
     before = sys.getswitchinterval()
-    sampler = Sampler(threading.get_ident())
+    sampler = StackSampler(threading.get_ident())
     sampler.start()
     assert abs(sys.getswitchinterval() - SWITCH) < 1e-6
     sampler.stop()
@@ -61,7 +61,7 @@ def test_the_switch_interval_is_short_only_while_it_samples():
 
 def test_an_interval_that_the_script_sets_stays():
     before = sys.getswitchinterval()
-    sampler = Sampler(threading.get_ident())
+    sampler = StackSampler(threading.get_ident())
     sampler.start()
     sys.setswitchinterval(0.02)
     sampler.stop()
@@ -75,7 +75,7 @@ def test_a_fault_is_kept_and_ends_the_sampling():
     def fails() -> None:
         raise OSError("no more")
 
-    sampler = Sampler(threading.get_ident(), each=fails)
+    sampler = StackSampler(threading.get_ident(), each=fails)
     sampler.start()
     waits_for(sampler, 1)
     sampler.stop()
@@ -83,7 +83,7 @@ def test_a_fault_is_kept_and_ends_the_sampling():
 
 
 def test_a_long_run_keeps_a_bounded_number_of_samples():
-    sampler = Sampler(threading.get_ident())
+    sampler = StackSampler(threading.get_ident())
     for _ in range(MOST + 10):
         sampler._look()
     assert len(sampler.stands) <= MOST // 2 + 10

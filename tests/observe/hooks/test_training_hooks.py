@@ -10,16 +10,16 @@ from tests.observing import observed
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.hooks.event_buffer import EventCode
 
 DATA = TensorDataset(torch.arange(6.0).reshape(6, 1))
 
 
-def marks(train) -> list[Code]:
+def marks(train) -> list[EventCode]:
     hosts = []
     observed(train, prepare=hosts.append)
-    own = {Code.OWN, Code.OWN_END, Code.COMPILE, Code.COMPILE_END}
-    return [Code(code) for _, code, _ in hosts[0].tape.read() if code not in own]
+    own = {EventCode.OWN, EventCode.OWN_END, EventCode.COMPILE, EventCode.COMPILE_END}
+    return [EventCode(code) for _, code, _ in hosts[0].tape.read() if code not in own]
 
 
 def test_backward_and_grad_take_their_tensors_by_name():
@@ -80,10 +80,10 @@ def test_a_long_evaluation_is_looked_at_in_its_first_batches_only():
 
 def test_a_loaders_end_is_no_batch():
     assert marks(lambda: list(DataLoader(DATA, batch_size=3))) == [
-        *(Code.ITERATE, Code.ITERATE_END),
-        *(Code.NEXT, Code.BATCH) * 2,
-        *(Code.NEXT, Code.EXHAUSTED),
-        Code.END,
+        *(EventCode.ITERATE, EventCode.ITERATE_END),
+        *(EventCode.NEXT, EventCode.BATCH) * 2,
+        *(EventCode.NEXT, EventCode.EXHAUSTED),
+        EventCode.END,
     ]
 
 
@@ -96,12 +96,12 @@ def test_a_sample_that_cannot_be_read_raises_as_ever():
         with pytest.raises(KeyError, match="row 3"):
             next(iter(DataLoader(Broken(torch.zeros(2)))))
 
-    assert marks(train)[-3:] == [Code.NEXT, Code.BATCH, Code.END]
+    assert marks(train)[-3:] == [EventCode.NEXT, EventCode.BATCH, EventCode.END]
 
 
 def test_a_save_is_marked_from_its_begin_to_its_end(tmp_path):
     seen = marks(lambda: torch.save({}, tmp_path / "a.pt"))
-    assert seen == [Code.SAVE, Code.SAVE_END, Code.END]
+    assert seen == [EventCode.SAVE, EventCode.SAVE_END, EventCode.END]
 
 
 def test_loaders_and_optimizers_can_be_copied_and_carry_nothing_of_ours():
@@ -127,4 +127,4 @@ def test_an_optimizer_stepped_by_hand_and_by_closure_is_one_update_each():
         optimizer.step()
         optimizer.step(lambda: parameter.sum())
 
-    assert marks(train) == [Code.UPDATE, Code.UPDATE_END] * 2 + [Code.END]
+    assert marks(train) == [EventCode.UPDATE, EventCode.UPDATE_END] * 2 + [EventCode.END]

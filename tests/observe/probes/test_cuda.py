@@ -3,8 +3,8 @@ from tests.golden.card import doors, fake_torch, module_on
 from tests.golden.cases import healthy as case
 from tests.observing import observed
 
-from hotloop.observe.hooks.event_buffer import Code
-from hotloop.observe.probes.cuda import Card, thinned
+from hotloop.observe.hooks.event_buffer import EventCode
+from hotloop.observe.probes.cuda import CudaProbe, thinned
 
 STEP = (2, 3, 8, 9, 10, 11)
 
@@ -16,7 +16,7 @@ def torch():
 
 @pytest.fixture
 def card(torch):
-    made = Card(doors(), torch=torch)
+    made = CudaProbe(doors(), torch=torch)
     made.torch_came()
     yield made
     made._doors.take_down()
@@ -28,7 +28,7 @@ def run(card, torch, steps):
     card.root(0, model)
     for number in range(steps):
         for code in STEP:
-            card._doors.updates += code == Code.UPDATE_END
+            card._doors.updates += code == EventCode.UPDATE_END
             card._doors.timed(code)
         torch.cuda.done = torch.cuda.queued
         torch.cuda.stats = {

@@ -1,16 +1,16 @@
 import pytest
 from tests.golden.card import Cuda
 
-from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.hooks.event_buffer import EventCode
 from hotloop.observe.probes.cuda_events import EACH, CardClock
 
 STEP = (
-    Code.FORWARD,
-    Code.FORWARD_END,
-    Code.BACKWARD,
-    Code.BACKWARD_END,
-    Code.UPDATE,
-    Code.UPDATE_END,
+    EventCode.FORWARD,
+    EventCode.FORWARD_END,
+    EventCode.BACKWARD,
+    EventCode.BACKWARD_END,
+    EventCode.UPDATE,
+    EventCode.UPDATE_END,
 )
 
 
@@ -69,7 +69,7 @@ def test_a_card_that_was_waited_for_is_not_starved_although_it_is_done():
 
 
 def test_an_evaluation_after_the_step_says_nothing_about_it():
-    clock = Run().steps(10 * EACH, (*STEP, Code.EVAL, Code.EVAL_END))
+    clock = Run().steps(10 * EACH, (*STEP, EventCode.EVAL, EventCode.EVAL_END))
     assert clock.starved is None
 
 

@@ -4,7 +4,7 @@ import threading
 import pytest
 from tests.golden.card import doors, fake_torch
 
-from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.hooks.event_buffer import EventCode
 from hotloop.observe.probes.device_waits import Waits
 
 
@@ -34,7 +34,7 @@ def test_reading_a_tensor_of_the_card_is_a_wait_with_its_place(torch, waits):
     assert (sync.method, sync.calls, sync.per_step) == ("item", 4, 2.0)
     assert sync.place.file == __file__
     assert sync.seconds == waits.seconds > 0
-    assert codes(waits) == [Code.WAIT, Code.WAIT_END] * 4
+    assert codes(waits) == [EventCode.WAIT, EventCode.WAIT_END] * 4
 
 
 def test_reading_a_tensor_of_the_host_is_none(torch, waits):
@@ -67,7 +67,7 @@ def test_each_way_to_read_is_one_wait_whatever_it_calls_itself(torch, waits, use
 def test_a_copy_to_the_card_is_marked_and_is_no_wait(torch, waits):
     assert torch.Tensor(1).to("cuda:0").is_cuda
     assert torch.Tensor(1).cuda().is_cuda
-    assert codes(waits) == [Code.COPY, Code.COPY_END] * 2
+    assert codes(waits) == [EventCode.COPY, EventCode.COPY_END] * 2
     assert waits.syncs(1) == []
 
 
@@ -77,14 +77,20 @@ def test_other_threads_subclasses_and_tracing_pass_through(torch, waits):
     thread.start()
     thread.join()
     type("Traced", (torch.Tensor,), {})(1, "cuda:0").item()
-    waits._doors.tape.note(Code.OWN)
+    waits._doors.tape.note(EventCode.OWN)
     tensor.item()  # hotloop itself
     assert waits.syncs(1) == []
 
 
 def test_the_row_is_that_of_the_last_mark(torch, waits):
     tensor, tape = torch.Tensor(1, "cuda:0"), waits._doors.tape
-    for code in (Code.EVAL, Code.EVAL_END, Code.FORWARD, Code.UPDATE, Code.UPDATE_END):
+    for code in (
+        EventCode.EVAL,
+        EventCode.EVAL_END,
+        EventCode.FORWARD,
+        EventCode.UPDATE,
+        EventCode.UPDATE_END,
+    ):
         tape.note(code)
         tensor.item()
     rows = {sync.row: sync.calls for sync in waits.syncs(1)}
@@ -98,7 +104,7 @@ def test_cleaning_up_is_counted_without_a_card(torch, waits):
     assert torch.cuda.emptied == 1
     found = {sync.method: sync.calls for sync in waits.syncs(1)}
     assert found == {"empty_cache": 1, "gc.collect": 1, "synchronize": 1}
-    assert codes(waits) == [Code.WAIT, Code.WAIT_END]  # of synchronize
+    assert codes(waits) == [EventCode.WAIT, EventCode.WAIT_END]  # of synchronize
 
 
 def test_all_is_put_back(torch):

@@ -5,7 +5,7 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
 from hotloop.observe.probes.dataset_trial import can_fork
-from hotloop.observe.probes.lengths import Lengths, length_of, look
+from hotloop.observe.probes.lengths import SampleLengths, length_of, look
 from hotloop.techniques.dynamic_padding import trimmed
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
@@ -41,7 +41,7 @@ def test_the_length_of_a_sample_is_that_of_its_sequence(sample, length):
 
 
 def test_lengths_are_known_when_all_that_are_asked_for_are():
-    lengths = Lengths.unknown(4)
+    lengths = SampleLengths.unknown(4)
     lengths.learn(2, [1, 2, 3])
     assert lengths.of([2, 2]).tolist() == [3, 3]
     assert lengths.of([2, 1]) is None

@@ -8,9 +8,9 @@ import torch
 from tests.golden.cases import healthy
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from hotloop.core.case.environment import Process
+from hotloop.core.case.environment import ProcessFacts
 from hotloop.core.case.steps_and_loaders import Frame, Stack, Steps
-from hotloop.observe.probes.process_group import Group, Ranks
+from hotloop.observe.probes.process_group import GroupFacts, ProcessGroupProbe
 
 EPOCHS = """
 import torch
@@ -42,7 +42,7 @@ def test_a_sampler_with_a_set_epoch_of_its_own_is_not_judged():
 
     rows = TensorDataset(torch.randn(8, 2))
     loader = DataLoader(rows, sampler=Own(rows, num_replicas=2, rank=0))
-    watcher = Ranks(SimpleNamespace(loaders=[]))
+    watcher = ProcessGroupProbe(SimpleNamespace(loaders=[]))
     watcher.iterating(loader, None)
     assert watcher._samplers == {}
 
@@ -62,8 +62,8 @@ class Parallel:
 
 def test_what_a_process_waits_for_is_no_work_of_its_own():
     model = Parallel()
-    watcher = Ranks(SimpleNamespace(roots=[SimpleNamespace(thing=lambda: model)]))
-    watcher._group = Group(rank=1, world=2, backend="nccl")
+    watcher = ProcessGroupProbe(SimpleNamespace(roots=[SimpleNamespace(thing=lambda: model)]))
+    watcher._group = GroupFacts(rank=1, world=2, backend="nccl")
     for number in (1, 2, 2):  # a pass is read once
         model.times = {
             "iteration": number,
@@ -84,7 +84,7 @@ def test_what_a_process_waits_for_is_no_work_of_its_own():
     case = healthy(
         steps=steps,
         stacks=(Stack(row="after step", frames=frames, samples=2, seconds=0.012),),
-        process=Process(allocator={"peak": 5e9}),
+        process=ProcessFacts(allocator={"peak": 5e9}),
     )
     process = watcher.add_to(case).process
     assert (process.rank, process.world, process.backend) == (1, 2, "nccl")

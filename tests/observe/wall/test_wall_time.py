@@ -2,23 +2,23 @@
 
 import pytest
 
-from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.hooks.event_buffer import EventCode
 from hotloop.observe.wall.wall_time import Folded, Mark, fold, steps_in
 
 MS = 1_000_000
 OPENS = {
-    "N": Code.NEXT,
-    "F": Code.FORWARD,
-    "E": Code.EVAL,
-    "X": Code.SILENT,
-    "B": Code.BACKWARD,
-    "U": Code.UPDATE,
-    "S": Code.SAVE,
-    "C": Code.COMPILE,
-    "O": Code.OWN,
-    "I": Code.ITERATE,
-    "W": Code.WAIT,
-    "H": Code.COPY,
+    "N": EventCode.NEXT,
+    "F": EventCode.FORWARD,
+    "E": EventCode.EVAL,
+    "X": EventCode.SILENT,
+    "B": EventCode.BACKWARD,
+    "U": EventCode.UPDATE,
+    "S": EventCode.SAVE,
+    "C": EventCode.COMPILE,
+    "O": EventCode.OWN,
+    "I": EventCode.ITERATE,
+    "W": EventCode.WAIT,
+    "H": EventCode.COPY,
 }
 
 
@@ -34,7 +34,7 @@ def marked(tape: str) -> list[Mark]:
         number = tape[index] if index < len(tape) and tape[index].isdigit() else "0"
         index += number != "0" or (index < len(tape) and tape[index] == "0")
         if letter == "!":
-            marks.append((at * MS, int(Code.END), 0))
+            marks.append((at * MS, int(EventCode.END), 0))
         elif letter != " ":
             code = OPENS[letter.upper()] + letter.islower()
             marks.append((at * MS, code, int(number)))
@@ -226,7 +226,7 @@ def test_a_warm_up_of_one_optimizer_makes_steps_before_they_take_turns():
 def test_many_optimizers_under_the_last_number_are_no_stage_of_their_own():
     marks, last = [], 63
     for at, number in enumerate(([0, 1, 2] + [last] * 40) * 3):
-        marks += [(2 * at, Code.UPDATE, number), (2 * at + 1, Code.UPDATE_END, number)]
+        marks += [(2 * at, EventCode.UPDATE, number), (2 * at + 1, EventCode.UPDATE_END, number)]
     assert len(fold(marks).ends) == 3
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from hotloop.observe.whatif import ceilings
 from hotloop.observe.whatif.ceilings import measure, profile
-from hotloop.observe.whatif.short_run import Report
+from hotloop.observe.whatif.short_run import ShortRunResult
 
 SLOW_READING = """
 import os, time, torch
@@ -65,7 +65,7 @@ def reports(*medians: float) -> dict:
     kinds = ["baseline", "compute", "baseline"]
     made: dict = {}
     for kind, median in zip(kinds, medians, strict=True):
-        made.setdefault(kind, []).append(Report(step_time=(median,) * 8))
+        made.setdefault(kind, []).append(ShortRunResult(step_time=(median,) * 8))
     return made
 
 

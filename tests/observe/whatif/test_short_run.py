@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hotloop.core import codec
-from hotloop.observe.whatif.short_run import Report, Request, command
+from hotloop.observe.whatif.short_run import ShortRunRequest, ShortRunResult, command
 from hotloop.process import child
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the tests fork")
@@ -82,15 +82,15 @@ def zygote():
 def short(zygote, tmp_path: Path):
     """Runs a script in `tmp_path` as `kind` and returns the report."""
 
-    def run(script: str, kind: str, **more) -> Report:
+    def run(script: str, kind: str, **more) -> ShortRunResult:
         (tmp_path / "train.py").write_text(script)
         settings = {"steps": 6, "warm": 5, "seconds": 60} | more
-        request = Request(kind=kind, result=str(tmp_path / "result.json"), **settings)
+        request = ShortRunRequest(kind=kind, result=str(tmp_path / "result.json"), **settings)
         argv = [json.dumps(codec.to_json(request)), "train.py", "--x"]
         zygote.stdin.write(json.dumps([str(tmp_path), argv]) + "\n")
         zygote.stdin.flush()
         assert zygote.stdout.readline() == "0\n"
-        return codec.from_json(Report, json.loads((tmp_path / "result.json").read_text()))
+        return codec.from_json(ShortRunResult, json.loads((tmp_path / "result.json").read_text()))
 
     return run
 
@@ -145,7 +145,7 @@ def test_steps_without_an_optimizer_are_counted_by_backward(short):
 
 def test_hand_made_batches_cannot_be_replayed(short):
     report = short(PARTS + MANUAL, "compute")
-    assert report == Report(
+    assert report == ShortRunResult(
         why="no DataLoader was read in training; hand-made batches cannot be replayed"
     )
 
@@ -160,9 +160,9 @@ def test_modules_of_the_working_folder_do_not_hide_ours(tmp_path: Path):
     (tmp_path / "statistics.py").write_text("raise ZeroDivisionError")
     (tmp_path / "own.py").write_text("")
     (tmp_path / "train.py").write_text("import own, sys\nassert sys.argv == ['train.py', '--x']")
-    request = Request(kind="baseline", result=child.RESULT)
+    request = ShortRunRequest(kind="baseline", result=child.RESULT)
     argv = command(request, ("train.py", "--x"))
-    outcome = child.run(argv, limits=child.Limits(seconds=60), cwd=tmp_path)
+    outcome = child.run(argv, limits=child.ProcessLimits(seconds=60), cwd=tmp_path)
     assert outcome.result["why"] == "the script ended after 0 timed steps of 40"
 
 

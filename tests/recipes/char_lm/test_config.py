@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hotloop.config.common import ALIASES
-from hotloop.config.layers import COMMAND_LINE, Layer
+from hotloop.config.layers import COMMAND_LINE, SettingsLayer
 from hotloop.config.schema import flatten, settings_of
 from hotloop.config.settings import differences, rebuild
 from hotloop.core.errors import ConfigError, UsageError
@@ -21,7 +21,7 @@ from hotloop.recipes.char_lm.config import (
 from hotloop.recipes.char_lm.presets import EXPERIMENTS, PRESETS
 
 
-def never() -> Layer:
+def never() -> SettingsLayer:
     raise AssertionError("preset=auto was derived, which imports torch")
 
 
@@ -89,8 +89,8 @@ def test_an_experiment_is_the_same_on_every_card(experiment: str, preset: str) -
 
 
 def test_auto_is_derived_only_when_it_is_in_force_and_every_key_is_good() -> None:
-    def auto() -> Layer:
-        return Layer(
+    def auto() -> SettingsLayer:
+        return SettingsLayer(
             origin="auto (12 GiB)",
             values={"training.batch_size": 96, "training.accumulation": 4},
         )
@@ -111,7 +111,7 @@ def test_auto_is_derived_only_when_it_is_in_force_and_every_key_is_good() -> Non
 def test_a_derived_layer_is_held_to_the_schema_too() -> None:
     with pytest.raises(ConfigError, match=r"^auto: training\.batch_size: expected a whole number"):
         resolve_char_lm(
-            [], auto_layer=lambda: Layer(origin="auto", values={"training.batch_size": 0})
+            [], auto_layer=lambda: SettingsLayer(origin="auto", values={"training.batch_size": 0})
         )
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from hotloop.api import load_run
-from hotloop.core.progress import Note, Prepared
+from hotloop.core.progress import Note, ReadyToTrain
 from hotloop.engine.init_from import load_weights
 from hotloop.jobs import train
 from hotloop.jobs.job import assemble
@@ -30,7 +30,7 @@ def test_a_run_says_what_it_learns_and_its_bound_falls(tiny, tmp_path, transitio
     heard, larger = [], ("model.width=48", "training.batch_size=32", "training.max_steps=60")
     asked = settings(tiny, transition, "diffusion.sigma_min=0.01", *larger)
     train.train(fresh_request("char-lm", asked), out=tmp_path / "run", tell=heard.append)
-    facts = next(message for message in heard if isinstance(message, Prepared)).facts
+    facts = next(message for message in heard if isinstance(message, ReadyToTrain)).facts
     for piece in ("score entropy", f"{transition} noise", "sigma 0.01 to 20 geometric"):
         assert piece in facts["objective"]
     assert "upper bound on -log p" in facts["loss"]

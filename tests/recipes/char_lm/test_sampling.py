@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from hotloop.core.errors import UsageError
-from hotloop.data.tokenising.char_vocabulary import Vocabulary
-from hotloop.recipes.building.sampling_options import Wanted
+from hotloop.data.tokenising.char_vocabulary import CharVocabulary
+from hotloop.recipes.building.sampling_options import SamplingOptions
 from hotloop.recipes.char_lm.config import CharLmConfig, CharModel, Diffusion
 from hotloop.recipes.char_lm.recipe import build_model, sample
 
-VOCABULARY = Vocabulary(characters=tuple("\n abcdefgh"))
+VOCABULARY = CharVocabulary(characters=tuple("\n abcdefgh"))
 KEPT = {"vocabulary.json": json.dumps(VOCABULARY.to_json())}
 CONTEXT = 24
 objectives = pytest.mark.parametrize("objective", ["next-char", "absorbing", "uniform"])
@@ -29,7 +29,7 @@ def texts(objective: str, progress=None, **wanted) -> list[str]:
     model = build_model(made, len(VOCABULARY)).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
-    return sample(made, model, KEPT, Wanted(**wanted), progress=progress)
+    return sample(made, model, KEPT, SamplingOptions(**wanted), progress=progress)
 
 
 @objectives

@@ -3,8 +3,8 @@ from tests.golden.cases import healthy
 from tests.golden.configs import loaded
 
 from hotloop.core.case.environment import Config
-from hotloop.core.finding import Place
-from hotloop.rules.support.config_files import Setting, asked, near, settings, unread
+from hotloop.core.finding import SourceLocation
+from hotloop.rules.support.config_files import ConfigKey, asked, near, settings, unread
 
 YAML = """\
 lr: 0.001
@@ -18,7 +18,7 @@ lr: 0.1
 """
 
 
-def keys(found: list[Setting] | tuple[Setting, ...]) -> list[str]:
+def keys(found: list[ConfigKey] | tuple[ConfigKey, ...]) -> list[str]:
     return [setting.key for setting in found]
 
 
@@ -33,7 +33,7 @@ def test_only_a_key_of_the_same_section_stands_twice():
     twice = [s for s in settings(Config(path="c.yaml", text=YAML)) if s.first]
     assert keys(twice) == ["lr"]
     assert (twice[0].value, twice[0].first_value) == ("0.1", "0.001")
-    assert twice[0].first == Place(file="c.yaml", line=1)
+    assert twice[0].first == SourceLocation(file="c.yaml", line=1)
 
 
 @pytest.mark.parametrize(

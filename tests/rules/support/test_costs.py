@@ -6,7 +6,7 @@ from tests.golden.cases import SCRIPT, healthy, stack, wall
 from hotloop.core.case.case import Case
 from hotloop.core.case.objects import Model
 from hotloop.core.case.steps_and_loaders import Steps, Sync
-from hotloop.core.finding import Finding, Place
+from hotloop.core.finding import Finding, SourceLocation
 from hotloop.rules.support.costs import (
     Site,
     compute_dtype,
@@ -68,7 +68,9 @@ def test_time_at_a_line_counts_what_the_line_calls():
 
 
 def test_timed_waits_count_where_samples_saw_less():
-    sync = Sync(method="item", place=Place(file=SCRIPT, line=4), calls=9, per_step=1.0, seconds=3.0)
+    sync = Sync(
+        method="item", place=SourceLocation(file=SCRIPT, line=4), calls=9, per_step=1.0, seconds=3.0
+    )
     case = healthy(stacks=(stack("after step", 2.0, (SCRIPT, 4, "main")),), syncs=(sync,))
     assert seconds_at(case, [Site(file=SCRIPT, first=3, last=5)]) == 3.0
 
@@ -81,14 +83,17 @@ def test_the_hot_path_ends_where_no_line_holds_half():
         stack("after step", 1.0, (SCRIPT, 32, "f1"), (SCRIPT, 21, "log"), main),
     ]
     case = healthy(sources={SCRIPT: LOOP})
-    assert hot_path(case, stacks) == [Place(file=SCRIPT, line=20), Place(file=SCRIPT, line=4)]
-    assert hot_path(healthy(), stacks) == [Place(file=SCRIPT, line=20)]  # no loop is known
+    assert hot_path(case, stacks) == [
+        SourceLocation(file=SCRIPT, line=20),
+        SourceLocation(file=SCRIPT, line=4),
+    ]
+    assert hot_path(healthy(), stacks) == [SourceLocation(file=SCRIPT, line=20)]  # no loop is known
 
 
 def test_without_a_line_that_holds_half_the_innermost_is_named():
     stacks = [stack("log", seconds, (SCRIPT, line, "f")) for line, seconds in ((7, 2.0), (8, 3.0))]
     stacks.append(stack("log", 2.0, (SCRIPT, 9, "f")))
-    assert hot_path(healthy(), stacks) == [Place(file=SCRIPT, line=8)]
+    assert hot_path(healthy(), stacks) == [SourceLocation(file=SCRIPT, line=8)]
     assert hot_path(healthy(), []) == []
     assert hot_path(healthy(), [stack("log", 1.0, ("/usr/lib/x.py", 4, "f"))]) == []
 

@@ -4,7 +4,7 @@ import pytest
 from tests.golden.cases import CPU, SCRIPT, healthy, stack, wall
 
 from hotloop.core.case.steps_and_loaders import Loader
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.rules.support.data_wait import (
     costs,
     feeding,
@@ -70,8 +70,14 @@ def test_the_line_that_reads_comes_before_the_line_that_works():
         stack("data wait", 2.0, (SCRIPT, 61, "merge"), (SCRIPT, 85, "Texts.__getitem__")),
         stack("data wait", 4.0, ("/lib/x.py", 1, "f"), (SCRIPT, 86, "Texts.__getitem__")),
     ]
-    assert lines(stacks) == [Place(file=SCRIPT, line=85), Place(file=SCRIPT, line=86)]
-    assert lines(stacks[:2]) == [Place(file=SCRIPT, line=85), Place(file=SCRIPT, line=60)]
+    assert lines(stacks) == [
+        SourceLocation(file=SCRIPT, line=85),
+        SourceLocation(file=SCRIPT, line=86),
+    ]
+    assert lines(stacks[:2]) == [
+        SourceLocation(file=SCRIPT, line=85),
+        SourceLocation(file=SCRIPT, line=60),
+    ]
     assert hottest([]) == lines([]) == []
 
 

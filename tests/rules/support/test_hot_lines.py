@@ -2,7 +2,7 @@
 
 from tests.golden.cases import SCRIPT, healthy, stack, wall
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.rules.support.hot_lines import HotLine, hot_line
 
 MODULE = ("/usr/lib/python3/site-packages/torch/nn/modules/module.py", 1700, "Module._call_impl")
@@ -17,7 +17,7 @@ def test_the_seconds_of_a_line_are_added_up_with_what_calls_it():
             stack("forward", 1.0, (SCRIPT, 41, "distances"), MODULE, (SCRIPT, 80, "main")),
         ),
     )
-    at, caller = Place(file=SCRIPT, line=40), Place(file=SCRIPT, line=80)
+    at, caller = SourceLocation(file=SCRIPT, line=40), SourceLocation(file=SCRIPT, line=80)
     assert hot_line(case) == HotLine(at, caller, 7.0)
 
 

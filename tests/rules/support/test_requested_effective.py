@@ -4,15 +4,15 @@ import pytest
 from tests.golden.cases import healthy, on_card
 
 from hotloop.core.case.case import Case
-from hotloop.core.case.environment import Process
-from hotloop.core.case.objects import Attention
-from hotloop.core.case.steps_and_loaders import Batches
+from hotloop.core.case.environment import ProcessFacts
+from hotloop.core.case.objects import AttentionFacts
+from hotloop.core.case.steps_and_loaders import BatchFacts
 from hotloop.rules.support.requested_effective import NAMES, in_effect
 
 MODEL = healthy().models[0]
 BF16 = healthy(models=(replace(MODEL, compute="bfloat16", compiled=True, checkpointed=True),))
-FLASH = healthy(models=(replace(MODEL, attention=(Attention(kind="sdpa", kernel="flash"),)),))
-PADDED = healthy(batches=(Batches(padding=0.5),))
+FLASH = healthy(models=(replace(MODEL, attention=(AttentionFacts(kind="sdpa", kernel="flash"),)),))
+PADDED = healthy(batches=(BatchFacts(padding=0.5),))
 
 
 @pytest.mark.parametrize("topic", NAMES)
@@ -37,7 +37,7 @@ def test_what_was_not_seen_cannot_be_told(topic: str):
         (healthy(), "batch size", "32"),
         (healthy(), "accumulation", "1"),
         (healthy(), "pinning", "true"),  # no card to pin for
-        (healthy(process=Process(graphs=1)), "compile", "true"),
+        (healthy(process=ProcessFacts(graphs=1)), "compile", "true"),
         (healthy(), "packing", "true"),
     ],
 )

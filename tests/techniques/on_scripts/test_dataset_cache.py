@@ -6,8 +6,8 @@ from torch.utils.data import Subset, TensorDataset, default_collate
 from hotloop.observe.probes.equality import equal
 from hotloop.techniques.on_scripts.dataset_cache import (
     CHECKED_FIRST,
-    Cache,
     CachedReads,
+    SampleCache,
     VectorisedReads,
     vectorised,
 )
@@ -27,7 +27,7 @@ class Counting:
         return torch.tensor([index + self.shift])
 
 
-def epoch(data, cache: Cache) -> list[int]:
+def epoch(data, cache: SampleCache) -> list[int]:
     state = data.reads, data.reads.clear()
     del state
     cache.begin("the same data set")
@@ -35,7 +35,7 @@ def epoch(data, cache: Cache) -> list[int]:
 
 
 def test_the_second_epoch_reads_only_what_is_checked() -> None:
-    data, cache = Counting(), Cache(1 << 20, [])
+    data, cache = Counting(), SampleCache(1 << 20, [])
     assert epoch(data, cache) == list(range(40))
     assert len(data.reads) == 40
     assert epoch(data, cache) == list(range(40))
@@ -45,7 +45,7 @@ def test_the_second_epoch_reads_only_what_is_checked() -> None:
 
 def test_a_sample_that_changed_ends_the_cache_and_is_said() -> None:
     troubles: list[str] = []
-    data, cache = Counting(), Cache(1 << 20, troubles)
+    data, cache = Counting(), SampleCache(1 << 20, troubles)
     epoch(data, cache)
     data.shift = 100
     assert epoch(data, cache) == list(range(100, 140))
@@ -53,7 +53,7 @@ def test_a_sample_that_changed_ends_the_cache_and_is_said() -> None:
 
 
 def test_a_data_set_that_was_changed_is_read_anew() -> None:
-    data, cache = Counting(), Cache(1 << 20, [])
+    data, cache = Counting(), SampleCache(1 << 20, [])
     for shift in (0, 100):
         data.shift = shift
         data.reads = []  # marks see another list
@@ -65,13 +65,13 @@ def test_a_data_set_that_was_changed_is_read_anew() -> None:
 
 def test_memory_is_kept_within_its_limit() -> None:
     troubles: list[str] = []
-    data, cache = Counting(), Cache(2000, troubles)
+    data, cache = Counting(), SampleCache(2000, troubles)
     assert epoch(data, cache) == list(range(40))
     assert "do not fit" in troubles[0]
 
 
 def test_changing_a_sample_does_not_change_the_cache() -> None:
-    data, cache = Counting(), Cache(1 << 20, [])
+    data, cache = Counting(), SampleCache(1 << 20, [])
     epoch(data, cache)
     cache.begin("the same data set")
     reads = CachedReads(data, cache)
@@ -109,7 +109,7 @@ class Rows(Counting):
         return super().__getitem__(index), np.array([index]), {"label": index}
 
 
-def batches(data, cache: Cache, change=lambda sample: None) -> list:
+def batches(data, cache: SampleCache, change=lambda sample: None) -> list:
     """Read an epoch in batches of 10, let a loop use each sample; return the tensors it got."""
     cache.begin("the same data set")
     reads, got = CachedReads(data, cache), []
@@ -129,7 +129,7 @@ def pointers(got) -> list[int]:
 
 
 def test_tensors_are_lent_once_an_epoch_has_shown_that_the_loop_leaves_them_alone() -> None:
-    data, cache = Rows(), Cache(1 << 20, [])
+    data, cache = Rows(), SampleCache(1 << 20, [])
     batches(data, cache)
     second = pointers(batches(data, cache))
     third = pointers(batches(data, cache))
@@ -138,7 +138,7 @@ def test_tensors_are_lent_once_an_epoch_has_shown_that_the_loop_leaves_them_alon
 
 
 def test_a_loop_that_changes_what_it_is_given_is_lent_nothing() -> None:
-    data, cache = Rows(), Cache(1 << 20, [])
+    data, cache = Rows(), SampleCache(1 << 20, [])
     for _ in range(5):
         got = batches(data, cache, change=lambda tensor: tensor.add_(100))
     assert len(set(pointers(got)) & set(pointers(batches(data, cache)))) == 0
@@ -147,7 +147,7 @@ def test_a_loop_that_changes_what_it_is_given_is_lent_nothing() -> None:
 
 @pytest.mark.parametrize("change", [lambda t: t.add_(100), lambda t: t.detach().zero_()])
 def test_a_loop_that_begins_to_change_what_it_was_lent_gets_the_right_samples(change) -> None:
-    data, cache = Rows(), Cache(1 << 20, [])
+    data, cache = Rows(), SampleCache(1 << 20, [])
     for _ in range(3):
         batches(data, cache)
     for _ in range(3):
@@ -157,6 +157,6 @@ def test_a_loop_that_begins_to_change_what_it_was_lent_gets_the_right_samples(ch
 
 def test_tensors_of_inference_have_no_version_and_are_never_lent() -> None:
     with torch.inference_mode():
-        data, cache = Rows(), Cache(1 << 20, [])
+        data, cache = Rows(), SampleCache(1 << 20, [])
         for _ in range(4):
             batches(data, cache, change=lambda tensor: tensor.add_(1))

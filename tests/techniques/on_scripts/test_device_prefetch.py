@@ -10,7 +10,7 @@ from tests.golden.feeds import epochs, fed, loader
 from torch.utils.data import DataLoader
 from transformers import BatchEncoding
 
-from hotloop.techniques.on_scripts.device_prefetch import CudaLane, Sending
+from hotloop.techniques.on_scripts.device_prefetch import CudaCopyStream, Sending
 
 HAD = {
     "none": {},
@@ -253,7 +253,7 @@ def test_another_device_is_followed():
 @pytest.mark.parametrize("pinned", [False, True])
 def test_a_cards_lane_brings_every_batch_whole(pinned):
     device = torch.device("cuda", 0)
-    into = Sending(CudaLane, "cuda")
+    into = Sending(CudaCopyStream, "cuda")
     data = torch.arange(64.0)[:, None].repeat(1, 1 << 16)
     with fed(into):
         for _ in range(3):

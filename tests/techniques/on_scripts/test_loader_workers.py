@@ -6,7 +6,7 @@ import pytest
 from tests.golden.feeds import SAMPLERS, asked, epochs, fed, loader, seeded
 
 from hotloop.observe.probes.dataset_trial import can_fork
-from hotloop.techniques.on_scripts.loader_workers import Workers
+from hotloop.techniques.on_scripts.loader_workers import PersistentWorkers
 from hotloop.techniques.on_scripts.sampler_epochs import Habit
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="no fork here")
@@ -16,10 +16,10 @@ OTHERS = {
 }
 
 
-def changed(of, count: int = 2, ahead: int = 2) -> Workers:
+def changed(of, count: int = 2, ahead: int = 2) -> PersistentWorkers:
     habit = Habit.of(of)
     vars(of).update(num_workers=count, prefetch_factor=ahead, persistent_workers=True)
-    return Workers(habit)
+    return PersistentWorkers(habit)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -8,7 +8,7 @@ from tests.golden.outside import Images
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SubsetRandomSampler
 
-from hotloop.observe.probes.lengths import Lengths
+from hotloop.observe.probes.lengths import SampleLengths
 from hotloop.techniques.on_scripts.bucketing import by_count, by_tokens
 from hotloop.techniques.on_scripts.rebatching import Rebatched
 
@@ -30,7 +30,7 @@ def loader(**options):
 
 
 def feed(divide=by_count, known=True, **options):
-    lengths = Lengths(LENGTHS) if known else Lengths.unknown(len(ROWS))
+    lengths = SampleLengths(LENGTHS) if known else SampleLengths.unknown(len(ROWS))
     return Rebatched(lengths, divide, **options)
 
 
@@ -90,7 +90,7 @@ def test_generators_are_drawn_from_as_before(options):
         drawn += seen[1::2]  # a number of the global stream after each batch
         return drawn, torch.get_rng_state().tolist(), own.get_state().tolist()
 
-    lengths = Lengths(np.arange(COUNT, dtype=np.int32))
+    lengths = SampleLengths(np.arange(COUNT, dtype=np.int32))
     assert read_and_draw(None) == read_and_draw(Rebatched(lengths, by_count))
 
 

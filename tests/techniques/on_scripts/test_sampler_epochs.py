@@ -1,6 +1,6 @@
 from tests.golden.feeds import loader
 
-from hotloop.techniques.on_scripts.sampler_epochs import Habit, Order
+from hotloop.techniques.on_scripts.sampler_epochs import EpochOrder, Habit
 
 
 def test_a_habit_is_read_off_the_loader() -> None:
@@ -14,7 +14,7 @@ def test_a_habit_is_read_off_the_loader() -> None:
 
 def test_an_order_is_read_ahead_of_those_who_take() -> None:
     source = iter(range(4))
-    order = Order(source, 2)
+    order = EpochOrder(source, 2)
     assert next(order) == 0
     order.read()
     assert (next(source), list(order)) == (3, [1, 2])
@@ -23,6 +23,6 @@ def test_an_order_is_read_ahead_of_those_who_take() -> None:
 
 
 def test_who_takes_from_an_order_goes_on_with_what_it_becomes() -> None:
-    order = Order(iter("abc"), 1)
-    order.become(Order(iter("xyz"), 2))
+    order = EpochOrder(iter("abc"), 1)
+    order.become(EpochOrder(iter("xyz"), 2))
     assert list(order) == ["x", "y"]

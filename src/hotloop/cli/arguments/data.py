@@ -17,9 +17,9 @@ from hotloop.report.excerpt import visible
 if TYPE_CHECKING:
     import argparse
 
-    from hotloop.data.tokenising.progress import Progress
+    from hotloop.data.tokenising.progress import TokenizeProgress
 
-__all__ = ["FILE_WIDTH", "Line", "add_options", "at_least", "settings"]
+__all__ = ["FILE_WIDTH", "ProgressLine", "add_options", "at_least", "settings"]
 
 TERMINAL_EVERY, FILE_EVERY, FILE_WIDTH = 0.2, 10.0, 120  # seconds; columns without a terminal
 
@@ -94,7 +94,7 @@ def _fields(text: str | None) -> dict[str, str]:
     return found
 
 
-class Line:
+class ProgressLine:
     """The progress line: drawn again in a terminal, written now and then into a file."""
 
     def __init__(self, *, quiet: bool) -> None:
@@ -110,7 +110,7 @@ class Line:
         """Return the seconds since the beginning."""
         return time.monotonic() - self._began
 
-    def tell(self, at: Progress) -> None:
+    def tell(self, at: TokenizeProgress) -> None:
         """Show how far it is."""
         now = time.monotonic()
         if not self._shows or now < self._next:
@@ -131,7 +131,7 @@ class Line:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def _said(at: Progress) -> str:
+def _said(at: TokenizeProgress) -> str:
     if not at.seconds:
         return at.what
     rate = f"{at.bytes / at.seconds / 1e6:.1f} MB/s, {count(at.tokens / at.seconds)} tokens/s"

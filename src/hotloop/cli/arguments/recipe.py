@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.api import Run
-    from hotloop.jobs.request import Request
+    from hotloop.jobs.request import RunRequest
 
 __all__ = [
     "CHECKPOINT",
@@ -57,7 +57,7 @@ def split(words: Sequence[str]) -> tuple[str | None, list[str]]:
 
 def request_of(
     options: argparse.Namespace, recipe: str | None, assignments: Sequence[str]
-) -> Request:
+) -> RunRequest:
     """Return what was asked for. Raises UsageError, ConfigError or PlanError."""
     if recipe is None:
         raise UsageError(f"which recipe? There are: {', '.join(RECIPES)}")
@@ -66,7 +66,7 @@ def request_of(
 
 def experts_of(
     options: argparse.Namespace, recipe: str | None, assignments: Sequence[str]
-) -> list[tuple[str, Request]]:
+) -> list[tuple[str, RunRequest]]:
     """Return (expert, request) of each manifest that is named. Raises what `request_of` raises."""
     return [] if recipe is None else expert_requests(recipe, assignments, **_asked(options))
 

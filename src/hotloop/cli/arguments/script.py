@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.finding import Diagnosis
-    from hotloop.observe.when_to_stop import Limits
+    from hotloop.observe.when_to_stop import StopLimits
     from hotloop.process.child import Beat
-    from hotloop.process.run_script import Target
+    from hotloop.process.run_script import ScriptTarget
 
 __all__ = ["Lines", "add_script", "console", "is_script", "keep_copies", "limits_of", "target_of"]
 
@@ -64,18 +64,18 @@ def add_script(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", nargs=rest, metavar="train.py [args]", help="the script")
 
 
-def target_of(options: argparse.Namespace) -> Target:
+def target_of(options: argparse.Namespace) -> ScriptTarget:
     """Return the script or module that was named; UsageError when there is none."""
-    from hotloop.process.run_script import Target
+    from hotloop.process.run_script import ScriptTarget
 
     if options.module is not None:
-        return Target.of(["-m", *options.module])
-    return Target.of(options.command)
+        return ScriptTarget.of(["-m", *options.module])
+    return ScriptTarget.of(options.command)
 
 
-def limits_of(options: argparse.Namespace) -> Limits:
+def limits_of(options: argparse.Namespace) -> StopLimits:
     """Return when to stop; UsageError for what makes no sense."""
-    from hotloop.observe.when_to_stop import Limits
+    from hotloop.observe.when_to_stop import StopLimits
 
     if options.steps is not None and options.steps < 1:
         raise UsageError(f"--steps {options.steps}: at least 1 step must be observed")
@@ -85,7 +85,7 @@ def limits_of(options: argparse.Namespace) -> Limits:
         raise UsageError("--full runs the script to its end; leave out --steps and --time")
     unset = options.steps is not None  # so many steps, however long they take
     seconds = options.time if options.time is not None else None if unset else 120.0
-    return Limits(steps=options.steps, seconds=seconds, full=options.full)
+    return StopLimits(steps=options.steps, seconds=seconds, full=options.full)
 
 
 def console(*, stdout: bool = False) -> Console:

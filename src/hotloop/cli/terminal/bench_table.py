@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from hotloop.bench.compare import Ratio
-    from hotloop.bench.result import Result, Row
-    from hotloop.bench.targets import Verdict
+    from hotloop.bench.result import Result, RungResult
+    from hotloop.bench.targets import RequirementVerdict
 
 __all__ = ["show", "show_ratios", "show_verdicts"]
 
@@ -80,7 +80,7 @@ def _own(result: Result, out: Console) -> None:
 
 
 def _table(
-    rows: Sequence[Row], columns: Mapping[str, str], out: Console, *, factor: bool = False
+    rows: Sequence[RungResult], columns: Mapping[str, str], out: Console, *, factor: bool = False
 ) -> None:
     """Print some figures of all rungs; one that no rung has is left out."""
     known = {name for row in rows for name in row.figures}
@@ -102,12 +102,12 @@ def _table(
     out.print()
 
 
-def _cell(row: Row, name: str) -> str:
+def _cell(row: RungResult, name: str) -> str:
     value = row.figures.get(name)
     return "unknown" if value is None else METRICS[name].shown(value)
 
 
-def _epochs(rows: Sequence[Row], out: Console) -> None:
+def _epochs(rows: Sequence[RungResult], out: Console) -> None:
     for row in rows:
         epoch = row.epoch
         if epoch is None:
@@ -121,7 +121,7 @@ def _epochs(rows: Sequence[Row], out: Console) -> None:
         )
 
 
-def show_verdicts(verdicts: Sequence[Verdict], name: str, out: Console) -> None:
+def show_verdicts(verdicts: Sequence[RequirementVerdict], name: str, out: Console) -> None:
     """Print which targets were met, and by how much the others were missed."""
     for verdict in verdicts:
         word = "met" if verdict.met else "MISSED"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hotloop.cli.terminal.share_bar import bar, segments
 from hotloop.core.case.case import IN_STEP
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.units import duration, moment
 from hotloop.report import sentences
 from hotloop.report.excerpt import quoted, visible, where
@@ -124,7 +124,7 @@ class _Sheet:
             self._hang("-", f"{visible(name)}: {sentences.reading(seen)}")
         for cause in found.because:
             self._hang("-", f"because of {cause}")
-        script = where(Place(file=self._case.script), self._here)
+        script = where(SourceLocation(file=self._case.script), self._here)
         for text, typed in sentences.remedies(self._case, found, script):
             self._hang("->", text)
             if typed is not None:
@@ -164,7 +164,7 @@ class _Sheet:
         self._say()
         for name, path in there.items():
             if path is not None:
-                self._to_copy(f"{name}: ", where(Place(file=str(path)), self._here))
+                self._to_copy(f"{name}: ", where(SourceLocation(file=str(path)), self._here))
 
     def _figures(self, part: Segment, widest: int) -> str:
         """Return a line of the legend: the row's name, its seconds, share and part of a step."""
@@ -172,7 +172,7 @@ class _Sheet:
         each = self._case.per_step(part.seconds) if part.name in IN_STEP else None
         return f"{said}  {moment(each):>8} a step" if each and self._out.width >= ROOMY else said
 
-    def _place(self, place: Place) -> None:
+    def _place(self, place: SourceLocation) -> None:
         self._inset(where(place, self._here), style="cyan")
         if (line := quoted(self._case, place)) is not None:
             self._hang("|", line, indent=5)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.text import Text
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.report import sentences
 from hotloop.report.excerpt import visible, where
 
@@ -43,5 +43,5 @@ def show_next(case: Case, diagnosis: Diagnosis, out: Console, *, folder: Path | 
     if found.also is not None:
         out.print(Text(found.also))
     if folder is not None:
-        there = where(Place(file=str(folder)), str(Path.cwd()))
+        there = where(SourceLocation(file=str(folder)), str(Path.cwd()))
         out.print(Text(f"all findings: hotloop doctor {there}"), soft_wrap=True)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from hotloop.machine.nvml import Card
+    from hotloop.machine.nvml import GpuIdentity
     from hotloop.monitor.assess import Assessment
-    from hotloop.monitor.run import Pace, Run
-    from hotloop.monitor.sample import Held, Sample, Sampler
-    from hotloop.monitor.series import Stats
+    from hotloop.monitor.run import RunReading, StepRate
+    from hotloop.monitor.sample import Held, ReadingSampler, Sample
+    from hotloop.monitor.series import SeriesStats
 
 __all__ = ["line", "screen", "summary"]
 
@@ -45,7 +45,7 @@ class _Row:
 
 
 def screen(
-    sample: Sample, sampler: Sampler, assessment: Assessment, console: Console, *, title: str
+    sample: Sample, sampler: ReadingSampler, assessment: Assessment, console: Console, *, title: str
 ) -> Table:
     """Return the screen, no higher than the terminal."""
     rows = [_Row(label="", text=Text(f"hotloop monitor: {title}", "bold"), rank=7)]
@@ -100,29 +100,29 @@ def _run(sample: Sample, assessment: Assessment) -> Iterator[_Row]:
         yield _Row(label="saved", text=Text(ago), rank=3)
 
 
-def _tokens(run: Run, pace: Pace) -> str:
+def _tokens(run: RunReading, pace: StepRate) -> str:
     whose = f" (rank 0 of {run.ranks})" if run.ranks > 1 else ""
     return f"{count(pace.tokens_per_s)} tokens/s{whose}"
 
 
-def _doing(run: Run) -> str:
+def _doing(run: RunReading) -> str:
     return run.phase or run.state
 
 
-def _progress(run: Run) -> str:
+def _progress(run: RunReading) -> str:
     of = "" if run.steps is None else f" of {run.steps:,}"
     left = "" if run.seconds_left is None else f"  left {duration(run.seconds_left)}"
     return f"step {run.step:,}{of}{left}"
 
 
-def _cards(sample: Sample, sampler: Sampler) -> Iterator[_Row]:
+def _cards(sample: Sample, sampler: ReadingSampler) -> Iterator[_Row]:
     if not sampler.cards:
         yield _Row(label="card", text=Text(f"{UNKNOWN}: {sampler.no_cards}"), rank=2)
     for card in sampler.cards:
         yield from _card(sample, card)
 
 
-def _card(sample: Sample, card: Card) -> Iterator[_Row]:
+def _card(sample: Sample, card: GpuIdentity) -> Iterator[_Row]:
     def get(name: str) -> float | None:
         return sample.values.get(f"gpu{card.index}_{name}")
 
@@ -166,7 +166,7 @@ def _holders(held: Sequence[Held] | None) -> str:
     return f": {', '.join(said)}" if said else ", no process computes"
 
 
-def _host(sample: Sample, sampler: Sampler, console: Console) -> Iterator[_Row]:
+def _host(sample: Sample, sampler: ReadingSampler, console: Console) -> Iterator[_Row]:
     values, machine = sample.values, sampler.machine
 
     def said(name: str) -> str:
@@ -198,7 +198,7 @@ def _spark(cores: Sequence[float], console: Console) -> str:
     return "".join(SPARK[min(top, int(core / 100 * len(SPARK)))] for core in cores)
 
 
-def line(sample: Sample, sampler: Sampler) -> str:
+def line(sample: Sample, sampler: ReadingSampler) -> str:
     """Return a sample as one plain line."""
     run, parts = sample.run, [duration(sample.at)]
     if sampler.run is not None:
@@ -224,7 +224,7 @@ def line(sample: Sample, sampler: Sampler) -> str:
 
 
 def summary(
-    stats: Mapping[str, Stats],
+    stats: Mapping[str, SeriesStats],
     assessment: Assessment,
     console: Console,
     *,

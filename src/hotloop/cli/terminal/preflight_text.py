@@ -17,7 +17,7 @@ from rich.table import Table
 
 from hotloop.cli.terminal.train_screen import FILE_WIDTH, Screen
 from hotloop.core.env import ENV
-from hotloop.core.progress import Prepared
+from hotloop.core.progress import ReadyToTrain
 from hotloop.core.units import bytes_, count, duration, moment
 from hotloop.diagnosis.checks import machine
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
     from hotloop.core.finding import Diagnosis, Finding
     from hotloop.core.measurement import Measurement
-    from hotloop.diagnosis.machine import Checkup
-    from hotloop.diagnosis.recipe import Rehearsal
+    from hotloop.diagnosis.machine import MachineCheck
+    from hotloop.diagnosis.recipe import RecipeCheck
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
     from hotloop.rules.training_log import Logged
 
-__all__ = ["Report"]
+__all__ = ["PreflightText"]
 
 _WORDS = {"critical": "critical", "warn": "warning", "note": "note"}
 _COLOUR = {"critical": "bold red", "warn": "yellow", "note": "dim"}
 
 
-class Report:
+class PreflightText:
     """Prints what a doctor found."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -48,7 +48,7 @@ class Report:
             width=None if sys.stdout.isatty() else FILE_WIDTH,
         )
 
-    def rehearsal(self, found: Rehearsal) -> None:
+    def rehearsal(self, found: RecipeCheck) -> None:
         """Print the report on a recipe."""
         parts, diagnosis = found.parts, found.diagnosis
         hardware, name = parts.hardware, parts.request.recipe.name
@@ -64,7 +64,7 @@ class Report:
             self._time(found.timing, found.estimate, found.parts.job.loss_unit)
         self._say()
         Screen(console=self._out).tell(
-            Prepared(
+            ReadyToTrain(
                 path=found.folder,
                 facts={"run": f"{found.folder} (not made)", **parts.facts(), **found.facts()},
                 choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
@@ -73,7 +73,7 @@ class Report:
         )
         self._rest(diagnosis)
 
-    def machine(self, found: Checkup) -> None:
+    def machine(self, found: MachineCheck) -> None:
         """Print the report on this machine."""
         hardware, free, diagnosis = found.hardware, found.free, found.diagnosis
         self._say(f"[bold]{escape(hardware.name)}[/] ({hardware.device})")
@@ -213,7 +213,7 @@ def _reading(seen: Measurement) -> str:
     return f"{seen.median:.4g} {seen.unit}, n={seen.n}{spread} ({seen.source})"
 
 
-def _device(found: Checkup) -> str:
+def _device(found: MachineCheck) -> str:
     hardware = found.hardware
     said = [f"{hardware.count} x {hardware.name}" if hardware.count > 1 else hardware.name]
     if hardware.capability is not None:
@@ -224,7 +224,7 @@ def _device(found: Checkup) -> str:
     return ", ".join(said)
 
 
-def _disk_speed(found: Checkup) -> str:
+def _disk_speed(found: MachineCheck) -> str:
     speed, (folder, _) = found.speed, found.disks["cache"]
     rates = {"writes": speed.write, "reads": speed.read}
     said = [f"{how} {bytes_(rate)}/s" for how, rate in rates.items() if rate is not None]
@@ -233,14 +233,14 @@ def _disk_speed(found: Checkup) -> str:
     return "; ".join([*said, *([f"not measured: {speed.why_not}"] if speed.why_not else [])])
 
 
-def _shm(found: Checkup) -> str:
+def _shm(found: MachineCheck) -> str:
     free = found.free
     if free.shm_bytes is None:
         return "none here"
     return f"{bytes_(free.shm_bytes)}, {_size(free.shm_free_bytes)} free"
 
 
-def _build(found: Checkup) -> str:
+def _build(found: MachineCheck) -> str:
     build, capability = found.build, found.hardware.capability
     if build.cuda is None:
         return f"ROCm {build.hip}" if build.hip else "without CUDA"

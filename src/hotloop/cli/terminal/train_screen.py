@@ -16,7 +16,15 @@ from rich.table import Table
 
 from hotloop.cli.terminal.numbers import bytes_, count, duration, progress_line
 from hotloop.core.env import ENV
-from hotloop.core.progress import EpochDone, Evaluated, Note, Prepared, Progress, Saved, Working
+from hotloop.core.progress import (
+    CheckpointSaved,
+    EpochDone,
+    Evaluated,
+    Note,
+    Progress,
+    ReadyToTrain,
+    Working,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +75,7 @@ class Screen:
                 self._line(f"[yellow]warning:[/] {escape(message.text)}", always=True)
             case Note():
                 self._line(escape(message.text))
-            case Prepared():
+            case ReadyToTrain():
                 self._prepared(message)
             case Evaluated():
                 best = "  best so far" if message.best else ""
@@ -85,7 +93,7 @@ class Screen:
                     f"epoch {message.epoch} done in {duration(message.seconds)}  "
                     f"{count(message.tokens_per_s)} tokens/s  MFU {mfu}"
                 )
-            case Saved() if self._verbose:
+            case CheckpointSaved() if self._verbose:
                 self._line(
                     f"saved step {message.step}, {bytes_(message.bytes)} in "
                     f"{duration(message.seconds)}"
@@ -146,7 +154,7 @@ class Screen:
         table.add_row("[bold]all[/]", f"[bold]{total:.2f}[/]", "100.0%")
         self._console.print(table)
 
-    def _prepared(self, message: Prepared) -> None:
+    def _prepared(self, message: ReadyToTrain) -> None:
         if self._quiet:
             return
         self._erase()

@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from hotloop.cli.arguments.script import console
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.tuning_result import untried
 from hotloop.core.units import bytes_, duration, moment
 from hotloop.report.excerpt import visible, where
@@ -20,9 +20,9 @@ from hotloop.report.excerpt import visible, where
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hotloop.core.tuning_result import Edit, Row, Tuned
+    from hotloop.core.tuning_result import Edit, Tuned, TuneRow
 
-__all__ = ["Progress", "show"]
+__all__ = ["TuneScreen", "show"]
 
 _COLOUR: Final = {
     "kept": "bold green",
@@ -33,7 +33,7 @@ _COLOUR: Final = {
 }
 
 
-class Progress:
+class TuneScreen:
     """What is being tried and how much of the budget is left; on stderr."""
 
     def __init__(self, budget: float, *, quiet: bool = False) -> None:
@@ -54,7 +54,7 @@ class Progress:
             line = f"[{left}] {visible(said)}"[: self._out.width - 1]
             print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
 
-    def row(self, row: Row) -> None:
+    def row(self, row: TuneRow) -> None:
         """Show what came of a trial."""
         if self._shows and row.plan is not None:
             self._clear()
@@ -98,14 +98,14 @@ def show(found: Tuned, out: Console, *, folder: Path, run: str) -> None:
     _next(found, out, folder, run)
 
 
-def _line(row: Row, out: Console) -> None:
+def _line(row: TuneRow, out: Console) -> None:
     line = Text(f"{visible(row.name)}: ").append(row.decision, _COLOUR.get(row.decision, "dim"))
     if row.comparison is not None and row.comparison.ratio is not None:
         line.append(f"  {row.comparison.factor}")
     out.print(line)
 
 
-def _figures(row: Row, out: Console) -> None:
+def _figures(row: TuneRow, out: Console) -> None:
     said = [row.why]
     figures = []
     if row.step_time is not None:
@@ -131,7 +131,7 @@ def _edit(edit: Edit, out: Console) -> None:
 
 
 def _next(found: Tuned, out: Console, folder: Path, run: str) -> None:
-    there = where(Place(file=str(folder)), str(Path.cwd()))
+    there = where(SourceLocation(file=str(folder)), str(Path.cwd()))
     out.print()
     if found.plan != found.baseline or found.plan.ranks > 1:
         command = visible(shlex.join(found.target))

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hotloop.core.case.environment import Ceiling, Config, Operator, Process, Raised
+from hotloop.core.case.environment import Ceiling, Config, Operator, ProcessFacts, Raised
 from hotloop.core.case.objects import Model, Optimizer, Scaler, Scheduler
 from hotloop.core.case.steps_and_loaders import (
-    Batches,
-    Evaluation,
+    BatchFacts,
+    EvaluationSpan,
     Loader,
     Save,
     Stack,
@@ -65,16 +65,16 @@ class Case:
     epochs: int = 0  # started, of the training loader
     stacks: tuple[Stack, ...] = ()
     loaders: tuple[Loader, ...] = ()
-    batches: tuple[Batches, ...] = ()
+    batches: tuple[BatchFacts, ...] = ()
     models: tuple[Model, ...] = ()
     optimizers: tuple[Optimizer, ...] = ()
     schedulers: tuple[Scheduler, ...] = ()
     scalers: tuple[Scaler, ...] = ()
-    evaluations: tuple[Evaluation, ...] = ()
+    evaluations: tuple[EvaluationSpan, ...] = ()
     saves: tuple[Save, ...] = ()
     syncs: tuple[Sync, ...] = ()
     configs: tuple[Config, ...] = ()
-    process: Process = field(default_factory=Process)
+    process: ProcessFacts = field(default_factory=ProcessFacts)
     sources: Mapping[str, str] = field(default_factory=dict)  # path -> text, own modules
     # name -> values in the order of time: gpu_utilisation (0..1), gpu_power_w, gpu_power_limit_w,
     # gpu_clock_mhz, gpu_max_clock_mhz, gpu_temperature_c, gpu_memory_bytes, gpu_throttle (names),

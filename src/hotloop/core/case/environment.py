@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
-__all__ = ["Ceiling", "Config", "Operator", "Process", "Raised"]
+__all__ = ["Ceiling", "Config", "Operator", "ProcessFacts", "Raised"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,18 +15,20 @@ class Config:
 
     path: str
     text: str  # at most 256 KiB
-    place: Place | None = None  # in the project's code, which opened it itself; None: a library did
+    place: SourceLocation | None = (
+        None  # in the project's code, which opened it itself; None: a library did
+    )
     # Words of it that stand in other programs of the project; None: not all of them were read.
     elsewhere: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
+class ProcessFacts:
     """The process: switches, counters and the world around it."""
 
     threads: int | None = None  # torch.get_num_threads()
     interop: int | None = None
-    thread_places: tuple[Place, ...] = ()  # calls of set_num_threads and its like
+    thread_places: tuple[SourceLocation, ...] = ()  # calls of set_num_threads and its like
     switches: Mapping[str, str] = field(default_factory=dict)  # "cudnn.benchmark" -> "True", …
     environment: Mapping[str, str] = field(default_factory=dict)  # of the names rules know
     gc_seconds: float = 0.0
@@ -41,7 +43,7 @@ class Process:
     late_graphs: int = 0  # compiled after step 20
     compile_seconds: float = 0.0
     seeds_in_step: int = 0  # torch.manual_seed and its like between first and last step
-    seed_places: tuple[Place, ...] = ()
+    seed_places: tuple[SourceLocation, ...] = ()
     autocast: tuple[str, ...] = ()  # "cpu bfloat16", … as entered
     backward_in_autocast: bool = False
     allocator: Mapping[str, float] = field(default_factory=dict)  # num_alloc_retries, peak, …
@@ -82,7 +84,7 @@ class Operator:
     calls: float  # per step
     device: Literal["cpu", "cuda"] = "cpu"
     dtype: str | None = None
-    place: Place | None = None
+    place: SourceLocation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +103,7 @@ class Raised:
 
     kind: str  # of the exception: "IndexError", "SystemExit"
     text: str  # its first line
-    place: Place | None = None  # the innermost line of the project's own code
+    place: SourceLocation | None = None  # the innermost line of the project's own code
 
     @property
     def said(self) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 __all__ = [
-    "Attention",
+    "AttentionFacts",
     "Discarded",
-    "Group",
     "Lost",
     "Model",
     "Optimizer",
+    "ParameterGroup",
     "Repeat",
     "Scaler",
     "Scheduler",
@@ -23,7 +23,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ParameterGroup:
     """One parameter group of an optimizer."""
 
     parameters: int  # numbers in it
@@ -53,8 +53,8 @@ class Optimizer:
 
     key: int
     name: str
-    place: Place | None = None
-    groups: tuple[Group, ...] = ()
+    place: SourceLocation | None = None
+    groups: tuple[ParameterGroup, ...] = ()
     steps: int = 0
     rates: tuple[tuple[int, float], ...] = ()  # (step, learning rate of the first group), sampled
     updates: tuple[float, ...] = ()  # median |update| over the weight's spacing, sampled tensors
@@ -68,7 +68,7 @@ class Scheduler:
     """A learning-rate scheduler."""
 
     name: str
-    place: Place | None = None
+    place: SourceLocation | None = None
     steps: int = 0  # calls
     total: int | None = None  # steps it was built for (T_max, total_steps, total_iters, lambda's)
     begun: int = 0  # calls before the first batch: of a run that was resumed
@@ -83,7 +83,7 @@ class Scheduler:
 class Scaler:
     """A GradScaler."""
 
-    place: Place | None = None
+    place: SourceLocation | None = None
     enabled: bool = True
     scaled: int = 0  # losses it scaled
     steps: int = 0
@@ -99,14 +99,14 @@ class Repeat:
 
     module: str  # its name in the model
     kind: str  # its class
-    place: Place | None = None  # its class, where that is the project's own
+    place: SourceLocation | None = None  # its class, where that is the project's own
     calls: float = 1.0  # per forward pass of the root
     same_input: bool = False  # more than once on the same tensors within one forward pass
     again: float | None = None  # share of forward passes with inputs it had had in another epoch
     frozen: bool = False  # nothing trainable in it or before it
     parameters: int = 0
     seconds: float | None = None  # per forward pass, measured on sampled passes
-    call_places: tuple[Place, ...] = ()  # where it is called
+    call_places: tuple[SourceLocation, ...] = ()  # where it is called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +119,11 @@ class Discarded:
     seconds: float | None = None  # per forward pass, measured on sampled passes
     share: float | None = None  # of the forward pass, 0..1
     returned: bool = False  # the model returns the output; False: no operator reads it (probed)
-    call_places: tuple[Place, ...] = ()  # where it is called
+    call_places: tuple[SourceLocation, ...] = ()  # where it is called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attention:
+class AttentionFacts:
     """How attention is computed."""
 
     kind: Literal["sdpa", "eager", "flash", "flex", "other"]
@@ -139,7 +139,7 @@ class Model:
     """An outermost module that was called."""
 
     name: str  # its class
-    place: Place | None = None  # of the class, where it is the project's own
+    place: SourceLocation | None = None  # of the class, where it is the project's own
     role: Literal["train", "evaluate only"] = "train"
     parameters: int = 0  # numbers
     trainable: int = 0
@@ -152,11 +152,11 @@ class Model:
     uncalled_parameters: int = 0  # of those, in modules that no forward pass called
     unused: tuple[str, ...] = ()  # modules with parameters that no forward pass called
     unused_parameters: int = 0
-    unused_place: Place | None = None  # class or construction of the first unused module
+    unused_place: SourceLocation | None = None  # class or construction of the first unused module
     repeats: tuple[Repeat, ...] = ()
     frozen_graph: str | None = None  # a prefix module that nothing trains, whose output has a graph
     frozen_prefix_seconds: float | None = None  # of each forward pass, in it or in what is frozen
-    attention: tuple[Attention, ...] = ()
+    attention: tuple[AttentionFacts, ...] = ()
     tables: int = 0  # numbers in embeddings whose gradients are dense
     table_rows: int = 0  # of the largest of them
     normalised: bool = False  # batch norm: the micro batch is part of the mathematics
@@ -175,4 +175,4 @@ class Model:
     sequence_first: tuple[str, ...] = ()  # modules that take the first dimension for the sequence
     mixes_rows: bool | None = None  # a row changes the output for another (probed)
     unoptimised: int = 0  # numbers that got gradients which no optimizer uses
-    call_places: tuple[Place, ...] = ()  # where the script calls it then
+    call_places: tuple[SourceLocation, ...] = ()  # where the script calls it then

@@ -8,9 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
-__all__ = ["ROWS", "Batches", "Evaluation", "Frame", "Loader", "Save", "Stack", "Steps", "Sync"]
+__all__ = [
+    "ROWS",
+    "BatchFacts",
+    "EvaluationSpan",
+    "Frame",
+    "Loader",
+    "Save",
+    "Stack",
+    "Steps",
+    "Sync",
+]
 
 # Every second of a run belongs to one row. Those of a step come between "compile" and "evaluate".
 ROWS = (
@@ -55,10 +65,10 @@ class Stack:
     seconds: float  # of the row's time, by its share of the row's samples
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> SourceLocation | None:
         """Return the innermost line of the project's own code."""
         own = next((frame for frame in self.frames if frame.own), None)
-        return Place(file=own.file, line=own.line) if own else None
+        return SourceLocation(file=own.file, line=own.line) if own else None
 
     def passes(self, *parts: str) -> bool:
         """Whether a frame's "file:function" contains one of `parts`."""
@@ -97,11 +107,11 @@ class Loader:
 
     key: int
     role: Literal["train", "evaluate", "unused"] = "train"
-    place: Place | None = None  # where it was built, or where the function is called
+    place: SourceLocation | None = None  # where it was built, or where the function is called
     dataset: str = ""  # its type
-    getitem: Place | None = None  # its __getitem__, where that is the project's own
+    getitem: SourceLocation | None = None  # its __getitem__, where that is the project's own
     collate: str = "default_collate"
-    collate_place: Place | None = None
+    collate_place: SourceLocation | None = None
     length: int | None = None  # samples of the data set
     batches: int | None = None  # of one epoch
     batch_size: int | None = None
@@ -136,7 +146,7 @@ class Loader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batches:
+class BatchFacts:
     """What the model was given, from sampled batches of one loader or of hand-made ones."""
 
     loader: int | None = None  # Loader.key
@@ -158,19 +168,19 @@ class Batches:
     label: str | None = None  # name of the field or argument taken for the label
     labels: Mapping[str, int] = field(default_factory=dict)  # value -> how often, at most 50
     decoded: str | None = None  # one sample as text, or its numbers
-    place: Place | None = None
+    place: SourceLocation | None = None
     variety: int | None = None  # distinct shapes of the main input among the sampled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class EvaluationSpan:
     """One stretch of no-grad forward passes."""
 
     at: float  # seconds since the start
     seconds: float
     step: int  # optimizer steps made before
     batches: int
-    place: Place | None = None
+    place: SourceLocation | None = None
     with_grad: bool = False  # autograd recorded it
     training_mode: bool = False  # no model that was called was in eval()
     loader: int | None = None
@@ -194,7 +204,7 @@ class Save:
     step: int
     bytes: int | None
     path: str
-    place: Place | None = None
+    place: SourceLocation | None = None
     kinds: tuple[str, ...] = ()  # of model, optimizer, scheduler, scaler, rng, epoch, other
     frozen_bytes: int = 0  # of parameters that are never trained
     same_path: bool = False  # an earlier save wrote the same path
@@ -205,7 +215,7 @@ class Sync:
     """A place where the host waited for the card, or would on one."""
 
     method: str  # item, tolist, cpu, numpy, bool, nonzero, ..., empty_cache, gc.collect
-    place: Place | None
+    place: SourceLocation | None
     calls: int
     per_step: float
     seconds: float

@@ -11,7 +11,7 @@ from pathlib import Path
 from hotloop.core.errors import UsageError
 from hotloop.core.storage.lock_file import change_text
 
-__all__ = ["Holder", "Lock"]
+__all__ = ["Lock", "LockHolder"]
 
 _GREATEST_PID = 2**31 - 1  # pid_t is a C int
 # Windows' SYNCHRONIZE right, ERROR_INVALID_PARAMETER and WAIT_TIMEOUT, from
@@ -21,7 +21,7 @@ _SYNCHRONIZE, _NO_SUCH_PROCESS, _WAIT_TIMEOUT = 0x00100000, 87, 258
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class LockHolder:
     """The process that holds a lock."""
 
     pid: int
@@ -31,13 +31,13 @@ class Holder:
     job: str | None = None  # of the launcher that starts its group anew; None where none does
 
     @classmethod
-    def me(cls, job: str | None = None) -> "Holder":
+    def me(cls, job: str | None = None) -> "LockHolder":
         """Return this process."""
         pid = os.getpid()
         return cls(pid=pid, host=platform.node(), boot=_boot_id(), started=_started(pid), job=job)
 
     @classmethod
-    def parse(cls, text: str) -> "Holder | None":
+    def parse(cls, text: str) -> "LockHolder | None":
         """Return the holder that a lock's text names; None when it names none. Ignores new keys."""
         try:
             raw = json.loads(text)
@@ -128,7 +128,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._mine: Holder | None = None
+        self._mine: LockHolder | None = None
         self.took_over: str | None = None  # why the old holder was surely gone
 
     def acquire(self, job: str | None = None) -> None:
@@ -140,7 +140,7 @@ class Lock:
         """Give the lock back. Without it, and in a forked child, nothing happens."""
         mine, self._mine = self._mine, None
         if mine is not None and mine.pid == os.getpid() and self._path.exists():
-            change_text(self._path, lambda text: "" if Holder.parse(text) == mine else text)
+            change_text(self._path, lambda text: "" if LockHolder.parse(text) == mine else text)
 
     def _claim(self, text: str, job: str | None) -> str:
         """Return this process's text for that of the holder before, if there is none alive.
@@ -149,7 +149,7 @@ class Lock:
         that had judged the same stale holder would throw out the first one's fresh lock.
         """
         if text:
-            holder = Holder.parse(text)
+            holder = LockHolder.parse(text)
             why = holder.why_stale(job) if holder else "its holder died while it wrote its name"
             if holder is not None and why is None:
                 own = " (this one)" if holder.pid == os.getpid() else ""
@@ -159,5 +159,5 @@ class Lock:
                     f"delete {self._path}"
                 )
             self.took_over = why
-        self._mine = Holder.me(job)
+        self._mine = LockHolder.me(job)
         return json.dumps(asdict(self._mine))

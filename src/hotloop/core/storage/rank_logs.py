@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hotloop.core.events import Event, StepTrace
     from hotloop.core.storage.rundir import RunDir
 
-__all__ = ["EXCHANGE", "Rank", "Ranks", "ranks_of"]
+__all__ = ["EXCHANGE", "Rank", "RankBalance", "ranks_of"]
 
 EXCHANGE: Final = "exchange"  # the phase in which a rank waits for the others
 _EVENTS: Final = 40_000  # of steps that are kept of a long log, the older ones as sums
@@ -43,7 +43,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranks:
+class RankBalance:
     """A run of several ranks."""
 
     world: int
@@ -70,7 +70,7 @@ class _Log:
     memory: float | None
 
 
-def ranks_of(run: RunDir, record: Mapping[str, object]) -> Ranks | None:
+def ranks_of(run: RunDir, record: Mapping[str, object]) -> RankBalance | None:
     """Return the ranks of a run with this record; None where one process made it.
 
     A log that is missing or damaged is a gap, and so is a rank without a step to compare.
@@ -94,7 +94,7 @@ def ranks_of(run: RunDir, record: Mapping[str, object]) -> Ranks | None:
     unread = [rank.number for rank in each if rank.memory is None]
     if unread:
         gaps.append(f"memory was not compared: {_named(unread, world)} wrote no reading of it")
-    return Ranks(
+    return RankBalance(
         world=world,
         backend=backend if isinstance(backend, str) else None,
         hosts=hosts,

@@ -27,7 +27,7 @@ from hotloop.core.plan import Plan
 from hotloop.core.sharding_ids import launcher
 from hotloop.core.storage.files import DISK, Disk, make_folder, read_json, write_file, write_json
 from hotloop.core.storage.journal import Journal
-from hotloop.core.storage.lock import Holder, Lock
+from hotloop.core.storage.lock import Lock, LockHolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,10 +57,10 @@ class RunDir:
         """Whether a process is, or died while, writing here."""
         return (self.path / "lock.json").exists()
 
-    def holder(self) -> Holder | None:
+    def holder(self) -> LockHolder | None:
         """Return the process that is, or died while, writing here; None: nobody, or unknown."""
         try:
-            return Holder.parse(self._lock.read_text(encoding="utf-8", errors="replace"))
+            return LockHolder.parse(self._lock.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             return None
 

@@ -19,7 +19,7 @@ from hotloop.machine.file_storage import open_quietly
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Search", "search"]
+__all__ = ["FolderScan", "search"]
 
 DEPTH = 8  # folders below the one that is named
 FOLDERS = 20_000  # that one search opens
@@ -36,7 +36,7 @@ _Key = tuple[Path, str, str]  # folder, base, format
 
 
 @dataclass(slots=True)
-class Search:
+class FolderScan:
     """What was met so far, so that nothing is met twice; and what one should know of it."""
 
     progress: Callable[[str], None] = lambda text: None
@@ -54,7 +54,7 @@ class Search:
         return new
 
 
-def search(root: Path, found: Search) -> list[DataSet]:
+def search(root: Path, found: FolderScan) -> list[DataSet]:
     """Return the data sets in the folder or file `root`, by path.
 
     Links are followed, but no folder or file is met twice. Hidden folders, those of installed
@@ -72,7 +72,7 @@ def search(root: Path, found: Search) -> list[DataSet]:
     return sorted([*sets, *_grouped(groups)], key=lambda one: one.id)
 
 
-def _below(root: Path, groups: dict[_Key, list[DataFile]], found: Search) -> Iterator[DataSet]:
+def _below(root: Path, groups: dict[_Key, list[DataFile]], found: FolderScan) -> Iterator[DataSet]:
     waiting, deep = [(root, 0)], []
     while waiting:
         folder, depth = waiting.pop()
@@ -125,7 +125,7 @@ def _take(
     folder: Path,
     names: Iterable[str],
     groups: dict[_Key, list[DataFile]],
-    found: Search,
+    found: FolderScan,
     *,
     root: Path,
 ) -> None:

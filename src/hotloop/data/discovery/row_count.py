@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.discovery.results import DataFile
 
-__all__ = ["Budget", "count_rows"]
+__all__ = ["ReadBudget", "count_rows"]
 
 LARGEST = 64 << 20  # bytes of a file whose lines are counted, at some 240 MB/s of one core
 ALL = 512 << 20  # bytes of all files that one search reads: 2 to 3 s
@@ -32,7 +32,7 @@ class _TooMuchError(Exception):
     """There is more in a file than is read here."""
 
 
-class Budget:
+class ReadBudget:
     """Bytes that may still be read, and why the rows of some files are unknown."""
 
     def __init__(self, bytes: int = ALL) -> None:
@@ -47,7 +47,7 @@ class Budget:
         self.left -= bytes
 
 
-def count_rows(file: DataFile, budget: Budget) -> int | None:
+def count_rows(file: DataFile, budget: ReadBudget) -> int | None:
     """Return the rows of a file; None when that is not cheap, and with a fault in `budget` when
     it cannot be read.
 

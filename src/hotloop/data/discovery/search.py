@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV, Environment
 from hotloop.core.errors import UsageError
-from hotloop.data.discovery.folder_scan import Search, search
+from hotloop.data.discovery.folder_scan import FolderScan, search
 from hotloop.data.discovery.project_references import Word, words
 from hotloop.data.discovery.resolve_references import Index, existing, is_missing
 from hotloop.data.discovery.results import DataSet, Missing, Reference
-from hotloop.data.discovery.row_count import Budget, count_rows
+from hotloop.data.discovery.row_count import ReadBudget, count_rows
 from hotloop.machine.clock import clock
 from hotloop.machine.file_storage import Storage, read_speed, storage_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Found", "find"]
+__all__ = ["DiscoveryResult", "find"]
 
 SCHEMA = 1  # of Found.to_json; history: 1 (2026-11) first
 MEASURING = 20.0  # seconds of reading for speeds; what is met later has none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class DiscoveryResult:
     """What a search came to."""
 
     project: Path  # whose files were read for references
@@ -55,7 +55,7 @@ def find(
     environment: Environment = ENV,
     progress: Callable[[str], None] = lambda text: None,
     now: Callable[[], float] = clock,
-) -> Found:
+) -> DiscoveryResult:
     """Return the data sets in Hugging Face's caches, hotloop's own and the folders `roots`, and
     those that files of `project` (the working directory) name.
 
@@ -67,7 +67,7 @@ def find(
     for root in roots:
         if not root.exists():
             raise UsageError(f"{root} is not there; name a folder or file to look into")
-    looked = Search(progress=progress)
+    looked = FolderScan(progress=progress)
     caches = [environment.hub, environment.datasets, environment.cache]
     sets: list[DataSet] = []
     for place in [*(path for path in caches if path.is_dir()), *map(_absolute, roots)]:
@@ -78,7 +78,7 @@ def find(
         sets += search(path, looked)
     sets, missing = _referred(sets, seen, project)
     sets = _measured(_counted(sets, looked), progress, now)
-    return Found(
+    return DiscoveryResult(
         project=project,
         data_sets=tuple(sets),
         missing=missing,
@@ -120,9 +120,9 @@ def _referred(
     return kept, tuple(one for one, own in absent.items() if own is None or own in manifests)
 
 
-def _counted(sets: Sequence[DataSet], looked: Search) -> list[DataSet]:
+def _counted(sets: Sequence[DataSet], looked: FolderScan) -> list[DataSet]:
     """Return the data sets with the rows that are cheap to count."""
-    budget, found = Budget(), []
+    budget, found = ReadBudget(), []
     for one in sets:
         if not any(rows is None for rows in one.splits.values()) or one.unit != "rows":
             found.append(one)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers.bad_rows import NOT_UTF8, Place, not_utf8
+from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
 from hotloop.data.readers.clean_text import refuse
 from hotloop.data.readers.portions import PORTION_BYTES, Portion
 from hotloop.data.readers.text_lines import TORN, need
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.data.readers.bad_rows import Faults
-    from hotloop.data.readers.portions import Record, Source
+    from hotloop.data.readers.portions import Record, RecordFile
 
 __all__ = ["portions", "rows"]
 
@@ -30,7 +30,7 @@ _BYTES = 4 << 20  # if they do not take more than this
 _Part = tuple[int, int, int]  # rows, bytes and place in the file of a row group or batch
 
 
-def portions(source: Source, *, size: int = PORTION_BYTES) -> Iterator[Portion]:
+def portions(source: RecordFile, *, size: int = PORTION_BYTES) -> Iterator[Portion]:
     """Yield the row groups (Parquet) or batches (Arrow), as many at once as have `size` bytes.
 
     What cannot be reached behind a break in the file is a portion with a fault. Raises DataError
@@ -66,7 +66,7 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
                 batch.validate()  # that its buffers are there: values are checked later
         except _errors() as error:
             why = f"the rows from here on cannot be read: {_first(error)}"
-            faults.add(Place(portion.name, row=row), TORN, why)
+            faults.add(RowLocation(portion.name, row=row), TORN, why)
             return
         if batch is None:
             return
@@ -76,7 +76,7 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
         row += batch.num_rows
 
 
-def _portion(source: Source, **rest: Any) -> Portion:
+def _portion(source: RecordFile, **rest: Any) -> Portion:
     return Portion(file=str(source.path), name=source.name, format=source.format, **rest)
 
 
@@ -103,7 +103,7 @@ def _is_file(path: str) -> bool:
         return stream.read(len(_MAGIC)) == _MAGIC
 
 
-def _opened(source: Source) -> Iterator[_Part]:
+def _opened(source: RecordFile) -> Iterator[_Part]:
     """Check that a file can be opened, and return its row groups or batches."""
     path = str(source.path)
     try:
@@ -197,12 +197,14 @@ def _records(batch: Any, name: str, row: int, faults: Faults) -> Iterator[Record
         values = _values(batch)
     except _errors():
         for index in range(batch.num_rows):
-            place = Place(name, row=row + index)
+            place = RowLocation(name, row=row + index)
             one = _one(batch.slice(index, 1), place, faults)
             if one is not None:
                 yield place, one
     else:
-        yield from ((Place(name, row=row + index), value) for index, value in enumerate(values))
+        yield from (
+            (RowLocation(name, row=row + index), value) for index, value in enumerate(values)
+        )
 
 
 def _values(batch: Any) -> list[dict[str, Any]]:
@@ -213,7 +215,7 @@ def _values(batch: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _one(batch: Any, place: Place, faults: Faults) -> dict[str, Any] | None:
+def _one(batch: Any, place: RowLocation, faults: Faults) -> dict[str, Any] | None:
     """Return a batch's only row. Text that is not UTF-8 is replaced, or the row is a fault."""
     try:
         return _values(batch)[0]

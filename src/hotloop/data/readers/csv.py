@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers.bad_rows import NOT_UTF8, Place, not_utf8
+from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
 from hotloop.data.readers.clean_text import BAD, MARK_BAD
 from hotloop.data.readers.jsonlines import moved
 from hotloop.data.readers.portions import PORTION_BYTES, of_blocks
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.data.readers.bad_rows import Faults
-    from hotloop.data.readers.portions import Portion, Record, Source
-    from hotloop.data.readers.text_lines import Block, Ends
+    from hotloop.data.readers.portions import Portion, Record, RecordFile
+    from hotloop.data.readers.text_lines import Ends, LineBlock
 
 __all__ = ["portions", "record_ends", "rows"]
 
@@ -34,7 +34,7 @@ _LF, _QUOTE = ord("\n"), ord('"')
 
 
 def portions(
-    source: Source, *, size: int = PORTION_BYTES, longest: int = LONGEST
+    source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
 ) -> Iterator[Portion]:
     """Yield the records after the header, in portions of about `size` bytes.
 
@@ -56,7 +56,7 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     text = portion.data.decode(errors=MARK_BAD)
     bad = portion.data.split(b"\n") if BAD in text else []
     for line, stop, row in _parsed(text, portion.format):
-        place = Place(portion.name, portion.line + line)
+        place = RowLocation(portion.name, portion.line + line)
         if len(row) != count and row:
             off = "few" if len(row) < count else "many"
             why = f"{len(row)} fields, but the header names {count}: a quote or delimiter too {off}"
@@ -130,7 +130,7 @@ def _parsed(text: str, format: str) -> list[tuple[int, int, list[str]]]:
         csv.field_size_limit(most)
 
 
-def _stays(data: bytes, place: Place, faults: Faults) -> bool:
+def _stays(data: bytes, place: RowLocation, faults: Faults) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError as error:
@@ -139,7 +139,7 @@ def _stays(data: bytes, place: Place, faults: Faults) -> bool:
     return True
 
 
-def _header(source: Source, block: Block) -> tuple[tuple[str, ...], Block]:
+def _header(source: RecordFile, block: LineBlock) -> tuple[tuple[str, ...], LineBlock]:
     """Return the names of the columns, and the block without them; none where it is blank."""
     if block.fault is not None:
         raise DataError(f"{source.name}:{block.line}: no header can be read: {block.fault[1]}")

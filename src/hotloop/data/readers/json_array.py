@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from hotloop.core.errors import DataError
-from hotloop.data.readers.bad_rows import Place
+from hotloop.data.readers.bad_rows import RowLocation
 from hotloop.data.readers.clean_text import advance
 from hotloop.data.readers.jsonlines import DECODER, NOT_JSON, may_have_halves, moved, one_record
 from hotloop.data.readers.portions import PORTION_BYTES, Portion
-from hotloop.data.readers.text_lines import LONGEST, TORN, Window
+from hotloop.data.readers.text_lines import LONGEST, TORN, ReadWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.data.readers.bad_rows import Faults
-    from hotloop.data.readers.portions import Record, Source
+    from hotloop.data.readers.portions import Record, RecordFile
 
 __all__ = ["is_lines", "portions", "rows"]
 
@@ -46,8 +46,8 @@ _KINDS = bytes(
 class _Reader:
     """Where the reading of a file stands."""
 
-    source: Source
-    window: Window
+    source: RecordFile
+    window: ReadWindow
     line: int = 1
     column: int = 1
     row: int = 0
@@ -70,7 +70,7 @@ class _Reader:
         )
 
     def refuse(self, at: int, why: str) -> NoReturn:
-        place = moved(Place(self.source.name, self.line, self.column), self.window.data, at)
+        place = moved(RowLocation(self.source.name, self.line, self.column), self.window.data, at)
         raise DataError(
             f"{place}: {why}; expected an array of objects, or an object with one list of them; "
             "a file of one object a line is of the format jsonl: name it so"
@@ -79,7 +79,7 @@ class _Reader:
 
 def is_lines(path: Path) -> bool:
     """Whether a .json file holds one object a line, as many that are named so do."""
-    with Window(path) as window:
+    with ReadWindow(path) as window:
         window.fill(_HEAD_BYTES)
         first, *rest = window.data.strip().splitlines()[:2] or [b""]
         try:
@@ -90,7 +90,7 @@ def is_lines(path: Path) -> bool:
 
 
 def portions(
-    source: Source, *, size: int = PORTION_BYTES, longest: int = LONGEST
+    source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
 ) -> Iterator[Portion]:
     """Yield elements of the list of records, in portions of about `size` bytes.
 
@@ -98,7 +98,7 @@ def portions(
     of more than `longest` bytes, and anything that hides where the next one begins, are portions
     with a fault, and the last. Raises DataError where there is no such list, or more than one.
     """
-    with Window(source.path) as window:
+    with ReadWindow(source.path) as window:
         reader = _Reader(source, window)
         key = _find_list(reader)
         while (seen := _seen(reader, size, longest)) is not None:
@@ -122,7 +122,9 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     except (ValueError, RecursionError):
         values = []
     if values and all(type(value) is dict for value in values):
-        yield from ((Place(portion.name, row=portion.row + i), v) for i, v in enumerate(values))
+        yield from (
+            (RowLocation(portion.name, row=portion.row + i), v) for i, v in enumerate(values)
+        )
     elif portion.row or portion.data.strip():  # else it is an empty list
         yield from _one_by_one(portion, faults)
 
@@ -134,11 +136,11 @@ def _one_by_one(portion: Portion, faults: Faults) -> Iterator[Record]:
         data = portion.data[begin:end]
         bare = data.lstrip()
         line, column = advance(line, column, data[: len(data) - len(bare)])
-        place = Place(portion.name, line, column, row=row)
+        place = RowLocation(portion.name, line, column, row=row)
         if not bare:
             faults.add(place, NOT_JSON, "not JSON: a comma without an element")
         elif (found := one_record(bare, place, faults)) is not None:
-            yield Place(portion.name, row=row), found
+            yield RowLocation(portion.name, row=row), found
         line, column = advance(line, column, bare + b",")
         begin = end + 1
 

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from hotloop.data.readers.bad_rows import NOT_UTF8, Place, not_utf8
+from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
 from hotloop.data.readers.clean_text import BAD, MARK_BAD, advance
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
         except (ValueError, RecursionError):
             reached = -1
         if reached == stop and type(value) is dict and suspect > stop:
-            yield Place(name, line), value
+            yield RowLocation(name, line), value
         else:
             lines = lines or data.split(b"\n")
-            found = one_record(lines[line - portion.line], Place(name, line, 1), faults)
+            found = one_record(lines[line - portion.line], RowLocation(name, line, 1), faults)
             if found is not None:
-                yield Place(name, line), found
+                yield RowLocation(name, line), found
             if suspect < stop:
                 suspect = next((at for at in suspects if at > stop), end)
         at = stop + 1
@@ -99,7 +99,7 @@ def _suspects(text: str) -> Iterator[int]:
         yield from (found.start() for found in suspect.finditer(text))
 
 
-def one_record(data: bytes, place: Place, faults: Faults) -> dict[str, Any] | None:
+def one_record(data: bytes, place: RowLocation, faults: Faults) -> dict[str, Any] | None:
     """Return the object that the bytes stand for; None for blank ones and, with a fault, bad ones.
 
     `place` is that of the first byte. What is not UTF-8 becomes U+FFFD where faults are replaced.
@@ -132,7 +132,7 @@ def one_record(data: bytes, place: Place, faults: Faults) -> dict[str, Any] | No
     return value if stays else None
 
 
-def moved(place: Place, data: bytes, by: int) -> Place:
+def moved(place: RowLocation, data: bytes, by: int) -> RowLocation:
     """Return the place of byte `by` of the data whose first byte is at `place`."""
     assert place.line is not None
     assert place.byte is not None

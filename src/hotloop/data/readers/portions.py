@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from hotloop.data.readers.bad_rows import Place
+from hotloop.data.readers.bad_rows import RowLocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from hotloop.data.readers.text_lines import Block
+    from hotloop.data.readers.text_lines import LineBlock
 
-__all__ = ["PORTION_BYTES", "Documents", "Format", "Portion", "Record", "Source", "of_blocks"]
+__all__ = ["PORTION_BYTES", "Documents", "Format", "Portion", "Record", "RecordFile", "of_blocks"]
 
 Format = Literal["jsonl", "json", "csv", "tsv", "parquet", "arrow", "txt"]
 Documents = Literal["file", "line", "blank"]  # what one document of a txt file is
-Record = tuple[Place, dict[str, Any]]
+Record = tuple[RowLocation, dict[str, Any]]
 
 PORTION_BYTES = 2 << 20  # about what one portion holds, unpacked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class RecordFile:
     """A file of records."""
 
     path: Path
@@ -64,7 +64,7 @@ class Portion:
         return cls(**{field.name: value for field, value in zip(fields(cls), values, strict=True)})
 
 
-def of_blocks(source: Source, blocks: Iterator[Block], **same: Any) -> Iterator[Portion]:
+def of_blocks(source: RecordFile, blocks: Iterator[LineBlock], **same: Any) -> Iterator[Portion]:
     """Yield a portion for each block, with the same further fields."""
     for block in blocks:
         yield Portion(

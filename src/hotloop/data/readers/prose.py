@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hotloop.data.readers.bad_rows import NOT_UTF8, Place, not_utf8
+from hotloop.data.readers.bad_rows import NOT_UTF8, RowLocation, not_utf8
 from hotloop.data.readers.portions import of_blocks
 from hotloop.data.readers.text_lines import LONGEST, blocks, line_ends
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.data.readers.bad_rows import Faults
-    from hotloop.data.readers.portions import Portion, Record, Source
+    from hotloop.data.readers.portions import Portion, Record, RecordFile
     from hotloop.data.readers.text_lines import Ends
 
 __all__ = ["PIECE_BYTES", "paragraph_ends", "portions", "rows"]
@@ -24,7 +24,7 @@ _LONGEST_PARAGRAPH = 16 << 20  # bytes; a longer one is cut at a line
 
 
 def portions(
-    source: Source, *, size: int = PIECE_BYTES, longest: int = LONGEST
+    source: RecordFile, *, size: int = PIECE_BYTES, longest: int = LONGEST
 ) -> Iterator[Portion]:
     """Yield the text in portions of about `size` bytes, cut where the documents of `source` allow.
 
@@ -59,11 +59,11 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
             text = "".join(f"{line}\n" for _, line in _lines(portion, faults))
         if text or portion.is_last:
             ends = {"is_first": portion.is_first, "is_last": portion.is_last}
-            yield Place(name, portion.line), {"text": text, **ends}
+            yield RowLocation(name, portion.line), {"text": text, **ends}
     elif portion.documents == "line":
         for number, line in _lines(portion, faults):
             if line.strip():
-                yield Place(name, number), _whole(line)
+                yield RowLocation(name, number), _whole(line)
     else:
         yield from _paragraphs(portion, faults)
 
@@ -89,10 +89,10 @@ def _paragraphs(portion: Portion, faults: Faults) -> Iterator[Record]:
             first = first if lines else number
             lines.append(line)
         elif lines:
-            yield Place(portion.name, first), _whole("\n".join(lines))
+            yield RowLocation(portion.name, first), _whole("\n".join(lines))
             lines = []
     if lines:
-        yield Place(portion.name, first), _whole("\n".join(lines))
+        yield RowLocation(portion.name, first), _whole("\n".join(lines))
 
 
 def _whole(text: str) -> dict[str, Any]:
@@ -110,6 +110,6 @@ def _lines(portion: Portion, faults: Faults) -> Iterator[tuple[int, str]]:
         try:
             yield number, line.decode()
         except UnicodeDecodeError as error:
-            place = Place(portion.name, number, error.start + 1)
+            place = RowLocation(portion.name, number, error.start + 1)
             if faults.add(place, NOT_UTF8, not_utf8(error), replaceable=True):
                 yield number, line.decode(errors="replace")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.errors import DataError
 from hotloop.data.readers import arrow, csv, json_array, jsonlines, prose
-from hotloop.data.readers.bad_rows import Faults, Place
+from hotloop.data.readers.bad_rows import Faults, RowLocation
 from hotloop.data.readers.portions import PORTION_BYTES, of_blocks
 from hotloop.data.readers.sources import Sources, find_sources
 from hotloop.data.readers.text_lines import LONGEST, blocks
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hotloop.data.readers.bad_rows import Policy
-    from hotloop.data.readers.portions import Portion, Record, Source
+    from hotloop.data.readers.portions import Portion, Record, RecordFile
 
 __all__ = ["Sources", "find_sources", "head", "rows", "work"]
 
@@ -34,7 +34,9 @@ _ROWS: dict[str, Callable[[Portion, Faults], Iterator[Record]]] = {
 }
 
 
-def work(source: Source, *, size: int = PORTION_BYTES, longest: int = LONGEST) -> Iterator[Portion]:
+def work(
+    source: RecordFile, *, size: int = PORTION_BYTES, longest: int = LONGEST
+) -> Iterator[Portion]:
     """Yield a file in portions of about `size` bytes unpacked, in order, without parsing them.
 
     Memory stays at a few times `size`, or the longest record; one of more than `longest` bytes is
@@ -59,12 +61,14 @@ def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
     kind, why, byte = portion.fault
     stored = portion.format in ("parquet", "arrow")
     place = (
-        Place(portion.name, row=portion.row) if stored else Place(portion.name, portion.line, byte)
+        RowLocation(portion.name, row=portion.row)
+        if stored
+        else RowLocation(portion.name, portion.line, byte)
     )
     faults.add(place, kind, why)
 
 
-def head(source: Source, count: int, *, policy: Policy = "skip") -> list[Record]:
+def head(source: RecordFile, count: int, *, policy: Policy = "skip") -> list[Record]:
     """Return the first `count` records that are sound, or all where there are fewer.
 
     Under "replace" those count that stay with U+FFFD. Raises DataError, with the bad rows, where
@@ -80,7 +84,7 @@ def head(source: Source, count: int, *, policy: Policy = "skip") -> list[Record]
     return found
 
 
-def _portions(source: Source, size: int, longest: int) -> Iterator[Portion]:
+def _portions(source: RecordFile, size: int, longest: int) -> Iterator[Portion]:
     if source.format in ("parquet", "arrow"):
         yield from arrow.portions(source, size=size)
     elif source.format in ("csv", "tsv"):

@@ -14,7 +14,7 @@ from hotloop.core.storage.manifest import is_plain, read_json
 from hotloop.data.readers.advised_options import said
 from hotloop.data.readers.clean_text import NOT_DATA, SUFFIXES, refuse, walk
 from hotloop.data.readers.file_names import FORMATS, format_of, is_split, split_of
-from hotloop.data.readers.portions import Format, Source
+from hotloop.data.readers.portions import Format, RecordFile
 from hotloop.data.readers.text_lines import COMPRESSED
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _File = tuple[Path, Format, str | None]  # the last is the split that names tell
 class Sources:
     """Files of records, by split and then by name."""
 
-    files: tuple[Source, ...]
+    files: tuple[RecordFile, ...]
     notes: tuple[str, ...] = ()  # what was found and left out
 
     @property
@@ -51,7 +51,7 @@ class Sources:
         """Return the splits there are: train, validation and test before others."""
         return tuple(dict.fromkeys(file.split for file in self.files))
 
-    def of(self, split: str) -> tuple[Source, ...]:
+    def of(self, split: str) -> tuple[RecordFile, ...]:
         """Return the files of one split."""
         return tuple(file for file in self.files if file.split == split)
 
@@ -83,7 +83,7 @@ def find_sources(
 
 def _named(
     name: str, format: Format | None, documents: Documents, notes: list[str], by: Said
-) -> list[Source]:
+) -> list[RecordFile]:
     place = Path(os.path.expanduser(name))
     try:
         if place.is_dir():
@@ -94,7 +94,7 @@ def _named(
                 (path, format or _format_of_file(path, by), split_of(path.name)) for path in paths
             ]
         return [
-            Source(
+            RecordFile(
                 path=path,
                 name=str(path),
                 split=split or TRAIN,
@@ -256,9 +256,9 @@ def _homes(root: Path) -> tuple[Path, ...]:
     return real, *caches[:1]
 
 
-def _once(files: list[Source]) -> Iterator[Source]:
+def _once(files: list[RecordFile]) -> Iterator[RecordFile]:
     """Yield each file once, by whatever names it came; DataError where it is in two splits."""
-    met: dict[Path, Source] = {}
+    met: dict[Path, RecordFile] = {}
     for file in files:
         first = met.setdefault(file.path.resolve(), file)
         if first is file:

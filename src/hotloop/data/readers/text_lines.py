@@ -22,9 +22,9 @@ __all__ = [
     "LONGEST",
     "TOO_LONG",
     "TORN",
-    "Block",
     "Ends",
-    "Window",
+    "LineBlock",
+    "ReadWindow",
     "blocks",
     "line_ends",
     "need",
@@ -42,7 +42,7 @@ Ends = Callable[[bytes, bool], int]  # (bytes, whether the file ends there) -> l
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class LineBlock:
     """Whole lines of a file, or with `fault` the place of some that cannot be had."""
 
     data: bytes  # each line ends with LF, whatever it ends with in the file
@@ -77,7 +77,7 @@ def blocks(
     offset: int = 0,
     line: int = 1,
     ends: Ends = line_ends,
-) -> Iterator[Block]:
+) -> Iterator[LineBlock]:
     """Yield the file in blocks of whole records, of about `size` bytes, in order.
 
     `ends` says where records end; it is given lines that end with LF. A UTF-8 byte order mark is
@@ -88,13 +88,13 @@ def blocks(
     are then those that would have come. Raises DataError for a file that is not there or not text,
     DeviceError when pyarrow is needed and missing (.zst).
     """
-    with Window(path, offset=offset) as window:
+    with ReadWindow(path, offset=offset) as window:
         while (block := _next(window, line, size, longest, ends)) is not None:
             yield block
             line += block.lines
 
 
-class Window:
+class ReadWindow:
     """The part of a decompressed file that is looked at: filled at its end, taken at its start."""
 
     def __init__(self, path: Path, *, offset: int = 0) -> None:
@@ -127,7 +127,7 @@ class Window:
         else:
             self.offset = self._file.seek(offset)
 
-    def __enter__(self) -> Window:
+    def __enter__(self) -> ReadWindow:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -184,7 +184,7 @@ def _unpacker(suffix: str, file: Any) -> Callable[[int], bytes]:
     return lambda size: opened.read1(min(size, _PACKED_BYTES))  # read() would lose what precedes
 
 
-def _next(window: Window, line: int, size: int, longest: int, ends: Ends) -> Block | None:
+def _next(window: ReadWindow, line: int, size: int, longest: int, ends: Ends) -> LineBlock | None:
     offset, want = window.offset, size
     while True:
         window.fill(want + 1)
@@ -195,7 +195,7 @@ def _next(window: Window, line: int, size: int, longest: int, ends: Ends) -> Blo
             lines = text.count(b"\n", 0, cut)
             window.take(_raw_length(seen, lines, cut))
             data = text if cut == len(text) else text[:cut]
-            return Block(data=data, line=line, lines=lines, offset=offset, end=window.offset)
+            return LineBlock(data=data, line=line, lines=lines, offset=offset, end=window.offset)
         if ended or want >= longest:
             break
         want = min(2 * want, longest)
@@ -219,7 +219,7 @@ def _raw_length(data: bytes, lines: int, cut: int) -> int:
     return sum(map(len, data.splitlines(keepends=True)[:lines]))
 
 
-def _torn(window: Window, line: int) -> Block | None:
+def _torn(window: ReadWindow, line: int) -> LineBlock | None:
     """Return the block that stands for the end of a torn file, once."""
     why, window.torn = window.torn, ""
     rest = window.data
@@ -227,10 +227,12 @@ def _torn(window: Window, line: int) -> Block | None:
     at = len(rest) - (rest.rfind(b"\n") + 1)
     line += rest.count(b"\n")
     fault = TORN, f"{why} ({window.offset} bytes unpacked); fetch it again", at + 1
-    return Block(data=b"", line=line, lines=0, offset=window.offset, end=window.offset, fault=fault)
+    return LineBlock(
+        data=b"", line=line, lines=0, offset=window.offset, end=window.offset, fault=fault
+    )
 
 
-def _unended(window: Window, line: int, size: int, text: bytes) -> Block:
+def _unended(window: ReadWindow, line: int, size: int, text: bytes) -> LineBlock:
     """Pass the first line of a record that does not end; return the block that stands for it."""
     offset = window.offset
     if b"\n" in text:
@@ -239,12 +241,12 @@ def _unended(window: Window, line: int, size: int, text: bytes) -> Block:
     else:
         _pass_line(window, size)
         why = f"a line of {window.offset - offset} bytes, more than can be one row; cut it"
-    return Block(
+    return LineBlock(
         data=b"", line=line, lines=1, offset=offset, end=window.offset, fault=(TOO_LONG, why, 1)
     )
 
 
-def _pass_line(window: Window, size: int) -> None:
+def _pass_line(window: ReadWindow, size: int) -> None:
     while True:
         at = min((p for p in map(window.data.find, (b"\n", b"\r")) if p >= 0), default=-1)
         if at >= 0 and (window.whole or at + 1 < len(window.data)):

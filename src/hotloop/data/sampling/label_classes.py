@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hotloop.data.readers.bad_rows import Place
+    from hotloop.data.readers.bad_rows import RowLocation
 
 __all__ = ["Classes", "Label", "balanced", "find_classes"]
 
@@ -38,7 +38,7 @@ class Classes:
         return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in self.labels)
 
     def numbers(
-        self, labels: Sequence[object], *, place: Callable[[int], Place]
+        self, labels: Sequence[object], *, place: Callable[[int], RowLocation]
     ) -> NDArray[np.int64]:
         """Return the class of each row, [rows]; `place` tells where a row stands.
 
@@ -63,7 +63,7 @@ class Classes:
         return f"the label is {_shown(label)}, not one of {known}{more}{near}"
 
 
-def find_classes(labels: Sequence[object], *, place: Callable[[int], Place]) -> Classes:
+def find_classes(labels: Sequence[object], *, place: Callable[[int], RowLocation]) -> Classes:
     """Return the classes of rows by their labels; `place` tells where a row stands.
 
     Raises DataError that lists the rows without a label, or whose label is of another type than

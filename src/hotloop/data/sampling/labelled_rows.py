@@ -11,7 +11,7 @@ import numpy as np
 from hotloop.core.digest import digest
 from hotloop.core.errors import DataError
 from hotloop.core.units import many
-from hotloop.data.readers.bad_rows import Place
+from hotloop.data.readers.bad_rows import RowLocation
 from hotloop.data.sampling.label_classes import find_classes
 from hotloop.data.sampling.stratified_splits import folds, held_out
 from hotloop.data.sampling.train_and_valid import TRAIN, VALID, Part, made_of, used
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from hotloop.data.readers.portions import Source
+    from hotloop.data.readers.portions import RecordFile
     from hotloop.data.sampling.label_classes import Classes
-    from hotloop.data.tokenising.plan import Order
-    from hotloop.data.tokenising.progress import Progress
+    from hotloop.data.tokenising.plan import TokenizeRequest
+    from hotloop.data.tokenising.progress import TokenizeProgress
     from hotloop.data.tokenising.token_store import Store
 
 __all__ = ["Labelled", "group_name", "labelled"]
@@ -64,15 +64,15 @@ class Labelled:
 
 
 def labelled(
-    train: Sequence[Source],
-    valid: Sequence[Source],
-    order: Order,
+    train: Sequence[RecordFile],
+    valid: Sequence[RecordFile],
+    order: TokenizeRequest,
     *,
     cache: Path,
     share: float,
     fold: tuple[int, int] | None = None,
     seed: int,
-    tell: Callable[[Progress], None] = lambda _: None,
+    tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Labelled:
     """Tokenise rows once, into the cache, and divide them; order.fields may name label and task.
 
@@ -132,8 +132,8 @@ def _column(store: Store, split: str, name: str) -> list[Any]:
     return file.words(name)
 
 
-def _place(split: str) -> Callable[[int], Place]:
-    return lambda row: Place(f"rows of {split}", row=row)
+def _place(split: str) -> Callable[[int], RowLocation]:
+    return lambda row: RowLocation(f"rows of {split}", row=row)
 
 
 def group_name(word: object) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BUDGET", "MEGA", "Batches", "bucketed", "by_budget", "by_count"]
+__all__ = ["BUDGET", "MEGA", "BucketedBatches", "bucketed", "by_budget", "by_count"]
 
 # 300,000 lengths of lognormal(mean 180, sigma 1) up to 2048 leave 3.9 % of padding with these in
 # batches by budget; 5.8 % with 50 batches sorted together, 3.0 % with 200 (numpy 2.4.6, 2026-11).
@@ -30,7 +30,7 @@ MEGA = 100  # batches that are sorted together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # arrays have no single truth
-class Batches:
+class BucketedBatches:
     """The batches of one epoch, in the order in which they are met.
 
     A position in an epoch is a number of samples. A batch with fewer rows than there was room for
@@ -90,7 +90,7 @@ def by_count(
     order: NDArray[np.int64] | None = None,
     round_to: int | NDArray[np.int64] = MULTIPLE,
     drop_last: bool = False,
-) -> Batches:
+) -> BucketedBatches:
     """Cut an order (by default that of the data) every `batch` samples; lengths is [samples].
 
     For packed rows, lengths are all the capacity. For `round_to` see `padded`. `drop_last` drops
@@ -107,7 +107,7 @@ def by_count(
             "smaller batches, or leave drop_last off"
         )
     starts = np.append(np.arange(0, len(kept), batch), len(kept))
-    return Batches(
+    return BucketedBatches(
         order=kept,
         starts=starts,
         widths=np.maximum.reduceat(wide[kept], starts[:-1]),
@@ -124,7 +124,7 @@ def bucketed(
     mega: int = MEGA,
     round_to: int | NDArray[np.int64] = MULTIPLE,
     drop_last: bool = False,
-) -> Batches:
+) -> BucketedBatches:
     """Cut an epoch into batches of `batch` samples of like length; lengths is [samples].
 
     The epoch's random order is sorted by padded width within `mega` batches, cut, and the full
@@ -151,7 +151,7 @@ def by_budget(
     epoch: int,
     mega: int = MEGA,
     round_to: int | NDArray[np.int64] = MULTIPLE,
-) -> Batches:
+) -> BucketedBatches:
     """Cut an epoch into batches of like length with rows * width <= budget; lengths is [samples].
 
     The epoch's random order is sorted by padded width within about `mega` batches and cut from the
@@ -176,7 +176,7 @@ def by_budget(
     rest = _cut(_widest_first(np.concatenate(over), wide), wide, budget, batches)
     turns = _shuffle(seed, epoch, len(wide), len(batches))
     batches = [*(batches[turn] for turn in turns), *([rest] if len(rest) else [])]
-    return Batches(
+    return BucketedBatches(
         order=np.concatenate(batches),
         starts=np.cumsum([0, *map(len, batches)]),
         widths=np.array([wide[one[0]] for one in batches]),

@@ -19,7 +19,8 @@ def by_tokens(
 
     A micro batch holds as many tokens (padding included, where rows are padded) as `micro_batch`
     rows of the split's longest, and at least one row. So what memory allows of the longest rows,
-    and what was forecast or tuned for them, is used whatever the rows are; a `session.Cut`.
+    and what was forecast or tuned for them, is used whatever the rows are; a
+    `session.MicroBatchCut`.
     """
     is_flat = samples.form.layout == "flat"
     multiple = 1 if is_flat else samples.form.round_to

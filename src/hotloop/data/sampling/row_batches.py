@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hotloop.core.errors import ConfigError, DataError
-from hotloop.data.sampling.length_buckets import Batches, by_budget, by_count
+from hotloop.data.sampling.length_buckets import BucketedBatches, by_budget, by_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,12 +52,12 @@ class Walk:
         self._drop = drop_last and rows.shuffle
         self._rank, self._ranks = rank, ranks
         self._epoch, self._sample = 0, 0
-        self._made: tuple[int, Batches] | None = None
+        self._made: tuple[int, BucketedBatches] | None = None
         by = f"budget {budget}" if batch is None else "by number"  # which may change on the way
         self._fingerprint = f"{rows.fingerprint}, {by}"
 
     @property
-    def batches(self) -> Batches:
+    def batches(self) -> BucketedBatches:
         """Return all batches of this epoch."""
         if self._made is None or self._made[0] != self._epoch:
             self._made = self._epoch, self._cut()
@@ -116,7 +116,7 @@ class Walk:
                 "with the batches of the run"
             )
 
-    def _cut(self) -> Batches:
+    def _cut(self) -> BucketedBatches:
         rows, round_to = self._rows, self._rows.form.round_to
         if self._budget is not None:
             made = by_budget(

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hotloop.data.readers.portions import Source
-    from hotloop.data.tokenising.plan import Order
-    from hotloop.data.tokenising.progress import Progress
+    from hotloop.data.readers.portions import RecordFile
+    from hotloop.data.tokenising.plan import TokenizeRequest
+    from hotloop.data.tokenising.progress import TokenizeProgress
     from hotloop.data.tokenising.token_store import Store
 
 __all__ = ["Texts", "answered", "learned", "texts"]
@@ -61,16 +61,16 @@ class Texts:
 
 
 def texts(
-    train: Sequence[Source],
-    valid: Sequence[Source],
-    order: Order,
+    train: Sequence[RecordFile],
+    valid: Sequence[RecordFile],
+    order: TokenizeRequest,
     *,
     cache: Path,
     folder: Path | None = None,
     share: float,
     seed: int,
     vocabulary: int,
-    tell: Callable[[Progress], None] = lambda _: None,
+    tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Texts:
     """Tokenise rows once and divide them; rows of which nothing carries loss are left out.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hotloop.data.readers.portions import Source
+    from hotloop.data.readers.portions import RecordFile
     from hotloop.data.tokenising.token_store import Store
 
 __all__ = ["TRAIN", "VALID", "Part", "made_of", "used"]
@@ -39,8 +39,8 @@ class Part:
 
 
 def used(
-    train: Sequence[Source], valid: Sequence[Source], *, is_one: bool
-) -> tuple[list[Source], tuple[str, ...]]:
+    train: Sequence[RecordFile], valid: Sequence[RecordFile], *, is_one: bool
+) -> tuple[list[RecordFile], tuple[str, ...]]:
     """Return the files with the split that each is used for, and what is left out.
 
     Without files to validate on, those are taken whose names say so. `is_one`: those are trained on

@@ -20,7 +20,7 @@ from hotloop.core.errors import DataError
 from hotloop.data.readers.bad_rows import Faults
 from hotloop.data.readers.records import work
 from hotloop.data.tokenising.plan import prepared
-from hotloop.data.tokenising.progress import Pace, Progress
+from hotloop.data.tokenising.progress import PortionCounter, TokenizeProgress
 from hotloop.data.tokenising.tokenize_portion import Turner
 from hotloop.data.tokenising.worker_pool import turned
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from hotloop.data.readers.portions import Portion, Source
+    from hotloop.data.readers.portions import Portion, RecordFile
     from hotloop.data.tokenising.arrow_file import TokenFile
-    from hotloop.data.tokenising.plan import Order
+    from hotloop.data.tokenising.plan import TokenizeRequest
     from hotloop.data.tokenising.token_store import Store
     from hotloop.data.tokenising.tokenize_portion import Setup, Turned
 
@@ -65,7 +65,7 @@ class Digested:
 
 
 def of_store(
-    store: Store, *, tell: Callable[[Progress], None] = lambda _: None
+    store: Store, *, tell: Callable[[TokenizeProgress], None] = lambda _: None
 ) -> tuple[list[Digested], list[str]]:
     """Return the documents of a folder of tokens, split by split, and what a reader must know.
 
@@ -77,7 +77,7 @@ def of_store(
         about = store.about["splits"][split]
         gathered = _Gathered()
         for batch in file.batches():
-            tell(Progress(what=f"{split}: {gathered.count:,} documents"))
+            tell(TokenizeProgress(what=f"{split}: {gathered.count:,} documents"))
             ids, _ = file.listed(batch, "input_ids")
             mask = None if columns["mask"] is None else file.listed(batch, columns["mask"])[0]
             gathered.add(ids, _lengths(file, batch), mask)
@@ -123,10 +123,10 @@ class _Reader:
 
 
 def of_sources(
-    sources: Sequence[Source],
-    order: Order,
+    sources: Sequence[RecordFile],
+    order: TokenizeRequest,
     *,
-    tell: Callable[[Progress], None] = lambda _: None,
+    tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> tuple[list[Digested], Setup, list[str]]:
     """Return the documents of files, split by split, how they were read, and notes.
 
@@ -134,7 +134,7 @@ def of_sources(
     DataError where rows cannot be used (under the policy "stop" it lists them).
     """
     begun = prepared(sources, order).decided(order.backend)
-    pace = Pace(sources, tell)
+    pace = PortionCounter(sources, tell)
     splits = dict.fromkeys(source.split for source in sources)
     found = []
     for split in splits:
@@ -144,7 +144,11 @@ def of_sources(
 
 
 def _turned(
-    split: str, sources: Sequence[Source], order: Order, setup: Setup, pace: Pace
+    split: str,
+    sources: Sequence[RecordFile],
+    order: TokenizeRequest,
+    setup: Setup,
+    pace: PortionCounter,
 ) -> Digested:
     gathered, faults, labels = _Gathered(), Faults(order.policy), Counter[str]()
     results = turned(
@@ -185,7 +189,7 @@ def _turned(
     return found
 
 
-def _portions(sources: Sequence[Source], size: int) -> Iterator[Portion]:
+def _portions(sources: Sequence[RecordFile], size: int) -> Iterator[Portion]:
     return (portion for source in sources for portion in work(source, size=size))
 
 

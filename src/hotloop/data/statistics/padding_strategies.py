@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotloop.data.sampling.epoch_order import permutation
-from hotloop.data.sampling.length_buckets import Batches, bucketed, by_budget, by_count
+from hotloop.data.sampling.length_buckets import BucketedBatches, bucketed, by_budget, by_count
 from hotloop.data.sampling.padded_widths import MULTIPLE, padded
 from hotloop.data.tokenising.packing import best_fit, waste
 
@@ -58,7 +58,7 @@ def strategies(
     }
 
 
-def _of(batches: Batches, lengths: NDArray[np.integer[Any]]) -> Padding:
+def _of(batches: BucketedBatches, lengths: NDArray[np.integer[Any]]) -> Padding:
     return Padding(share=batches.padding(lengths), batches=len(batches))
 
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH",
     "Bin",
-    "Cut",
-    "Example",
+    "CopiedDocuments",
     "Label",
-    "Lengths",
+    "LengthStatistics",
     "Split",
-    "Stats",
     "Strategy",
+    "TokenStatistics",
+    "Truncation",
     "recommended",
     "statistics",
 ]
@@ -46,7 +46,7 @@ SCHEMA: Final = 1  # of to_json; history: 1 (2026-11) first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lengths:
+class LengthStatistics:
     """Tokens of a document; each but the mean is the length of one of the documents."""
 
     min: int
@@ -67,7 +67,7 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
+class Truncation:
     """What is lost where documents are cut off after `length` tokens."""
 
     length: int
@@ -105,9 +105,9 @@ class Split:
     learned: int  # tokens that carry loss
     unlearned: int  # documents in which no token does
     bad: int  # rows that were left out
-    lengths: Lengths
+    lengths: LengthStatistics
     histogram: tuple[Bin, ...]
-    cuts: tuple[Cut, ...]
+    cuts: tuple[Truncation, ...]
     strategies: tuple[Strategy, ...]
     recommended: str
     why: str
@@ -117,7 +117,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class CopiedDocuments:
     """Documents that are copies, and the text of one."""
 
     copies: Copies
@@ -125,7 +125,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
+class TokenStatistics:
     """What is known of a data set."""
 
     name: str
@@ -135,7 +135,7 @@ class Stats:
     length: int  # tokens of the longest row that a batch takes
     multiple: int  # that widths of padded batches are rounded up to
     splits: tuple[Split, ...]
-    copies: tuple[Example, ...]
+    copies: tuple[CopiedDocuments, ...]
     notes: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def statistics(
     lengths: Sequence[int] = (),
     samples: int = 2,
     notes: Sequence[str] = (),
-) -> Stats:
+) -> TokenStatistics:
     """Return the statistics of splits.
 
     `source` is the text of tokenizer.json; without it samples are ids. `length` is in tokens, by
@@ -175,7 +175,7 @@ def statistics(
         return spans(by_name[split].tokens(index), decode)
 
     found = copies({each.split: each.digests for each in splits})
-    return Stats(
+    return TokenStatistics(
         name=name,
         tokenizer=tokenizer,
         shape=shape,
@@ -197,7 +197,9 @@ def statistics(
             for each in splits
         ),
         copies=tuple(
-            Example(copies=one, text=() if one.example is None else text(one.split, one.example))
+            CopiedDocuments(
+                copies=one, text=() if one.example is None else text(one.split, one.example)
+            )
             for one in found
         ),
         notes=tuple(notes),
@@ -244,9 +246,9 @@ def _split(
     )
 
 
-def _lengths(lengths: NDArray[np.int64]) -> Lengths:
+def _lengths(lengths: NDArray[np.int64]) -> LengthStatistics:
     middle, p95, p99 = np.quantile(lengths, (0.5, 0.95, 0.99), method="inverted_cdf").tolist()
-    return Lengths(
+    return LengthStatistics(
         min=int(lengths.min()),
         median=int(middle),
         mean=float(lengths.mean()),
@@ -274,9 +276,9 @@ def _powers(lengths: NDArray[np.int64]) -> list[int]:
     return [1 << power for power in range(first, last + 1)]
 
 
-def _cut(lengths: NDArray[np.int64], at: int) -> Cut:
+def _cut(lengths: NDArray[np.int64], at: int) -> Truncation:
     over = lengths[lengths > at]
-    return Cut(
+    return Truncation(
         length=at,
         documents=len(over) / len(lengths),
         tokens=int((over - at).sum()) / int(lengths.sum()),

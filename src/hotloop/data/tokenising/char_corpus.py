@@ -22,7 +22,7 @@ from hotloop.core.digest import digest
 from hotloop.core.errors import ConfigError, DataError, WriteError
 from hotloop.core.storage.files import check_folder, read_json, remove_folder, write_folder
 from hotloop.data.readers.clean_text import TextSource, find_invalid, read_text
-from hotloop.data.tokenising.char_vocabulary import Vocabulary, code_points
+from hotloop.data.tokenising.char_vocabulary import CharVocabulary, code_points
 
 __all__ = [
     "TOKENS_VERSION",
@@ -50,7 +50,7 @@ class TokenSet:
 
     train: NDArray[np.uint16]  # [train tokens]
     valid: NDArray[np.uint16]  # [validation tokens]
-    vocabulary: Vocabulary
+    vocabulary: CharVocabulary
     about: Mapping[str, Any]  # about.json
     fingerprint: str
     folder: Path
@@ -176,7 +176,7 @@ def _opened(folder: Path) -> TokenSet:
             f"{folder} says its fingerprint is {about.get('fingerprint')}, but its contents and "
             f"options give {fingerprint}"
         )
-    vocabulary = Vocabulary.from_json(read_json(folder / "vocabulary.json"))
+    vocabulary = CharVocabulary.from_json(read_json(folder / "vocabulary.json"))
     return TokenSet(
         train=_mapped(folder / "train.bin", about.get("train_tokens"), vocabulary),
         valid=_mapped(folder / "valid.bin", about.get("valid_tokens"), vocabulary),
@@ -313,7 +313,7 @@ def _write(folder: Path, files: list[_File], options: dict[str, Any], watch: _Wa
         ) from error
 
 
-def _census(files: list[_File], watch: _Watch) -> tuple[Vocabulary, dict[str, int]]:
+def _census(files: list[_File], watch: _Watch) -> tuple[CharVocabulary, dict[str, int]]:
     """Return the vocabulary of the training part and what else validation has, most frequent first.
 
     Counts stand in one array by code point, so their memory does not depend on the text.
@@ -326,7 +326,7 @@ def _census(files: list[_File], watch: _Watch) -> tuple[Vocabulary, dict[str, in
     strange = np.flatnonzero(valid * (train == 0))
     strange = strange[np.argsort(-valid[strange], kind="stable")]
     return (
-        Vocabulary(characters=tuple(map(chr, np.flatnonzero(train).tolist()))),
+        CharVocabulary(characters=tuple(map(chr, np.flatnonzero(train).tolist()))),
         {chr(point): int(valid[point]) for point in strange.tolist()},
     )
 
@@ -349,7 +349,7 @@ def _read_again(files: list[_File], what: str, watch: _Watch) -> Iterator[tuple[
             raise DataError(f"{file.path} changed while it was read; run again when it is complete")
 
 
-def _mapped(path: Path, count: object, vocabulary: Vocabulary) -> NDArray[np.uint16]:
+def _mapped(path: Path, count: object, vocabulary: CharVocabulary) -> NDArray[np.uint16]:
     """Map a file of tokens after checking its length and that all ids are in the vocabulary."""
     size = path.stat().st_size
     if not isinstance(count, int) or count < 1 or size != count * _TOKEN.itemsize:

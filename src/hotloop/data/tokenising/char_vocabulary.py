@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hotloop.core.errors import DataError
 
-__all__ = ["MOST_CHARACTERS", "UNKNOWN", "Vocabulary", "code_points"]
+__all__ = ["MOST_CHARACTERS", "UNKNOWN", "CharVocabulary", "code_points"]
 
 UNKNOWN = "<unk>"  # the name of id 0 in files and reports
 MOST_CHARACTERS = 65535  # with <unk> 2^16 ids, which is what uint16 holds
@@ -19,7 +19,7 @@ _REPLACEMENT = 0xFFFD  # what <unk> is decoded to: U+FFFD, one character for one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
+class CharVocabulary:
     """Character `characters[i]` has id i + 1; id 0 stands for every other character.
 
     Raises DataError for more than MOST_CHARACTERS, for repeated ones and for strings that are not
@@ -73,7 +73,7 @@ class Vocabulary:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> "Vocabulary":
+    def from_json(cls, value: Mapping[str, object]) -> "CharVocabulary":
         """Return the vocabulary in the object of a vocabulary.json; DataError for any other."""
         if set(value) != {"schema", "kind", "unknown", "characters"}:
             raise DataError(

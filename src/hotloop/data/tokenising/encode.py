@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.data.tokenising.row_shapes import Text
-    from hotloop.data.tokenising.tokenizer_files import Vocabulary
+    from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
 
 __all__ = ["BACKENDS", "Encoded", "Encoder", "fast_backend", "import_fast", "is_compared"]
 
@@ -46,7 +46,7 @@ class Encoder:
     """Makes tokens of texts as one vocabulary has them; a process makes its own."""
 
     def __init__(
-        self, vocabulary: Vocabulary, *, has_loss_mask: bool, has_pairs: bool, backend: str
+        self, vocabulary: TokenizerSpec, *, has_loss_mask: bool, has_pairs: bool, backend: str
     ) -> None:
         self._eos, self._masks, self._pairs = vocabulary.eos, has_loss_mask, has_pairs
         self._source, self._around = vocabulary.source, vocabulary.around
@@ -181,7 +181,7 @@ def import_fast() -> None:
 
 
 def fast_backend(
-    wanted: str, vocabulary: Vocabulary, sample: Sequence[Text]
+    wanted: str, vocabulary: TokenizerSpec, sample: Sequence[Text]
 ) -> tuple[str, str | None]:
     """Return the back end to use, and why it is not a faster one.
 
@@ -209,7 +209,7 @@ def _plain(sample: Sequence[Text]) -> list[Text]:
     return [text for text in sample if text.pair is None and text.learned is None]
 
 
-def _differs(vocabulary: Vocabulary, sample: Sequence[Text]) -> str | None:
+def _differs(vocabulary: TokenizerSpec, sample: Sequence[Text]) -> str | None:
     plain = _plain(sample)
     if not plain:
         return "is used for single texts of which every token carries loss, and these are others"

@@ -13,7 +13,7 @@ from hotloop.core.storage.files import remove_folder
 from hotloop.core.storage.manifest import check_folder
 from hotloop.core.units import duration
 from hotloop.data.tokenising.plan import wanted
-from hotloop.data.tokenising.progress import Progress
+from hotloop.data.tokenising.progress import TokenizeProgress
 from hotloop.data.tokenising.token_store import contents, open_store
 from hotloop.data.tokenising.tokenize import tokenise
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from hotloop.data.readers.portions import Source
-    from hotloop.data.tokenising.plan import Order, Wanted
+    from hotloop.data.readers.portions import RecordFile
+    from hotloop.data.tokenising.plan import TokenizeRequest, TokenizeSpec
     from hotloop.data.tokenising.token_store import Store
     from hotloop.data.tokenising.tokenize import Made
 
@@ -41,12 +41,12 @@ class Ready:
 
 
 def ready(
-    sources: Sequence[Source],
-    order: Order,
+    sources: Sequence[RecordFile],
+    order: TokenizeRequest,
     *,
     cache: Path,
     use: Use = "auto",
-    tell: Callable[[Progress], None] = lambda _: None,
+    tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Ready:
     """Return the tokens of the folder `order.out` if they are those of the sources and the order.
 
@@ -56,7 +56,7 @@ def ready(
     """
     wants = wanted(sources, order, tell=tell)
     try:
-        tell(Progress(what="checksums of the tokens"))
+        tell(TokenizeProgress(what="checksums of the tokens"))
         return Ready(store=open_store(order.out, wanted=wants.identity, sums=True))
     except DataError as error:
         if use == "only":
@@ -71,12 +71,12 @@ def ready(
 
 
 def own(
-    sources: Sequence[Source],
-    order: Order,
+    sources: Sequence[RecordFile],
+    order: TokenizeRequest,
     *,
     cache: Path,
-    found: Wanted | None = None,
-    tell: Callable[[Progress], None] = lambda _: None,
+    found: TokenizeSpec | None = None,
+    tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> tuple[Made, Store]:
     """Return the tokens that `cache`, hotloop's own folder of them, has; made if need be.
 
@@ -101,7 +101,7 @@ def _name(identity: Mapping[str, Any]) -> str:
     return digest(json.dumps([made, contents(identity)], sort_keys=True))
 
 
-def _broken(folder: Path, tell: Callable[[Progress], None]) -> list[str]:
+def _broken(folder: Path, tell: Callable[[TokenizeProgress], None]) -> list[str]:
     """Return what is damaged in a folder of tokens: a run reads all of its bytes once."""
-    tell(Progress(what="checksums of the tokens"))
+    tell(TokenizeProgress(what="checksums of the tokens"))
     return check_folder(folder)

@@ -12,7 +12,7 @@ from hotloop.data.readers.advised_options import said
 from hotloop.data.readers.portions import PORTION_BYTES
 from hotloop.data.readers.records import head
 from hotloop.data.tokenising.arrow_file import Columns
-from hotloop.data.tokenising.progress import Progress
+from hotloop.data.tokenising.progress import TokenizeProgress
 from hotloop.data.tokenising.row_shapes import layout
 from hotloop.data.tokenising.rows import WINDOW, Packing
 from hotloop.data.tokenising.token_store import FORMAT, described
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from hotloop.data.readers.advised_options import Said
     from hotloop.data.readers.bad_rows import Policy
-    from hotloop.data.readers.portions import Source
+    from hotloop.data.readers.portions import RecordFile
     from hotloop.data.tokenising.row_shapes import Text
-    from hotloop.data.tokenising.tokenizer_files import Vocabulary
+    from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
 
-__all__ = ["Engine", "Order", "Prepared", "Wanted", "prepared", "wanted"]
+__all__ = ["Engine", "TokenizePlan", "TokenizeRequest", "TokenizeSpec", "prepared", "wanted"]
 
 Engine = Literal["local", "ray"]  # where portions are turned into tokens
 
@@ -39,10 +39,10 @@ _MASKS: Final = {"completion": "completion_mask", "assistant": "assistant_masks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class TokenizeRequest:
     """How rows are to become tokens, and where."""
 
-    vocabulary: Vocabulary
+    vocabulary: TokenizerSpec
     out: Path
     packing: Packing = field(default_factory=Packing)
     shape: str | None = None
@@ -68,7 +68,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class TokenizePlan:
     """What an order means for some data."""
 
     setup: Setup  # by tokenizers, until it is `decided`
@@ -76,7 +76,7 @@ class Prepared:
     notes: tuple[str, ...]
     sample: Sequence[Text]  # of the first rows
 
-    def decided(self, backend: str) -> Prepared:
+    def decided(self, backend: str) -> TokenizePlan:
         """Return it with the back end that is best here; `auto` compares two, which takes 1.5 s.
 
         Raises ConfigError or DeviceError where the one that is named is not right or not there.
@@ -88,7 +88,7 @@ class Prepared:
         return replace(self, setup=replace(self.setup, backend=found), notes=(*notes, *self.notes))
 
 
-def prepared(sources: Sequence[Source], order: Order) -> Prepared:
+def prepared(sources: Sequence[RecordFile], order: TokenizeRequest) -> TokenizePlan:
     """Look at the first rows.
 
     Raises ConfigError or DataError for what the order asks and the rows have not.
@@ -132,30 +132,35 @@ def prepared(sources: Sequence[Source], order: Order) -> Prepared:
         label=None if is_packed or "label" not in found.fields else found.labels,
         has_task=not is_packed and "task" in found.fields,
     )
-    return Prepared(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
+    return TokenizePlan(setup=setup, columns=columns, notes=tuple(notes), sample=sample)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class TokenizeSpec:
     """What an order makes of some data."""
 
-    prepared: Prepared
+    prepared: TokenizePlan
     identity: Mapping[str, Any]  # all that decides what the rows are
 
 
 def wanted(
-    sources: Sequence[Source], order: Order, *, tell: Callable[[Progress], None] = lambda _: None
-) -> Wanted:
+    sources: Sequence[RecordFile],
+    order: TokenizeRequest,
+    *,
+    tell: Callable[[TokenizeProgress], None] = lambda _: None,
+) -> TokenizeSpec:
     """Look at the first rows, and at all bytes of the data to tell them from changed ones.
 
     Raises what `prepared` raises.
     """
-    tell(Progress(what="checksums of the data"))
+    tell(TokenizeProgress(what="checksums of the data"))
     begun = prepared(sources, order)
-    return Wanted(prepared=begun, identity=_identity(order, begun.setup, sources))
+    return TokenizeSpec(prepared=begun, identity=_identity(order, begun.setup, sources))
 
 
-def _identity(order: Order, setup: Setup, sources: Iterable[Source]) -> dict[str, Any]:
+def _identity(
+    order: TokenizeRequest, setup: Setup, sources: Iterable[RecordFile]
+) -> dict[str, Any]:
     template, joint = setup.template, setup.layout.joint
     return {
         "format": FORMAT,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.data.readers.portions import Portion, Source
+    from hotloop.data.readers.portions import Portion, RecordFile
     from hotloop.data.tokenising.tokenize_portion import Turned
 
-__all__ = ["Pace", "Progress", "told"]
+__all__ = ["PortionCounter", "TokenizeProgress", "told"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class TokenizeProgress:
     """How far it is."""
 
     what: str
@@ -26,10 +26,12 @@ class Progress:
     seconds: float = 0.0
 
 
-class Pace:
+class PortionCounter:
     """Counts portions of `sources`, which are read in their order, and tells how far that is."""
 
-    def __init__(self, sources: Sequence[Source], tell: Callable[[Progress], None]) -> None:
+    def __init__(
+        self, sources: Sequence[RecordFile], tell: Callable[[TokenizeProgress], None]
+    ) -> None:
         self._sources, self._tell = sources, tell
         self._all = max(1, sum(source.bytes for source in sources))
         self._began = time.perf_counter()
@@ -37,7 +39,7 @@ class Pace:
 
     def say(self, what: str) -> None:
         """Tell what is done before anything can be counted."""
-        self._tell(Progress(what=what))
+        self._tell(TokenizeProgress(what=what))
 
     def count(self, portion: Portion, result: Turned) -> None:
         """Count one portion that was turned into tokens."""
@@ -50,7 +52,7 @@ class Pace:
                 break
             done += source.bytes
         self._tell(
-            Progress(
+            TokenizeProgress(
                 what=portion.name,
                 bytes=self._bytes,
                 share=(done + at) / self._all,
@@ -62,10 +64,10 @@ class Pace:
 
 def told(
     progress: Callable[[str, float], None] | None, poll: Callable[[], None] | None
-) -> Callable[[Progress], None]:
+) -> Callable[[TokenizeProgress], None]:
     """Return what tells a recipe's listener; `poll` is called each time, and may raise."""
 
-    def tell(at: Progress) -> None:
+    def tell(at: TokenizeProgress) -> None:
         if poll is not None:
             poll()
         if progress is not None:

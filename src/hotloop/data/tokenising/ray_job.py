@@ -30,11 +30,11 @@ import psutil
 
 from hotloop.core.errors import DataError, HotloopError
 from hotloop.core.package import __version__
-from hotloop.data.readers.portions import Source
+from hotloop.data.readers.portions import RecordFile
 from hotloop.data.readers.records import work
 from hotloop.data.tokenising.pipe_protocol import opened, packed, receive, send
 from hotloop.data.tokenising.ray_pool import THREADS
-from hotloop.data.tokenising.worker_process import Answers, question
+from hotloop.data.tokenising.worker_process import TokenizerWorker, question
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,7 +66,7 @@ def _portions(item: Mapping[str, Any]) -> Iterator[memoryview]:
     number, at = item["number"], item["skip"]
     try:
         _must_be_alike(item["versions"])
-        source = Source(**{**item["source"], "path": Path(item["source"]["path"])})
+        source = RecordFile(**{**item["source"], "path": Path(item["source"]["path"])})
         _must_be_there(source.path, source.bytes)
         for portion in islice(work(source, size=item["size"]), item["skip"], None):
             head, buffers = question(portion)
@@ -86,7 +86,7 @@ class Worker:
     """Turns portions into tokens: an actor of the cluster."""
 
     def __init__(self, setup: str) -> None:
-        self._answers = Answers(json.loads(setup))
+        self._answers = TokenizerWorker(json.loads(setup))
 
     def __call__(self, batch: Any) -> Iterator[Any]:
         """Yield tables of one message each: what became of the portions."""

@@ -28,7 +28,7 @@ from hotloop.data.tokenising.worker_process import result
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from hotloop.data.readers.portions import Source
+    from hotloop.data.readers.portions import RecordFile
     from hotloop.data.tokenising.tokenize_portion import Setup, Turned
 
 __all__ = ["THREADS", "Cluster", "Gives", "in_order", "must_be_usable"]
@@ -79,7 +79,7 @@ class Cluster:
         self._driver: _Driver | None = None
 
     def turned(
-        self, sources: Sequence[Source], setup: Setup, *, skip: int, size: int
+        self, sources: Sequence[RecordFile], setup: Setup, *, skip: int, size: int
     ) -> Generator[tuple[Portion, Turned]]:
         """Yield each portion of files, in order and without its data, with what became of it.
 
@@ -108,7 +108,7 @@ class Cluster:
             self._driver.close()
 
 
-def _plain(source: Source) -> dict[str, Any]:
+def _plain(source: RecordFile) -> dict[str, Any]:
     # A worker may run elsewhere, and in another folder.
     return {**asdict(source), "path": str(source.path.absolute())}
 
@@ -126,7 +126,7 @@ class Gives(Protocol):
 
 
 def in_order(
-    driver: Gives, sources: Sequence[Source], skip: int
+    driver: Gives, sources: Sequence[RecordFile], skip: int
 ) -> Generator[tuple[Portion, Turned]]:
     """Yield what the workers give; that all comes, once and in order, is checked, not believed.
 

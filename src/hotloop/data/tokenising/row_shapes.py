@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hotloop.data.readers.advised_options import Said
     from hotloop.data.tokenising.chat_templates import Span, Template
 
-__all__ = ["LOSSES", "ROLES", "SHAPES", "Layout", "Loss", "Shape", "Text", "detect", "layout"]
+__all__ = ["LOSSES", "ROLES", "SHAPES", "Loss", "RowLayout", "Shape", "Text", "detect", "layout"]
 
 Shape = Literal["text", "prompt", "instruction", "chat", "pair"]
 Loss = Literal["all", "completion", "assistant"]  # what of a text carries loss
@@ -71,7 +71,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class RowLayout:
     """How rows are read: found on a sample by `layout`, and the same for every row."""
 
     shape: Shape
@@ -164,7 +164,7 @@ def layout(
     fields: Mapping[str, str] | None = None,
     loss: str | None = None,
     by: Said = None,
-) -> Layout:
+) -> RowLayout:
     """Find out how rows are to be read, by the first ones and by what was asked for.
 
     `by` is how the user names keys. Raises ConfigError for a shape, a part or a loss that there is
@@ -209,7 +209,7 @@ def layout(
     given_labels = (each.get(keys.get("label", "")) for each in sample)
     is_number = isinstance(next(filter(_is_label, given_labels), None), int)
     labels: Literal["int64", "string"] = "int64" if is_number else "string"
-    return Layout(shape=found, fields=keys, loss=chosen, labels=labels)  # type: ignore[arg-type]
+    return RowLayout(shape=found, fields=keys, loss=chosen, labels=labels)  # type: ignore[arg-type]
 
 
 def _by_parts(given: Mapping[str, str]) -> str | None:
@@ -235,11 +235,11 @@ def _kind(value: object) -> str:
     return "nothing (null)" if value is None else f"a {type(value).__name__}"
 
 
-def _plain(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+def _plain(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
     yield Text(text=_filled(self.text(row, "text"), self.fields["text"]))
 
 
-def _pair(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+def _pair(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
     first = _filled(self.text(row, "text_a"), self.fields["text_a"])
     second = self.optional(row, "text_b")
     if self.joint is None or second is None:
@@ -248,11 +248,11 @@ def _pair(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
         yield Text(text=f"{first}{self.joint}{second}")
 
 
-def _prompt(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+def _prompt(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
     yield _answered(self.text(row, "prompt"), self.text(row, "response"), self.fields["response"])
 
 
-def _instruction(self: Layout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
+def _instruction(self: RowLayout, row: Mapping[str, Any], _: object) -> Iterator[Text]:
     asked = self.text(row, "instruction")
     if "instances" not in self.fields:
         given = self.optional(row, "input")
@@ -288,7 +288,7 @@ def _filled(text: str, key: str) -> str:
     return text
 
 
-def _chat(self: Layout, row: Mapping[str, Any], template: Template | None) -> Iterator[Text]:
+def _chat(self: RowLayout, row: Mapping[str, Any], template: Template | None) -> Iterator[Text]:
     assert template is not None, "chat rows are read with a template"
     key = self.fields["messages"]
     messages = _messages(row.get(key), key)
@@ -318,5 +318,5 @@ def _messages(value: object, key: str) -> list[dict[str, str]]:
 
 
 _MAKERS: Final[
-    dict[Shape, Callable[[Layout, Mapping[str, Any], Template | None], Iterator[Text]]]
+    dict[Shape, Callable[[RowLayout, Mapping[str, Any], Template | None], Iterator[Text]]]
 ] = {"text": _plain, "pair": _pair, "prompt": _prompt, "instruction": _instruction, "chat": _chat}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.tokenising.encode import Encoded
 
-__all__ = ["WINDOW", "Packing", "Strategy", "Window"]
+__all__ = ["WINDOW", "Packing", "Strategy", "TextWindow"]
 
 Strategy = Literal["best-fit", "concat"]
 # Tokens that are packed together. Half a row is lost at the end of each window: of rows of 2,048
@@ -36,7 +36,7 @@ class Packing:
 
 
 @dataclass(slots=True)
-class Window:
+class TextWindow:
     """Gathers texts' tokens until there are enough to make rows of. Not shared."""
 
     columns: Columns

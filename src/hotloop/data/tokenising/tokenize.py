@@ -28,9 +28,9 @@ from hotloop.data.readers.records import work
 from hotloop.data.tokenising.arrow_file import END, features, head, message
 from hotloop.data.tokenising.journal import State
 from hotloop.data.tokenising.plan import wanted
-from hotloop.data.tokenising.progress import Pace
+from hotloop.data.tokenising.progress import PortionCounter
 from hotloop.data.tokenising.ray_pool import Cluster, must_be_usable
-from hotloop.data.tokenising.rows import Window
+from hotloop.data.tokenising.rows import TextWindow
 from hotloop.data.tokenising.token_store import ABOUT, FILE, SCHEMA, as_datasets_has_it, open_store
 from hotloop.data.tokenising.worker_pool import turned
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hotloop.data.readers.bad_rows import Faults
-    from hotloop.data.readers.portions import Portion, Source
-    from hotloop.data.tokenising.plan import Order, Wanted
-    from hotloop.data.tokenising.progress import Progress
+    from hotloop.data.readers.portions import Portion, RecordFile
+    from hotloop.data.tokenising.plan import TokenizeRequest, TokenizeSpec
+    from hotloop.data.tokenising.progress import TokenizeProgress
     from hotloop.data.tokenising.tokenize_portion import Turned
 
 __all__ = ["Made", "tokenise"]
@@ -58,11 +58,11 @@ class Made:
 
 
 def tokenise(
-    sources: Sequence[Source],
-    order: Order,
+    sources: Sequence[RecordFile],
+    order: TokenizeRequest,
     *,
-    found: Wanted | None = None,
-    tell: Callable[[Progress], None] = lambda _: None,
+    found: TokenizeSpec | None = None,
+    tell: Callable[[TokenizeProgress], None] = lambda _: None,
 ) -> Made:
     """Make the folder of tokens that the order names, or go on with an unfinished one.
 
@@ -84,7 +84,7 @@ def tokenise(
             if room.exists():
                 remove_folder(room)
             return Made(folder=order.out, about=store.about, is_new=False)
-        made = _Work(order, wants, room, Pace(sources, tell))
+        made = _Work(order, wants, room, PortionCounter(sources, tell))
         try:
             with closing(made):
                 return made.do(sources)
@@ -99,7 +99,9 @@ def tokenise(
 class _Work:
     """One attempt."""
 
-    def __init__(self, order: Order, wants: Wanted, room: Path, pace: Pace) -> None:
+    def __init__(
+        self, order: TokenizeRequest, wants: TokenizeSpec, room: Path, pace: PortionCounter
+    ) -> None:
         begun = wants.prepared.decided(order.backend)
         self._order, self._setup, self._columns = order, begun.setup, begun.columns
         self._notes, self._identity = begun.notes, wants.identity
@@ -114,7 +116,7 @@ class _Work:
         """End the workers, where there are any left."""
         self._cluster.close()
 
-    def do(self, sources: Sequence[Source]) -> Made:
+    def do(self, sources: Sequence[RecordFile]) -> Made:
         """Make the splits one after the other, and give the folder its name at the end."""
         self._claim()
         splits = list(dict.fromkeys(source.split for source in sources))
@@ -150,7 +152,7 @@ class _Work:
         if not record.exists():
             write_json(record, self._identity)
 
-    def _split(self, split: str, sources: Sequence[Source]) -> dict[str, Any]:
+    def _split(self, split: str, sources: Sequence[RecordFile]) -> dict[str, Any]:
         """Write one split; return what about.json says of it."""
         folder = make_folder(self._out / split)
         journal = Journal(self._room / f"{split}.jsonl")
@@ -177,7 +179,7 @@ class _Work:
         return state.told(self._order.policy)
 
     def _write(
-        self, folder: Path, sources: Sequence[Source], journal: Journal, state: State
+        self, folder: Path, sources: Sequence[RecordFile], journal: Journal, state: State
     ) -> None:
         with closing(Growing(folder / FILE, state.length)) as file:
             if not state.length:
@@ -185,9 +187,9 @@ class _Work:
             self._fill(file, sources, journal, state)
 
     def _fill(
-        self, file: Growing, sources: Sequence[Source], journal: Journal, state: State
+        self, file: Growing, sources: Sequence[RecordFile], journal: Journal, state: State
     ) -> None:
-        window = Window(columns=self._columns, packing=self._order.packing)
+        window = TextWindow(columns=self._columns, packing=self._order.packing)
         window.restore(state.carry)
         faults = state.faults(self._order.policy)
         results, at = self._turned(sources, state, faults), state.source
@@ -209,7 +211,7 @@ class _Work:
         self._flush(window, file, journal, state, faults, is_last=True)
 
     def _turned(
-        self, sources: Sequence[Source], state: State, faults: Faults
+        self, sources: Sequence[RecordFile], state: State, faults: Faults
     ) -> Generator[tuple[Portion, Turned]]:
         """Return what becomes of the portions that are left, with each of them, in order."""
         order, left = self._order, sources[state.source :]
@@ -226,7 +228,7 @@ class _Work:
 
     def _flush(
         self,
-        window: Window,
+        window: TextWindow,
         file: Growing,
         journal: Journal,
         state: State,
@@ -244,6 +246,6 @@ class _Work:
         journal.append([json.dumps(asdict(state))], sync=True)
 
 
-def _in_brackets(option: str, order: Order) -> str:
+def _in_brackets(option: str, order: TokenizeRequest) -> str:
     word = said(option, order.said)
     return "" if word is None else f" ({word})"

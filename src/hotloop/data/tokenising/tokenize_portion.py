@@ -10,8 +10,8 @@ from hotloop.data.readers.bad_rows import Faults, Policy
 from hotloop.data.readers.records import rows
 from hotloop.data.tokenising.chat_templates import Template
 from hotloop.data.tokenising.encode import Encoded, Encoder
-from hotloop.data.tokenising.row_shapes import Layout
-from hotloop.data.tokenising.tokenizer_files import Vocabulary
+from hotloop.data.tokenising.row_shapes import RowLayout
+from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +28,8 @@ UNUSABLE = "unusable row"  # a kind of fault
 class Setup:
     """All that turning needs, as values that go through a pipe."""
 
-    vocabulary: Vocabulary
-    layout: Layout
+    vocabulary: TokenizerSpec
+    layout: RowLayout
     template: Template | None
     backend: str
     policy: Policy
@@ -43,8 +43,8 @@ class Setup:
         """Return the setup whose `plain()` it is."""
         template = plain["template"]
         return cls(
-            vocabulary=Vocabulary.from_plain(plain["vocabulary"]),
-            layout=Layout(**plain["layout"]),
+            vocabulary=TokenizerSpec.from_plain(plain["vocabulary"]),
+            layout=RowLayout(**plain["layout"]),
             template=None if template is None else Template(**template),
             backend=plain["backend"],
             policy=plain["policy"],

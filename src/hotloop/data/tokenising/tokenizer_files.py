@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.readers.advised_options import Said
 
-__all__ = ["Vocabulary", "find_tokenizer", "no_panic"]
+__all__ = ["TokenizerSpec", "find_tokenizer", "no_panic"]
 
 _FILES: Final = (
     "tokenizer.json",
@@ -36,7 +36,7 @@ _NAMED: Final = ("bos_token", "eos_token", "unk_token", "sep_token", "cls_token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
+class TokenizerSpec:
     """What a tokenizer is, as plain values: a worker process makes its own of them."""
 
     name: str  # as it was asked for
@@ -52,7 +52,7 @@ class Vocabulary:
     template: str | None = None  # Jinja
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Vocabulary:
+    def from_plain(cls, plain: Mapping[str, Any]) -> TokenizerSpec:
         """Return what `dataclasses.asdict` and JSON made of one."""
         before, after = plain["around"]
         return cls(**{**plain, "around": (tuple(before), tuple(after))})
@@ -86,7 +86,7 @@ class Vocabulary:
         return Template(source=self.template, names=self.specials)
 
 
-def find_tokenizer(name: str) -> Vocabulary:
+def find_tokenizer(name: str) -> TokenizerSpec:
     """Return the tokenizer of a folder, of a tokenizer.json or of an id on the hub.
 
     Raises DeviceError when a package is missing, DataError, with what to do, when there is none.
@@ -150,7 +150,7 @@ def _fetched(name: str) -> dict[str, Path]:
     return found
 
 
-def _converted(name: str, files: Mapping[str, Path]) -> Vocabulary:
+def _converted(name: str, files: Mapping[str, Path]) -> TokenizerSpec:
     """Let transformers make a fast tokenizer of a slow one; no code of the folder is run."""
     _need("transformers")
     from transformers import AutoTokenizer
@@ -166,7 +166,7 @@ def _converted(name: str, files: Mapping[str, Path]) -> Vocabulary:
     return _made(name, source, files)
 
 
-def _vocabulary(name: str, files: Mapping[str, Path]) -> Vocabulary:
+def _vocabulary(name: str, files: Mapping[str, Path]) -> TokenizerSpec:
     try:
         source = files["tokenizer.json"].read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -174,7 +174,7 @@ def _vocabulary(name: str, files: Mapping[str, Path]) -> Vocabulary:
     return _made(name, source, files)
 
 
-def _made(name: str, source: str, files: Mapping[str, Path]) -> Vocabulary:
+def _made(name: str, source: str, files: Mapping[str, Path]) -> TokenizerSpec:
     from tokenizers import Tokenizer
 
     with no_panic(name):
@@ -191,7 +191,7 @@ def _made(name: str, source: str, files: Mapping[str, Path]) -> Vocabulary:
     own = files.get("chat_template.jinja")
     template = own.read_text("utf-8") if own is not None else _template(config)
     size = 1 + max(made.get_vocab(with_added_tokens=True).values(), default=0)
-    return Vocabulary(
+    return TokenizerSpec(
         name=name,
         source=source,
         size=size,

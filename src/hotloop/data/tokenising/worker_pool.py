@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.readers.portions import Portion
     from hotloop.data.tokenising.row_shapes import Text
-    from hotloop.data.tokenising.tokenizer_files import Vocabulary
+    from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
 
 __all__ = ["looked", "turned"]
 
@@ -66,7 +66,9 @@ def _by_turns(
         yield earlier, worker.take()
 
 
-def looked(vocabulary: Vocabulary, sample: Sequence[Text], wanted: str) -> tuple[str, str | None]:
+def looked(
+    vocabulary: TokenizerSpec, sample: Sequence[Text], wanted: str
+) -> tuple[str, str | None]:
     """Return what `fast_backend` says, or raise it; a comparison is made in a process of its own.
 
     Two back ends take 150 MB, which would not be given back.

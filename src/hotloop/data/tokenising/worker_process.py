@@ -22,7 +22,7 @@ from hotloop.data.tokenising.encode import Encoded, fast_backend
 from hotloop.data.tokenising.pipe_protocol import receive, send
 from hotloop.data.tokenising.row_shapes import Text
 from hotloop.data.tokenising.tokenize_portion import Setup, Turned, Turner
-from hotloop.data.tokenising.tokenizer_files import Vocabulary
+from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Answers", "look", "main", "pack", "question", "result", "unpack"]
+__all__ = ["TokenizerWorker", "look", "main", "pack", "question", "result", "unpack"]
 
 _AHEAD = 2  # portions that wait while one is turned
 
@@ -81,7 +81,7 @@ def result(head: dict[str, Any], buffers: list[bytes]) -> Turned:
     return unpack(head, buffers)
 
 
-class Answers:
+class TokenizerWorker:
     """Answers questions, each with a message; what it needs for that is made at the first one."""
 
     def __init__(self, setup: Mapping[str, Any]) -> None:
@@ -119,7 +119,7 @@ def main(source: IO[bytes], target: IO[bytes]) -> None:
     if began is None:
         return
     threading.Thread(target=listen, daemon=True).start()
-    answers = Answers(began[0])
+    answers = TokenizerWorker(began[0])
     while (message := waiting.get()) is not None:
         reply, buffers = answers.to(*message)
         send(target, reply, *buffers)
@@ -136,7 +136,7 @@ def look(source: IO[bytes], target: IO[bytes]) -> None:
     asked = message[0]
     texts = [Text(**text) for text in asked["texts"]]
     try:
-        found = fast_backend(asked["wanted"], Vocabulary.from_plain(asked["vocabulary"]), texts)
+        found = fast_backend(asked["wanted"], TokenizerSpec.from_plain(asked["vocabulary"]), texts)
     except HotloopError as error:
         send(target, {"error": str(error), "kind": type(error).__name__})
     else:

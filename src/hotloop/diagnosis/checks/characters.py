@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hotloop.diagnosis.checks.context import Case
+    from hotloop.diagnosis.checks.context import PlannedRun
 
 __all__ = ["cut_text", "leaked_lines", "repeated_lines", "small_validation", "unseen_characters"]
 
@@ -30,7 +30,7 @@ LONG_LINE = 40  # characters: shorter lines repeat in any text
 REPEATED_NOTE, REPEATED_WARN = 0.10, 0.30  # of the characters in long lines
 
 
-def cut_text(case: Case) -> Finding | None:
+def cut_text(case: PlannedRun) -> Finding | None:
     """Tell that a limit nobody typed leaves text out."""
     limit = case.parts.request.config.data.max_chars
     origin = case.parts.request.origins["data.max_chars"]
@@ -47,7 +47,7 @@ def cut_text(case: Case) -> Finding | None:
     )
 
 
-def unseen_characters(case: Case) -> Finding | None:
+def unseen_characters(case: PlannedRun) -> Finding | None:
     """Tell that validation asks for characters the model cannot know."""
     data = _text(case)
     if not (count := data.about["unseen"]):
@@ -65,7 +65,7 @@ def unseen_characters(case: Case) -> Finding | None:
     )
 
 
-def small_validation(case: Case) -> Finding | None:
+def small_validation(case: PlannedRun) -> Finding | None:
     """Tell that the validation loss rests on few characters."""
     parts, context = case.parts, case.parts.request.config.model.context
     read = len(parts.job.valid)
@@ -86,7 +86,7 @@ def small_validation(case: Case) -> Finding | None:
     )
 
 
-def repeated_lines(case: Case) -> Finding | None:
+def repeated_lines(case: PlannedRun) -> Finding | None:
     """Tell that much of the training text stands in it more than once."""
     lines, seen = _long_lines(case, _text(case).train), set[str]()
     again: list[str] = []
@@ -105,7 +105,7 @@ def repeated_lines(case: Case) -> Finding | None:
     )
 
 
-def leaked_lines(case: Case) -> Finding | None:
+def leaked_lines(case: PlannedRun) -> Finding | None:
     """Tell that validation asks what training has shown."""
     known = set(_long_lines(case, _text(case).train))
     lines = _long_lines(case, _text(case).valid)
@@ -123,13 +123,13 @@ def leaked_lines(case: Case) -> Finding | None:
     )
 
 
-def _text(case: Case) -> TokenSet:
+def _text(case: PlannedRun) -> TokenSet:
     """Return the data of a recipe of characters: the only one whose checks these are."""
     assert isinstance(case.parts.data, TokenSet), type(case.parts.data)
     return case.parts.data
 
 
-def _long_lines(case: Case, tokens: NDArray[np.uint16]) -> list[str]:
+def _long_lines(case: PlannedRun, tokens: NDArray[np.uint16]) -> list[str]:
     text = _text(case).vocabulary.decode(tokens[:READ])
     return [line for line in map(str.strip, text.split("\n")) if len(line) >= LONG_LINE]
 
@@ -138,7 +138,7 @@ def _share(some: Sequence[str], lines: Sequence[str]) -> float:
     return sum(map(len, some)) / (sum(map(len, lines)) or 1)
 
 
-def _example(lines: Sequence[str], case: Case) -> dict[str, str]:
+def _example(lines: Sequence[str], case: PlannedRun) -> dict[str, str]:
     (most, times), whole = Counter(lines).most_common(1)[0], len(_text(case).train)
     return {
         "most often": f"{times}x {most[:60]!r}",

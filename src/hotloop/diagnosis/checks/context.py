@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
     from hotloop.core.effect import Effect
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
-    from hotloop.jobs.job import Assembly
+    from hotloop.jobs.job import PreparedRun
 
-__all__ = ["Case", "Check"]
+__all__ = ["Check", "PlannedRun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PlannedRun:
     """One run and its rehearsal. Without a timing there is no estimate either."""
 
-    parts: Assembly
+    parts: PreparedRun
     effects: Sequence[Effect]
     timing: Timing | None  # None: nothing could be timed
     time: Estimate | None
@@ -43,4 +43,4 @@ class Case:
         return self.parts.steps / self.parts.feed.steps_per_epoch
 
 
-Check = Callable[[Case], Finding | None]  # None: nothing to say
+Check = Callable[[PlannedRun], Finding | None]  # None: nothing to say

@@ -9,7 +9,7 @@ from hotloop.core.finding import Finding, Remedy
 from hotloop.data.tokenising.char_corpus import TokenSet
 
 if TYPE_CHECKING:
-    from hotloop.diagnosis.checks.context import Case
+    from hotloop.diagnosis.checks.context import PlannedRun
 
 __all__ = ["batch_beyond_data", "dropped_windows", "repeated_data", "unread_data"]
 
@@ -19,7 +19,7 @@ EPOCHS_NOTE, EPOCHS_WARN = 4, 40
 DROPPED_NOTE, DROPPED_WARN = 0.05, 0.20  # of an epoch
 
 
-def repeated_data(case: Case) -> Finding | None:
+def repeated_data(case: PlannedRun) -> Finding | None:
     """Tell how often the run reads the same text: the number of steps does not say so."""
     if case.epochs <= EPOCHS_NOTE:
         return None
@@ -44,7 +44,7 @@ def repeated_data(case: Case) -> Finding | None:
     )
 
 
-def unread_data(case: Case) -> Finding | None:
+def unread_data(case: PlannedRun) -> Finding | None:
     """Tell that a part of the training text is never read."""
     if case.epochs >= 1:
         return None
@@ -58,7 +58,7 @@ def unread_data(case: Case) -> Finding | None:
     )
 
 
-def dropped_windows(case: Case) -> Finding | None:
+def dropped_windows(case: PlannedRun) -> Finding | None:
     """Tell what data.drop_last costs."""
     feed = case.parts.feed
     left_out = len(feed.samples) - feed.per_epoch
@@ -74,7 +74,7 @@ def dropped_windows(case: Case) -> Finding | None:
     )
 
 
-def batch_beyond_data(case: Case) -> Finding | None:
+def batch_beyond_data(case: PlannedRun) -> Finding | None:
     """Tell that a batch cannot be filled."""
     feed, words = case.parts.feed, _words(case)
     there = len(feed.samples)
@@ -102,7 +102,7 @@ class _Words:
     shorter: str = ""  # what makes more samples of them
 
 
-def _words(case: Case) -> _Words:
+def _words(case: PlannedRun) -> _Words:
     data = case.parts.data
     if not isinstance(data, TokenSet):
         return _Words()

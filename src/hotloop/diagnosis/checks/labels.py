@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.data.sampling.train_and_valid import Part
-    from hotloop.diagnosis.checks.context import Case
+    from hotloop.diagnosis.checks.context import PlannedRun
 
 __all__ = ["contradicting_rows", "leaked", "leaked_rows", "rare_classes", "small_validation"]
 
@@ -27,7 +27,7 @@ RARE = 10  # training rows of a class: with fewer nothing general can be learned
 MOSTLY = 0.9  # of the training rows are of one class: a constant answer looks good
 
 
-def small_validation(case: Case) -> Finding | None:
+def small_validation(case: PlannedRun) -> Finding | None:
     """Tell that what is measured of a validation rests on few rows."""
     rows = len(_data(case).valid.rows)
     error = 0.5 / math.sqrt(rows)
@@ -42,7 +42,7 @@ def small_validation(case: Case) -> Finding | None:
     )
 
 
-def leaked_rows(case: Case) -> Finding | None:
+def leaked_rows(case: PlannedRun) -> Finding | None:
     """Tell that validation asks what training has shown."""
     data = _data(case)
     known = np.unique(_texts(data, data.train))
@@ -64,7 +64,7 @@ def leaked(share: float, *remedies: Remedy) -> Finding | None:
     )
 
 
-def contradicting_rows(case: Case) -> Finding | None:
+def contradicting_rows(case: PlannedRun) -> Finding | None:
     """Tell that rows of one text have different labels: nobody can get all of them right."""
     data = _data(case)
     texts, labels = _texts(data, data.train), data.train.columns["label"][data.train.rows]
@@ -90,7 +90,7 @@ def contradicting_rows(case: Case) -> Finding | None:
     )
 
 
-def rare_classes(case: Case) -> Finding | None:
+def rare_classes(case: PlannedRun) -> Finding | None:
     """Tell that a class has hardly a row, or that one has nearly all."""
     data = _data(case)
     counts, names = data.train.counts(len(data.classes.names)), data.classes.names
@@ -117,7 +117,7 @@ def _listed(texts: list[str]) -> str:
     return ", ".join(texts[:5]) + (f" and {len(texts) - 5} more" if texts[5:] else "")
 
 
-def _data(case: Case) -> Labelled:
+def _data(case: PlannedRun) -> Labelled:
     assert isinstance(case.parts.data, Labelled), type(case.parts.data)
     return case.parts.data
 

@@ -14,7 +14,7 @@ from hotloop.data.sampling.token_rows import TokenRows
 from hotloop.recipes.task_router.rows import TaskRows
 
 if TYPE_CHECKING:
-    from hotloop.diagnosis.checks.context import Case
+    from hotloop.diagnosis.checks.context import PlannedRun
 
 __all__ = ["cut_tokens", "padding"]
 
@@ -23,7 +23,7 @@ PADDING = 0.05  # of what is computed
 LOOKED_AT: Final = 200  # optimizer steps of the first epoch
 
 
-def cut_tokens(case: Case) -> Finding | None:
+def cut_tokens(case: PlannedRun) -> Finding | None:
     """Tell how much of the texts lies beyond data.max_length, and is never read."""
     data = case.parts.data
     assert isinstance(data, (Labelled, Texts, TaskRows)), type(data)
@@ -44,7 +44,7 @@ def cut_tokens(case: Case) -> Finding | None:
     )
 
 
-def padding(case: Case) -> Finding | None:
+def padding(case: PlannedRun) -> Finding | None:
     """Tell how much of what is computed is padding, by the first steps of an epoch."""
     rows, parts = case.parts.job.train, case.parts
     if not isinstance(rows, TokenRows) or rows.form.layout == "flat":
@@ -72,7 +72,7 @@ def padding(case: Case) -> Finding | None:
     )
 
 
-def _less_padding(case: Case, *, is_packed: bool) -> str:
+def _less_padding(case: PlannedRun, *, is_packed: bool) -> str:
     if isinstance(case.parts.data, TaskRows):
         return "smaller micro batches (training.accumulation) hold rows of more like length"
     return f"{'data.packing=false ' * is_packed}data.layout=flat computes none"

@@ -10,7 +10,7 @@ from hotloop.core.units import bytes_
 from hotloop.jobs.forecast.limits import room_needed
 
 if TYPE_CHECKING:
-    from hotloop.diagnosis.checks.context import Case
+    from hotloop.diagnosis.checks.context import PlannedRun
 
 __all__ = [
     "disk_room",
@@ -29,7 +29,7 @@ RATE_FACTOR = 10  # off the rule of thumb, either way
 HEADROOM = 0.6  # of the memory, as the doctor's rule G18
 
 
-def diverged(case: Case) -> Finding | None:
+def diverged(case: PlannedRun) -> Finding | None:
     """Tell that a step of the rehearsal, which is a step of the run, was not finite."""
     if case.problem is None:
         return None
@@ -44,7 +44,7 @@ def diverged(case: Case) -> Finding | None:
     )
 
 
-def long_warm_up(case: Case) -> Finding | None:
+def long_warm_up(case: PlannedRun) -> Finding | None:
     """Tell that the peak learning rate is met late or never."""
     steps = case.parts.steps
     warm_up = case.training.warmup(steps)
@@ -60,7 +60,7 @@ def long_warm_up(case: Case) -> Finding | None:
     )
 
 
-def learning_rate_off(case: Case) -> Finding | None:
+def learning_rate_off(case: PlannedRun) -> Finding | None:
     """Tell that the learning rate is far from what models of this size take.
 
     Rule of thumb for Adam: 0.003239 - 0.0001395 ln(parameters), Kaplan et al., "Scaling Laws for
@@ -81,7 +81,7 @@ def learning_rate_off(case: Case) -> Finding | None:
     )
 
 
-def one_validation(case: Case) -> Finding | None:
+def one_validation(case: PlannedRun) -> Finding | None:
     """Tell that the only validation comes when nothing can be done about it."""
     training = case.training
     if case.time is None or case.time.work.validations > 1:
@@ -103,7 +103,7 @@ def one_validation(case: Case) -> Finding | None:
     )
 
 
-def idle_patience(case: Case) -> Finding | None:
+def idle_patience(case: PlannedRun) -> Finding | None:
     """Tell that early stopping cannot happen."""
     patience = case.training.patience
     if patience is None or case.time is None or case.time.work.validations > patience:
@@ -117,7 +117,7 @@ def idle_patience(case: Case) -> Finding | None:
     )
 
 
-def refused_techniques(case: Case) -> Finding | None:
+def refused_techniques(case: PlannedRun) -> Finding | None:
     """Tell which techniques of the plan are not in effect."""
     refused = {row.technique: row.how for row in case.effects if row.word == "refused"}
     if not refused:
@@ -130,7 +130,7 @@ def refused_techniques(case: Case) -> Finding | None:
     )
 
 
-def near_out_of_memory(case: Case) -> Finding | None:
+def near_out_of_memory(case: PlannedRun) -> Finding | None:
     """Tell that the memory is short, by the forecast or by an out of memory that was met."""
     if case.halved is None and case.parts.too_much is None:
         return None
@@ -156,7 +156,7 @@ def near_out_of_memory(case: Case) -> Finding | None:
     )
 
 
-def headroom(case: Case) -> Finding | None:
+def headroom(case: PlannedRun) -> Finding | None:
     """Tell that micro batches are smaller than the card needs them to be."""
     have, peak = case.parts.hardware.memory_bytes, case.parts.forecast.peak_bytes
     accumulation = case.parts.plan.accumulation
@@ -174,7 +174,7 @@ def headroom(case: Case) -> Finding | None:
     )
 
 
-def disk_room(case: Case) -> Finding | None:
+def disk_room(case: PlannedRun) -> Finding | None:
     """Tell that checkpoints cannot be kept: hotloop train would refuse to start."""
     forecast, keep = case.parts.forecast, case.training.keep
     size = forecast.parameters_bytes + forecast.optimizer_bytes

@@ -9,7 +9,7 @@ from hotloop.core.finding import ABSTAIN, CRITICAL, WARN, Finding, Remedy, by_sh
 from hotloop.core.units import duration, moment
 
 if TYPE_CHECKING:
-    from hotloop.diagnosis.checks.context import Case
+    from hotloop.diagnosis.checks.context import PlannedRun
     from hotloop.jobs.forecast.time_estimate import Estimate
 
 __all__ = [
@@ -31,7 +31,7 @@ AT_RISK = 1200.0  # seconds of work that a crash may cost before it is said
 TINY_EPOCH = 2.0  # seconds, D26
 
 
-def cut_by_time(case: Case) -> Finding | None:
+def cut_by_time(case: PlannedRun) -> Finding | None:
     """Tell that training.max_time ends the run before its schedule."""
     limit, time = case.training.max_time, case.time
     if limit is None or time is None or limit >= time.seconds:
@@ -48,7 +48,7 @@ def cut_by_time(case: Case) -> Finding | None:
     )
 
 
-def data_wait(case: Case) -> Finding | None:
+def data_wait(case: PlannedRun) -> Finding | None:
     """Tell that steps wait for their data."""
     if case.time is None or (share := case.time.share("data wait")) < DATA_NOTE:
         return None
@@ -77,7 +77,7 @@ def data_wait(case: Case) -> Finding | None:
     )
 
 
-def long_validations(case: Case) -> Finding | None:
+def long_validations(case: PlannedRun) -> Finding | None:
     """Tell that validating takes a large part of the run."""
     time = case.time
     if time is None or (share := time.share("evaluate")) < VALIDATIONS:
@@ -103,7 +103,7 @@ def long_validations(case: Case) -> Finding | None:
     )
 
 
-def long_saves(case: Case) -> Finding | None:
+def long_saves(case: PlannedRun) -> Finding | None:
     """Tell that saving takes a noticeable part of the run."""
     time = case.time
     if time is None or (share := time.share("save")) < SAVES or time.seconds < SHORT_RUN:
@@ -124,7 +124,7 @@ def long_saves(case: Case) -> Finding | None:
     )
 
 
-def long_risk(case: Case) -> Finding | None:
+def long_risk(case: PlannedRun) -> Finding | None:
     """Tell how much work a crash can cost."""
     time, training = case.time, case.training
     if time is None:
@@ -143,7 +143,7 @@ def long_risk(case: Case) -> Finding | None:
     )
 
 
-def long_start(case: Case) -> Finding | None:
+def long_start(case: PlannedRun) -> Finding | None:
     """Tell that a run is long in starting."""
     time = case.time
     if time is None or time.seconds < SHORT_RUN:
@@ -159,7 +159,7 @@ def long_start(case: Case) -> Finding | None:
     )
 
 
-def compile_loss(case: Case) -> Finding | None:
+def compile_loss(case: PlannedRun) -> Finding | None:
     """Tell what a compilation must save to pay back."""
     time, timing = case.time, case.timing
     if time is None or timing is None or (share := time.share("compile")) < WARN:

@@ -13,14 +13,14 @@ from hotloop.diagnosis.checks.labels import ERROR_NOTE, ERROR_WARN, leaked
 from hotloop.recipes.task_router.rows import TaskRows
 
 if TYPE_CHECKING:
-    from hotloop.diagnosis.checks.context import Case
+    from hotloop.diagnosis.checks.context import PlannedRun
 
 __all__ = ["few_rows", "leaked_rows", "small_validation"]
 
 FEW = 0.02  # of the training rows: a router is mostly right without ever taking that task
 
 
-def small_validation(case: Case) -> Finding | None:
+def small_validation(case: PlannedRun) -> Finding | None:
     """Tell that what is measured of the smallest task rests on few rows."""
     data = _data(case)
     counts = np.bincount(data.mixed.task[data.valid.rows], minlength=len(data.names))
@@ -37,7 +37,7 @@ def small_validation(case: Case) -> Finding | None:
     )
 
 
-def few_rows(case: Case) -> Finding | None:
+def few_rows(case: PlannedRun) -> Finding | None:
     """Tell that a task has hardly a row beside the others."""
     data = _data(case)
     counts = np.bincount(data.mixed.task[data.train.rows], minlength=len(data.names))
@@ -53,7 +53,7 @@ def few_rows(case: Case) -> Finding | None:
     )
 
 
-def leaked_rows(case: Case) -> Finding | None:
+def leaked_rows(case: PlannedRun) -> Finding | None:
     """Tell that validation asks what training has shown."""
     data = _data(case)
     digests = {each.split: each.digests[:, 0] for each in of_store(data.store)[0]}
@@ -61,6 +61,6 @@ def leaked_rows(case: Case) -> Finding | None:
     return leaked(float(np.isin(digests[data.valid.split][data.valid.rows], known).mean()))
 
 
-def _data(case: Case) -> TaskRows:
+def _data(case: PlannedRun) -> TaskRows:
     assert isinstance(case.parts.data, TaskRows), type(case.parts.data)
     return case.parts.data

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hotloop.data.sampling.train_and_valid import Part
-    from hotloop.diagnosis.checks.context import Case
+    from hotloop.diagnosis.checks.context import PlannedRun
 
 __all__ = ["leaked_texts", "repeated_texts", "small_validation"]
 
@@ -29,7 +29,7 @@ ERROR_NOTE, ERROR_WARN = 0.01, 0.03
 _AT_ONCE: Final = 256  # validation rows that are counted together
 
 
-def small_validation(case: Case) -> Finding | None:
+def small_validation(case: PlannedRun) -> Finding | None:
     """Tell that what is measured of a validation rests on few tokens."""
     parts, valid = case.parts, case.parts.job.valid
     read = len(valid)
@@ -51,7 +51,7 @@ def small_validation(case: Case) -> Finding | None:
     )
 
 
-def leaked_texts(case: Case) -> Finding | None:
+def leaked_texts(case: PlannedRun) -> Finding | None:
     """Tell that validation asks what training has shown."""
     data = _data(case)
     texts = _texts(data, data.valid)
@@ -67,7 +67,7 @@ def leaked_texts(case: Case) -> Finding | None:
     )
 
 
-def repeated_texts(case: Case) -> Finding | None:
+def repeated_texts(case: PlannedRun) -> Finding | None:
     """Tell that much of the training texts stands there more than once."""
     data = _data(case)
     texts = _texts(data, data.train)
@@ -83,7 +83,7 @@ def repeated_texts(case: Case) -> Finding | None:
     )
 
 
-def _data(case: Case) -> Texts:
+def _data(case: PlannedRun) -> Texts:
     assert isinstance(case.parts.data, Texts), type(case.parts.data)
     return case.parts.data
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STATE",
-    "Stored",
+    "StoredCheckpoint",
     "best_of",
     "beyond",
     "listing",
@@ -30,7 +30,7 @@ _NAME = re.compile(r"step-(\d{8,})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredCheckpoint:
     """One checkpoint on disk. `broken` is None until it has been verified."""
 
     path: Path
@@ -52,7 +52,7 @@ def path_of(folder: Path, step: int) -> Path:
     return folder / f"step-{step:08d}"
 
 
-def listing(folder: Path, *, verify: bool = False) -> list[Stored]:
+def listing(folder: Path, *, verify: bool = False) -> list[StoredCheckpoint]:
     """Return the checkpoints by step, the oldest first; with `verify`, every byte is hashed."""
     if not folder.is_dir():
         return []
@@ -64,16 +64,18 @@ def listing(folder: Path, *, verify: bool = False) -> list[Stored]:
     return sorted(found, key=lambda stored: stored.step)
 
 
-def _describe(path: Path, step: int) -> Stored:
+def _describe(path: Path, step: int) -> StoredCheckpoint:
     try:
         files = read_manifest(path)["files"]
         state = read_json(path / STATE)
     except (DataError, OSError):
-        return Stored(path=path, step=step, bytes=None, saved_at=None, validation_loss=None)
+        return StoredCheckpoint(
+            path=path, step=step, bytes=None, saved_at=None, validation_loss=None
+        )
     assert isinstance(files, dict)
     loss, position = state.get("validation_loss"), state.get("position")
     best = position.get("best_step") if isinstance(position, dict) else None
-    return Stored(
+    return StoredCheckpoint(
         path=path,
         step=step,
         bytes=sum(entry["bytes"] for entry in files.values()),
@@ -83,7 +85,7 @@ def _describe(path: Path, step: int) -> Stored:
     )
 
 
-def best_of(stored: Sequence[Stored], best_step: int | None) -> Stored | None:
+def best_of(stored: Sequence[StoredCheckpoint], best_step: int | None) -> StoredCheckpoint | None:
     """Return the checkpoint of the best validation among `stored`, by step; None if it is gone.
 
     `best_step` is what a finished run says; without it the newest checkpoint knows, which may
@@ -93,17 +95,17 @@ def best_of(stored: Sequence[Stored], best_step: int | None) -> Stored | None:
     return next((one for one in stored if one.step == best), None)
 
 
-def verified(stored: Stored) -> Stored:
+def verified(stored: StoredCheckpoint) -> StoredCheckpoint:
     """Return a checkpoint with what is broken in it: every byte is hashed."""
     return replace(stored, broken=tuple(check_folder(stored.path)))
 
 
-def newest_sound(folder: Path) -> tuple[Stored | None, list[Stored]]:
+def newest_sound(folder: Path) -> tuple[StoredCheckpoint | None, list[StoredCheckpoint]]:
     """Return the newest checkpoint that verifies, and the newer ones that do not.
 
     (None, []) when there is none at all. CheckpointError with a table when all are broken.
     """
-    broken: list[Stored] = []
+    broken: list[StoredCheckpoint] = []
     for stored in reversed(listing(folder)):
         checked = verified(stored)
         if checked.sound:
@@ -118,7 +120,9 @@ def newest_sound(folder: Path) -> tuple[Stored | None, list[Stored]]:
     return None, []
 
 
-def beyond(checked: Sequence[Stored], *, keep: int, best_step: int | None) -> list[Stored]:
+def beyond(
+    checked: Sequence[StoredCheckpoint], *, keep: int, best_step: int | None
+) -> list[StoredCheckpoint]:
     """Return verified checkpoints that may go: sound, not the best, not of the `keep` newest sound.
 
     Broken ones neither count nor go: they are evidence. At least two sound ones stay.
@@ -127,7 +131,7 @@ def beyond(checked: Sequence[Stored], *, keep: int, best_step: int | None) -> li
     return [stored for stored in sound[: -max(2, keep)] if stored.step != best_step]
 
 
-def retain(folder: Path, *, keep: int, best_step: int | None) -> list[Stored]:
+def retain(folder: Path, *, keep: int, best_step: int | None) -> list[StoredCheckpoint]:
     """Remove the checkpoints that are `beyond` what is kept; return them."""
     old = beyond(listing(folder, verify=True), keep=keep, best_step=best_step)
     for stored in old:

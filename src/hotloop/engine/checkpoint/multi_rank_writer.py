@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.digest import Buffer
     from hotloop.core.storage.files import Disk
-    from hotloop.session.ranks import Ranks
+    from hotloop.session.ranks import ProcessGroup
 
 __all__ = ["write_together"]
 
@@ -26,7 +26,7 @@ _numbers = itertools.count()  # of the folders that this process has written wit
 
 
 def write_together(
-    target: Path, files: Mapping[str, Iterable[Buffer]], *, disk: Disk, ranks: Ranks
+    target: Path, files: Mapping[str, Iterable[Buffer]], *, disk: Disk, ranks: ProcessGroup
 ) -> int:
     """Write this rank's files into a folder durably, all ranks' or nothing; return its bytes.
 
@@ -42,7 +42,7 @@ def write_together(
 
 
 def _lead(
-    target: Path, files: Mapping[str, Iterable[Buffer]], disk: Disk, ranks: Ranks, name: str
+    target: Path, files: Mapping[str, Iterable[Buffer]], disk: Disk, ranks: ProcessGroup, name: str
 ) -> int:
     size, failed, temp = 0, None, None
     try:
@@ -70,7 +70,7 @@ def _lead(
 
 
 def _follow(
-    target: Path, files: Mapping[str, Iterable[Buffer]], disk: Disk, ranks: Ranks, name: str
+    target: Path, files: Mapping[str, Iterable[Buffer]], disk: Disk, ranks: ProcessGroup, name: str
 ) -> int:
     temp = ranks.take(f"{name}/begun")
     if temp is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.session.ranks import Custody
+    from hotloop.session.ranks import ShardedOptimizer
     from hotloop.session.session import Session
 
 __all__ = ["state_of", "weights_of", "whole"]
@@ -33,7 +33,7 @@ def whole(session: Session) -> AbstractContextManager[None]:
 
 
 def weights_of(
-    session: Session, custody: Custody, learned: Mapping[str, Tensor]
+    session: Session, custody: ShardedOptimizer, learned: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return what this rank writes of the weights and buffers that training changes."""
     named = dict(session.model.named_parameters(remove_duplicate=False))  # tied ones: each name
@@ -46,7 +46,9 @@ def weights_of(
     return _own(session, asked, buffers)
 
 
-def state_of(session: Session, custody: Custody) -> tuple[dict[str, Tensor], dict[str, object]]:
+def state_of(
+    session: Session, custody: ShardedOptimizer
+) -> tuple[dict[str, Tensor], dict[str, object]]:
     """Return (what this rank writes of the optimizer's state, what state.json says of it)."""
     steps = custody.steps
     if not steps:

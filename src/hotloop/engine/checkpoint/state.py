@@ -26,7 +26,7 @@ from hotloop.engine.checkpoint.tensors import Parts, learned_by, mine, name_of
 from hotloop.models.row_sharded import like, put
 from hotloop.models.weights.dtypes import DTYPES
 from hotloop.session.accumulation_windows import Position
-from hotloop.session.ranks import ALONE
+from hotloop.session.ranks import SINGLE_PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from hotloop.session.ranks import Ranks
+    from hotloop.session.ranks import ProcessGroup
     from hotloop.session.session import Session
 
 __all__ = [
@@ -216,7 +216,9 @@ def _own(rank: int) -> str:
     return f"state-r{rank}.json" if rank else STATE
 
 
-def write(folder: Path, snapshot: Snapshot, *, disk: Disk = DISK, ranks: Ranks = ALONE) -> int:
+def write(
+    folder: Path, snapshot: Snapshot, *, disk: Disk = DISK, ranks: ProcessGroup = SINGLE_PROCESS
+) -> int:
     """Write a snapshot durably and return its bytes; WriteError leaves older ones as they are.
 
     Of several ranks each writes its part, and the checkpoint is there once all of them have.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hotloop.core.storage.rundir import RunDir
     from hotloop.export.trackers.sink import OpenSink, Sink
 
-__all__ = ["PATIENCE", "POLL", "Cursor", "Feed", "follow"]
+__all__ = ["PATIENCE", "POLL", "Cursor", "TrackerUpload", "follow"]
 
 SCHEMA = 1  # history: 1 (2026-11) first
 POLL = 2.0  # seconds between two looks at a run
@@ -60,7 +60,7 @@ class Cursor:
         write_json(run.tracked(to), {"schema": SCHEMA, **asdict(self)})
 
 
-class Feed:
+class TrackerUpload:
     """A run folder, a tracker, and how far one was sent to the other."""
 
     def __init__(
@@ -160,7 +160,7 @@ def _resumed(event: Event) -> int | None:
 
 
 def follow(
-    feed: Feed,
+    feed: TrackerUpload,
     alive: Callable[[], bool],
     tell: Callable[[str], None],
     *,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hotloop.config.common import Training
     from hotloop.core.hardware import Hardware
     from hotloop.jobs.forecast.memory_forecast import Forecast
-    from hotloop.session.accumulation_windows import Feed
+    from hotloop.session.accumulation_windows import AccumulationWindows
 
 __all__ = [
     "budget",
@@ -50,7 +50,7 @@ LONG_VALIDATION = 0.2  # of the training between two validations
 TRIAL, BLOCK = 16 << 20, 1 << 20  # bytes of the largest file that is written to time a save
 
 
-def check_feed(feed: Feed) -> None:
+def check_feed(feed: AccumulationWindows) -> None:
     """Raise DataError when an epoch would have no step."""
     if feed.steps_per_epoch < 1:
         raise DataError(
@@ -87,7 +87,7 @@ def room_needed(checkpoint_bytes: int, keep: int) -> int:
     return (keep + 2) * checkpoint_bytes
 
 
-def long_validation(training: Training, feed: Feed, validation: int) -> str | None:
+def long_validation(training: Training, feed: AccumulationWindows, validation: int) -> str | None:
     """Return why validating costs a large part of the training between two validations, or None.
 
     `validation` is the number of samples there are. What is counted are forward passes.

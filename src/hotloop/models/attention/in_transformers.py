@@ -3,9 +3,10 @@
 Dims: B rows, T positions, H heads, K head width.
 transformers looks an attention function up by its name and hands on to it what its model was
 called with. Under our name it makes no masks itself (there is none in its table of masks), and
-each call brings the `Layout` of the batch. Its own ways leak between packed documents unless
-attention_mask is None and use_cache False, and RoBERTa's are never kept apart (5.23, 2026-11).
-Padding stands after the tokens of a row: under a causal mask no token sees it, and no mask is made.
+each call brings the `AttentionLayout` of the batch. Its own ways leak between packed documents
+unless attention_mask is None and use_cache False, and RoBERTa's are never kept apart (5.23,
+2026-11). Padding stands after the tokens of a row: under a causal mask no token sees it, and no
+mask is made.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from hotloop.core.document_boundaries import Boundaries
     from hotloop.models.attention.kernel_choice import Isolation
 
-__all__ = ["NAME", "Layout", "attend", "layout_of", "looks_of", "register"]
+__all__ = ["NAME", "AttentionLayout", "attend", "layout_of", "looks_of", "register"]
 
 NAME: Final = "hotloop"
 _NOT_GIVEN: Final = -1  # a model that does not say whether a layer has a window
@@ -43,7 +44,7 @@ _LAYERS: Final = frozenset(("full_attention", "sliding_attention"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Layout:
+class AttentionLayout:
     """How the rows of one batch are to be read, for every layer."""
 
     isolation: Isolation
@@ -59,13 +60,13 @@ def layout_of(
     isolation: Isolation,
     looks: Iterable[tuple[bool, int | None]],
     is_naive: bool = False,
-) -> Layout:
+) -> AttentionLayout:
     """Return the layout of a batch: its boundaries, or the masks that its padding needs.
 
     `looks` are all (causal, window) of the model's layers (`looks_of`).
     """
     if (boundaries := batch.get("boundaries")) is not None:
-        return Layout(isolation=isolation, boundaries=boundaries, is_naive=is_naive)
+        return AttentionLayout(isolation=isolation, boundaries=boundaries, is_naive=is_naive)
     real_BT, width = batch.get("attention_mask"), batch["input_ids"].shape[1]
     device = batch["input_ids"].device
     short = {(causal, _shorter(window, width)) for causal, window in looks}
@@ -73,7 +74,7 @@ def layout_of(
         (causal, window): _mask(real_BT, width, device, causal=causal, window=window)
         for causal, window in short
     }
-    return Layout(isolation=isolation, masks=masks, is_naive=is_naive)
+    return AttentionLayout(isolation=isolation, masks=masks, is_naive=is_naive)
 
 
 def _shorter(window: int | None, width: int) -> int | None:
@@ -145,7 +146,7 @@ def attend(
     dropout: float | None = None,
     sliding_window: int | None = _NOT_GIVEN,
     is_causal: bool | None = None,
-    hotloop: Layout | None = None,
+    hotloop: AttentionLayout | None = None,
     **more: Any,
 ) -> tuple[Tensor, None]:
     """Attend as the batch's layout says: [B, H, T, K] each -> [B, T, H, K], and no scores.
@@ -186,7 +187,7 @@ def _attended(
     q_BHTK: Tensor,
     k_BHTK: Tensor,
     v_BHTK: Tensor,
-    layout: Layout,
+    layout: AttentionLayout,
     *,
     causal: bool,
     window: int | None,
@@ -224,7 +225,7 @@ def _written_out(
     q_BHTK: Tensor,
     k_BHTK: Tensor,
     v_BHTK: Tensor,
-    layout: Layout,
+    layout: AttentionLayout,
     *,
     causal: bool,
     window: int | None,

@@ -22,7 +22,7 @@ from hotloop.models.weights.safetensors_header import stored
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hotloop.models.weights.safetensors_header import Stored
+    from hotloop.models.weights.safetensors_header import StoredTensor
 
 __all__ = ["FoundModel", "find_model"]
 
@@ -70,7 +70,7 @@ class FoundModel:
     is_decoder: bool  # attends to the left only
     tied: bool  # the language-model head is the embedding
     files: tuple[Path, ...]  # of weights; empty where only the config was asked for
-    tensors: Mapping[str, Stored] = field(default_factory=dict)  # of safetensors files
+    tensors: Mapping[str, StoredTensor] = field(default_factory=dict)  # of safetensors files
     notes: tuple[str, ...] = ()  # what the user should know
 
     @property
@@ -298,8 +298,8 @@ def _is_decoder(config: Mapping[str, Any]) -> bool:
     return config["model_type"] not in _ENCODERS
 
 
-def _tensors(files: tuple[Path, ...]) -> dict[str, Stored]:
-    every: dict[str, Stored] = {}
+def _tensors(files: tuple[Path, ...]) -> dict[str, StoredTensor]:
+    every: dict[str, StoredTensor] = {}
     for path in files:
         if path.name == _PICKLE:
             continue
@@ -314,7 +314,7 @@ def _compare(
     name: str,
     config: Mapping[str, Any],
     sizes: Mapping[str, int],
-    tensors: Mapping[str, Stored],
+    tensors: Mapping[str, StoredTensor],
 ) -> None:
     """Raise DataError where config and weights are not of one model; nothing is allocated yet."""
     embedding = sizes["vocabulary"], config.get("embedding_size", sizes["hidden_size"])

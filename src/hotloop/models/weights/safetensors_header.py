@@ -15,7 +15,7 @@ from hotloop.core.errors import DataError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["BYTES", "Stored", "stored"]
+__all__ = ["BYTES", "StoredTensor", "stored"]
 
 # Bytes of a number. What packs several into one byte, or is itself quantised, is not read.
 BYTES: Final = {
@@ -35,7 +35,7 @@ _AGAIN = "the download was cut short or the file is damaged: fetch it again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredTensor:
     """One tensor in a file."""
 
     path: Path
@@ -45,7 +45,7 @@ class Stored:
     bytes: int
 
 
-def stored(path: Path) -> dict[str, Stored]:
+def stored(path: Path) -> dict[str, StoredTensor]:
     """Return the tensors of a file by name. Raises DataError where it is not sound."""
     try:
         with path.open("rb") as stream:
@@ -76,7 +76,7 @@ def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
 
 
-def _tensor(path: Path, name: str, entry: Any, data: int, size: int) -> Stored:
+def _tensor(path: Path, name: str, entry: Any, data: int, size: int) -> StoredTensor:
     entry = entry if isinstance(entry, dict) else {}
     dtype, shape, place = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     if isinstance(dtype, str) and dtype not in BYTES:
@@ -91,7 +91,9 @@ def _tensor(path: Path, name: str, entry: Any, data: int, size: int) -> Stored:
         raise DataError(f"{path}: {name} ends behind the file's {size} bytes: {_AGAIN}")
     if end - begin != math.prod(shape) * BYTES[dtype]:
         raise DataError(f"{path}: {name} has {end - begin} bytes for {dtype} {shape}: {_AGAIN}")
-    return Stored(path=path, dtype=dtype, shape=tuple(shape), start=data + begin, bytes=end - begin)
+    return StoredTensor(
+        path=path, dtype=dtype, shape=tuple(shape), start=data + begin, bytes=end - begin
+    )
 
 
 def _is_counts(value: object, length: int | None = None) -> bool:

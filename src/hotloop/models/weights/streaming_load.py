@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from hotloop.models.weights.discovery import FoundModel
-    from hotloop.models.weights.safetensors_header import Stored
+    from hotloop.models.weights.safetensors_header import StoredTensor
 
 __all__ = ["fill"]
 
@@ -103,7 +103,7 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _read(pairs: Iterable[tuple[Stored, Tensor]]) -> None:
+def _read(pairs: Iterable[tuple[StoredTensor, Tensor]]) -> None:
     in_order = sorted(pairs, key=lambda pair: (pair[0].path, pair[0].start))
     for path, of_file in groupby(in_order, key=lambda pair: pair[0].path):
         try:
@@ -114,7 +114,7 @@ def _read(pairs: Iterable[tuple[Stored, Tensor]]) -> None:
             raise DataError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _read_one(stream: Any, at: Stored, tensor: Tensor) -> None:
+def _read_one(stream: Any, at: StoredTensor, tensor: Tensor) -> None:
     dtype = DTYPES[at.dtype]
     direct = tensor.dtype == dtype and tensor.is_contiguous() and tensor.device.type == "cpu"
     into = tensor if direct else torch.empty(at.shape, dtype=dtype)

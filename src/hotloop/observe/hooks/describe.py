@@ -9,9 +9,9 @@ from collections import Counter
 from types import CodeType
 from typing import Any
 
-from hotloop.core.case.objects import Group, Model, Optimizer, Scaler, Scheduler
+from hotloop.core.case.objects import Model, Optimizer, ParameterGroup, Scaler, Scheduler
 from hotloop.core.case.steps_and_loaders import Loader
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import is_own
 from hotloop.process.internal_frames import hide
 
@@ -28,22 +28,22 @@ __all__ = [
 ]
 
 
-def own_code(thing: Any) -> Place | None:
+def own_code(thing: Any) -> SourceLocation | None:
     """Return where a function or class is written, if that is the project's own code."""
     code = getattr(getattr(inspect.unwrap(thing), "__func__", thing), "__code__", None)
     if isinstance(code, CodeType):
         own, file = is_own(code.co_filename), os.path.abspath(code.co_filename)
-        return Place(file=file, line=code.co_firstlineno) if own else None
+        return SourceLocation(file=file, line=code.co_firstlineno) if own else None
     return _own_class(thing) if isinstance(thing, type) else None
 
 
 @functools.lru_cache(maxsize=256)  # inspect parses the whole file: 25 ms for torch's containers
-def _own_class(cls: Any) -> Place | None:
+def _own_class(cls: Any) -> SourceLocation | None:
     try:
         file = inspect.getsourcefile(cls)
         if file is None or not is_own(file):
             return None
-        return Place(file=os.path.abspath(file), line=inspect.findsource(cls)[1] + 1)
+        return SourceLocation(file=os.path.abspath(file), line=inspect.findsource(cls)[1] + 1)
     except (OSError, TypeError):  # built in, or its source is gone
         return None
 
@@ -59,7 +59,7 @@ def nbytes(batch: Any) -> int:
     return 0
 
 
-def loader(loader: Any, *, key: int, place: Place | None) -> Loader:
+def loader(loader: Any, *, key: int, place: SourceLocation | None) -> Loader:
     """Return a DataLoader's settings; what only use can tell is left open."""
     from torch.utils.data import IterableDataset, TensorDataset
 
@@ -187,7 +187,7 @@ def _asks(cls: Any) -> bool | None:
         return None
 
 
-def optimizer(optimizer: Any, *, key: int, place: Place | None) -> Optimizer:
+def optimizer(optimizer: Any, *, key: int, place: SourceLocation | None) -> Optimizer:
     """Return an optimizer's groups as they are now."""
     return Optimizer(
         key=key,
@@ -216,11 +216,11 @@ def model(module: Any) -> Model:
     )
 
 
-def _group(group: Any) -> Group:
+def _group(group: Any) -> ParameterGroup:
     tensors = group["params"]
     wanting = [t for t in tensors if t.requires_grad]
     state = [t.numel() for t in wanting if t.grad is None]
-    return Group(
+    return ParameterGroup(
         parameters=sum(t.numel() for t in tensors),
         tensors=len(tensors),
         frozen=sum(t.numel() for t in tensors if not t.requires_grad),
@@ -235,7 +235,7 @@ def _group(group: Any) -> Group:
 _TOTALS = ("T_max", "total_steps", "total_iters", "T_0", "max_steps")
 
 
-def scheduler(scheduler: Any, *, place: Place | None) -> Scheduler:
+def scheduler(scheduler: Any, *, place: SourceLocation | None) -> Scheduler:
     """Return a scheduler's length and how often it was stepped."""
     totals = (getattr(scheduler, name, None) for name in _TOTALS)
     total = next((value for value in totals if isinstance(value, int)), None)
@@ -263,7 +263,7 @@ def _closed_over(scheduler: Any) -> int | None:
     return None
 
 
-def scaler(scaler: Any, *, place: Place | None) -> Scaler:
+def scaler(scaler: Any, *, place: SourceLocation | None) -> Scaler:
     """Return a gradient scaler's settings; its scale is not read, that would wait for the card."""
     return Scaler(place=place, enabled=scaler.is_enabled())
 

@@ -12,7 +12,7 @@ import threading
 import time
 from array import array
 
-__all__ = ["BITS", "Code", "Tape"]
+__all__ = ["BITS", "EventBuffer", "EventCode"]
 
 BITS = 11  # of number and code
 NUMBERS = 64  # loaders, roots and optimizers are numbered from 0; the last number is all the rest
@@ -20,7 +20,7 @@ PACK = 16_384  # marks in the list before they are packed: 0.1 ms of packing for
 LIMIT = 2_000_000  # marks, 16 MB
 
 
-class Code(enum.IntEnum):
+class EventCode(enum.IntEnum):
     """What a mark means. Spans have an opening and, one above it, a closing code."""
 
     NEXT = 0  # a loader is asked for a batch
@@ -51,7 +51,7 @@ class Code(enum.IntEnum):
     COPY_END = 25
 
 
-class Tape:
+class EventBuffer:
     """Collects marks from one thread."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Tape:
         self.unset = array("q")  # times (ns) of calls without gradients in training mode
         self._base = self.started
 
-    def note(self, code: Code, number: int = 0, *, at: int | None = None) -> None:
+    def note(self, code: EventCode, number: int = 0, *, at: int | None = None) -> None:
         """Append a mark (of now, unless `at` ns); for the doors that are passed seldom."""
         if threading.get_ident() == self.thread:
             now = time.perf_counter_ns() if at is None else at
@@ -91,7 +91,7 @@ class Tape:
     def close(self) -> None:
         """End observing here, though the script goes on."""
         if not self.closed:
-            self.note(Code.END)
+            self.note(EventCode.END)
             self._pack()
             self.closed = True
 

@@ -13,7 +13,7 @@ import weakref
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.hooks.event_buffer import NUMBERS, Code, Tape
+from hotloop.observe.hooks.event_buffer import NUMBERS, EventBuffer, EventCode
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     from hotloop.observe.hooks.listener import Listener
 
-__all__ = ["ABSENT", "LAST", "Doors", "StandIn", "unseen"]
+__all__ = ["ABSENT", "LAST", "Hooks", "StandIn", "unseen"]
 
 LAST = NUMBERS - 1
 ABSENT: Any = object()  # what a class does not define itself
 
 
-class Doors:
+class Hooks:
     """Holds what install.py puts into PyTorch, and takes it out again."""
 
-    def __init__(self, tape: Tape, listener: Listener) -> None:
+    def __init__(self, tape: EventBuffer, listener: Listener) -> None:
         self.tape, self.listener = tape, listener
         self.thread = tape.thread  # the one that is watched; others pass through
         self.look = False  # call the listener at batches, forward passes and losses
@@ -65,11 +65,11 @@ class Doors:
     def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
         """Call the listener; its failure is ours alone, and so is its time. Returns None then."""
         try:
-            self.tape.note(Code.OWN)
+            self.tape.note(EventCode.OWN)
             try:
                 return call(*args)
             finally:
-                self.tape.note(Code.OWN_END)
+                self.tape.note(EventCode.OWN_END)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             self.failed(error)
             return None

@@ -9,12 +9,12 @@ from hotloop.observe.hooks.hooks import unseen
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
-    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.observe.hooks.hooks import Hooks
 
 __all__ = ["install"]
 
 
-def install(doors: Doors) -> None:
+def install(doors: Hooks) -> None:
     """Put up all doors; torch has been imported."""
     unseen(doors.guarded, below=True)
     unseen(doors.quietly, below=True)

@@ -9,10 +9,10 @@ from hotloop.process.internal_frames import hide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Broken", "Watchers", "broken_mark"]
+__all__ = ["Broken", "Probes", "broken_mark"]
 
 
-class Watchers(list[Any]):
+class Probes(list[Any]):
     """A list of watchers. What a watcher has no method for, it is not told."""
 
     def __init__(self, watchers: list[Any]) -> None:

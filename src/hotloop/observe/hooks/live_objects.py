@@ -7,34 +7,34 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
-__all__ = ["Built", "again", "alive", "known", "schedules", "unoptimised"]
+__all__ = ["LiveObject", "again", "alive", "known", "schedules", "unoptimised"]
 
 
 @dataclass(slots=True)
-class Built:
+class LiveObject:
     """An object of PyTorch's that the script built, and where."""
 
     thing: weakref.ref[Any]
-    place: Place | None
+    place: SourceLocation | None
     number: int | None = None  # in marks, once it is used
     facts: Any = None  # as they were when last taken
     at: int = 0  # updates made until then
     rates: list[tuple[int, float]] = field(default_factory=list)  # (update, learning rate)
     idle: int = 0  # of a module: trainable numbers that nobody updates, when it was called last
-    called: Place | None = None  # of a module: where
+    called: SourceLocation | None = None  # of a module: where
     in_loop: bool = False  # of a scheduler: a loop of the project's own stood around its building
     begun: int = 0  # of a scheduler: its calls before the first batch
 
 
-def alive(entries: list[Built]) -> list[tuple[Built, Any]]:
+def alive(entries: list[LiveObject]) -> list[tuple[LiveObject, Any]]:
     """Return the entries whose object is still there, with it."""
     things = ((entry, entry.thing()) for entry in entries)
     return [(entry, thing) for entry, thing in things if thing is not None]
 
 
-def unoptimised(module: Any, optimizers: list[Built]) -> int:
+def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
     """Return how many numbers get a gradient from this call of `module` that nobody uses.
 
     0 without gradients, where no optimizer is in use yet, and where one holds some of them.
@@ -51,7 +51,9 @@ def unoptimised(module: Any, optimizers: list[Built]) -> int:
     return 0 if any(id(p) in held for p in trainable) else sum(p.numel() for p in trainable)
 
 
-def schedules(entries: list[Built], optimizers: list[Built], done: int, *, begins: bool) -> None:
+def schedules(
+    entries: list[LiveObject], optimizers: list[LiveObject], done: int, *, begins: bool
+) -> None:
     """Take the facts of the schedulers that are alive after `done` updates.
 
     `begins`: training is about to begin, and what they count already is from an earlier run.
@@ -66,7 +68,7 @@ def schedules(entries: list[Built], optimizers: list[Built], done: int, *, begin
         built.at = done
 
 
-def _number_of(optimizer: Any, optimizers: list[Built]) -> int | None:
+def _number_of(optimizer: Any, optimizers: list[LiveObject]) -> int | None:
     """Return the number of an optimizer, or of the one that it stands for, as Accelerate's do.
 
     -1 of one that was never stepped; None: nobody saw it being built.
@@ -79,18 +81,18 @@ def _number_of(optimizer: Any, optimizers: list[Built]) -> int | None:
     return None
 
 
-def known(entries: list[Built], thing: Any) -> tuple[int, Built]:
+def known(entries: list[LiveObject], thing: Any) -> tuple[int, LiveObject]:
     """Return the number and the entry of an object that is used; it gets them if it has none."""
     entry = next((entry for entry in entries if entry.thing() is thing), None)
     if entry is None:
-        entry = Built(weakref.ref(thing), None)
+        entry = LiveObject(weakref.ref(thing), None)
         entries.append(entry)
     if entry.number is None:
         entry.number = sum(other.number is not None for other in entries)
     return entry.number, entry
 
 
-def again(entries: list[Built], built: Built) -> int:
+def again(entries: list[LiveObject], built: LiveObject) -> int:
     """Return the number of a loader, which may be one that was there before.
 
     Trainers build one anew for each evaluation, scripts for each epoch: at the same line, with the
@@ -108,6 +110,6 @@ def again(entries: list[Built], built: Built) -> int:
     return built.number
 
 
-def _may_be(old: Built, built: Built) -> bool:
+def _may_be(old: LiveObject, built: LiveObject) -> bool:
     before, now = old.thing(), built.thing()
     return before is None or (now is not None and before.dataset is now.dataset)

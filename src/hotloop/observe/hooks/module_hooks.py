@@ -20,14 +20,14 @@ from hotloop.process.internal_frames import hide
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.observe.hooks.hooks import Hooks
 
 __all__ = ["modules"]
 
 _clock, _me = time.perf_counter_ns, threading.get_ident
 
 
-def modules(doors: Doors) -> None:
+def modules(doors: Hooks) -> None:
     """Put up the door."""
     import torch
     from torch.compiler import is_dynamo_compiling as is_compiling
@@ -110,7 +110,7 @@ def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._call_impl(*args, **kwargs)
 
 
-def _outermost(doors: Doors) -> Callable[..., Any]:
+def _outermost(doors: Hooks) -> Callable[..., Any]:
     """Return what calls an outermost module."""
     import torch
 

@@ -11,7 +11,7 @@ import sysconfig
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.steps_and_loaders import Frame
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.core.package import INSIDE
 
 if TYPE_CHECKING:
@@ -123,13 +123,13 @@ def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
     )
 
 
-def here(*, imports: bool = True) -> Place | None:
+def here(*, imports: bool = True) -> SourceLocation | None:
     """Return the innermost line of the project's own code that is running in this thread.
 
     Without `imports` none where an import stands between.
     """
     found = spot(imports=imports)
-    return found and Place(file=os.path.abspath(found[0]), line=found[1])
+    return found and SourceLocation(file=os.path.abspath(found[0]), line=found[1])
 
 
 def spot(*, imports: bool = True) -> tuple[str, int] | None:
@@ -144,7 +144,7 @@ def spot(*, imports: bool = True) -> tuple[str, int] | None:
     return None
 
 
-def directly(through: Collection[str]) -> Place | None:
+def directly(through: Collection[str]) -> SourceLocation | None:
     """Return the line of the project's own code that calls this, itself or `through` modules.
 
     They are named as they are imported, without what stands below them; None where another module's
@@ -154,7 +154,7 @@ def directly(through: Collection[str]) -> Place | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if is_own(file):
-            return Place(file=os.path.abspath(file), line=frame.f_lineno)
+            return SourceLocation(file=os.path.abspath(file), line=frame.f_lineno)
         name = str(frame.f_globals.get("__name__")).partition(".")[0]
         if name not in through and not file.startswith(INSIDE):
             return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
-__all__ = ["Sampler", "Stand"]
+__all__ = ["StackSampler", "Stand"]
 
 EVERY = 0.02  # seconds; 100 a second cost 4.2 us a step of 0.45 ms (PROBE 3), 50 half of that
 SWITCH = 1e-4  # seconds a running thread keeps the GIL from the sampler; Python's own is 5e-3
@@ -43,7 +43,7 @@ class Stand:
         self.at, self.stack, self.cpu = at, stack, cpu
 
 
-class Sampler:
+class StackSampler:
     """A thread that samples another one. `each` is called beside every sample."""
 
     def __init__(self, thread: int, *, each: Callable[[], None] = lambda: None) -> None:

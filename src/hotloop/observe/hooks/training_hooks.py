@@ -8,22 +8,22 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.hooks.event_buffer import BITS, Code
+from hotloop.observe.hooks.event_buffer import BITS, EventCode
 from hotloop.observe.hooks.hooks import LAST, unseen
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.observe.hooks.hooks import Hooks
 
 __all__ = ["backward", "loaders", "optimizers", "others", "saving"]
 
 _clock, _me = time.perf_counter_ns, threading.get_ident
-_EXHAUSTED = int(Code.EXHAUSTED)
+_EXHAUSTED = int(EventCode.EXHAUSTED)
 
 
-def loaders(doors: Doors) -> None:
+def loaders(doors: Hooks) -> None:
     """Put up the doors of data loaders."""
     from torch.utils.data import dataloader
 
@@ -49,8 +49,8 @@ def loaders(doors: Doors) -> None:
 
     def epoch(iterator: Any, started: int, ended: int) -> None:
         number = numbers.get(id(iterator), LAST)
-        tape.note(Code.ITERATE, number, at=started)
-        tape.note(Code.ITERATE_END, number, at=ended)
+        tape.note(EventCode.ITERATE, number, at=started)
+        tape.note(EventCode.ITERATE_END, number, at=ended)
 
     def next_batch(self: Any) -> Any:
         if _me() != doors.thread:
@@ -80,7 +80,7 @@ def loaders(doors: Doors) -> None:
     _asking(doors, dataloader.DataLoader)
 
 
-def _asking(doors: Doors, cls: Any) -> None:
+def _asking(doors: Hooks, cls: Any) -> None:
     """Tell of each new loader, and when an iterator of one is asked for."""
     _after_init(doors, cls, doors.listener.built_loader)
 
@@ -92,7 +92,7 @@ def _asking(doors: Doors, cls: Any) -> None:
     old = doors.replace(cls, "__iter__", functools.wraps(cls.__iter__)(iterate))
 
 
-def _after_init(doors: Doors, cls: Any, tell: Callable[[Any], None]) -> None:
+def _after_init(doors: Hooks, cls: Any, tell: Callable[[Any], None]) -> None:
     """Tell of each new instance when this class's constructor is done, a subclass's may not be."""
     old = cls.__init__
 
@@ -104,7 +104,7 @@ def _after_init(doors: Doors, cls: Any, tell: Callable[[Any], None]) -> None:
     doors.replace(cls, "__init__", unseen(init))
 
 
-def backward(doors: Doors) -> None:
+def backward(doors: Hooks) -> None:
     """Put up the doors of torch.autograd."""
     import torch
     from torch.compiler import is_dynamo_compiling as is_compiling
@@ -165,7 +165,7 @@ def _tell_torchscript(function: Any, operator: str) -> None:
     _register_builtin(function, operator)
 
 
-def optimizers(doors: Doors) -> None:
+def optimizers(doors: Hooks) -> None:
     """Put up the doors of optimizers."""
     from torch.compiler import is_dynamo_compiling as is_compiling
     from torch.optim import Optimizer, optimizer
@@ -215,7 +215,7 @@ def optimizers(doors: Doors) -> None:
     _after_init(doors, Optimizer, built)
 
 
-def others(doors: Doors) -> None:
+def others(doors: Hooks) -> None:
     """Put up the doors of schedulers, scalers and torch.save."""
     import torch
     from torch.optim.lr_scheduler import LRScheduler
@@ -225,7 +225,7 @@ def others(doors: Doors) -> None:
     doors.replace(torch, "save", saving(doors, torch.save))
 
 
-def saving(doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
+def saving(doors: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
     """Return `old`, a function that writes (thing, path), with a door before it."""
 
     @functools.wraps(old)
@@ -244,8 +244,8 @@ def saving(doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
         doors.listener.saved(thing, path, seconds)
 
     def written(started: int, ended: int) -> None:
-        doors.tape.note(Code.SAVE, at=started)
-        doors.tape.note(Code.SAVE_END, at=ended)
+        doors.tape.note(EventCode.SAVE, at=started)
+        doors.tape.note(EventCode.SAVE_END, at=ended)
 
     return save
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.case.objects import Attention
+from hotloop.core.case.objects import AttentionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +78,7 @@ class Graph:
         """Whether a part of it is thrown away and computed again (the reentrant kind)."""
         return any("CheckpointFunction" in name for name in self.names)
 
-    def attention(self, dropout: float | None = None) -> list[Attention]:
+    def attention(self, dropout: float | None = None) -> list[AttentionFacts]:
         """Return how attention was computed, by kind and kernel; `dropout` is the model's."""
         found: Counter[tuple[str, str | None]] = Counter()
         for name, count in self.names.items():
@@ -95,7 +95,7 @@ class Graph:
         if eager:
             found["eager", None] += eager
         return [
-            Attention(
+            AttentionFacts(
                 kind=kind,  # type: ignore[arg-type]
                 kernel=kernel,
                 calls=float(calls),

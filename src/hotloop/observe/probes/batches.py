@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.case.steps_and_loaders import Batches as Facts
+from hotloop.core.case.steps_and_loaders import BatchFacts as Facts
 from hotloop.observe.hooks.describe import nbytes
 from hotloop.observe.hooks.stack_frames import here
 from hotloop.observe.probes import leaked_rows, padding, rows
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Loader
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
     from hotloop.observe.probes.rows import Row
 
-__all__ = ["Batches", "fields"]
+__all__ = ["BatchProbe", "fields"]
 
 _MOST = 48  # batches that are kept; of later ones only hashes
 _HASHED = 1 << 15  # rows
@@ -44,7 +44,7 @@ _INPUTS = ("input_ids", "inputs", "input", "x", "tokens", "ids")
 class Kept:
     """What was kept of one loader's batches, or of those made by hand."""
 
-    place: Place | None = None
+    place: SourceLocation | None = None
     epoch: int = 0
     count: int = 0
     in_epoch: int = 0
@@ -68,7 +68,7 @@ class Kept:
     decoded: str | None = None
 
 
-class Batches:
+class BatchProbe:
     """Watches loaders, and the arguments of outermost modules where there is no loader."""
 
     def __init__(self, host: Any) -> None:

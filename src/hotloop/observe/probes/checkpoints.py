@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
-__all__ = ["Saved", "content", "frozen_bytes", "path_of"]
+__all__ = ["SaveCall", "content", "frozen_bytes", "path_of"]
 
 _NAMES = {
     "optim": "optimizer",
@@ -33,14 +33,14 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SaveCall:
     """A call of torch.save or its like."""
 
     at: int  # ns
     seconds: float
     updates: int
     path: str
-    place: Place | None
+    place: SourceLocation | None
     content: tuple[str, ...]  # what `content` says of it
     frozen_bytes: int = 0  # what `frozen_bytes` says of it
 

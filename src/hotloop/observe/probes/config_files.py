@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["Configs"]
 
@@ -41,7 +41,7 @@ class Configs:
     """Remembers who opened which file of settings."""
 
     def __init__(self) -> None:
-        self._openers: dict[str, set[Place | None]] = defaultdict(set)  # None: a library
+        self._openers: dict[str, set[SourceLocation | None]] = defaultdict(set)  # None: a library
         self._written: set[str] = set()
 
     def opened(self, path: str, *, reading: bool) -> None:
@@ -75,7 +75,7 @@ class Configs:
             return None
         return Config(path=path, text=text, place=self._place(path))
 
-    def _place(self, path: str) -> Place | None:
+    def _place(self, path: str) -> SourceLocation | None:
         """Return where the project's code loads its settings from this file; None: it does not.
 
         What a library opens too, the script wrote itself or belongs to a model, is no settings of

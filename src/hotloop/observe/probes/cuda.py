@@ -12,7 +12,7 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.hooks.event_buffer import EventCode
 from hotloop.observe.probes.cuda_events import CardClock
 from hotloop.observe.probes.device_waits import Waits
 from hotloop.observe.probes.hidden_syncs import AT, Burst
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.observe.hooks.hooks import Hooks
 
-__all__ = ["Card", "thinned"]
+__all__ = ["CudaProbe", "thinned"]
 
 MOST = 2000  # values of one reading
 _COUNTS = {  # of torch.cuda.memory_stats
@@ -38,10 +38,10 @@ _NOW = {
 }
 
 
-class Card:
+class CudaProbe:
     """A watcher of the host. `torch` is a seam: tests hand in a stand-in."""
 
-    def __init__(self, doors: Doors, *, torch: Any = None) -> None:
+    def __init__(self, doors: Hooks, *, torch: Any = None) -> None:
         self.waits = Waits(doors)
         self.clock: CardClock | None = None
         self._doors, self._torch = doors, torch
@@ -125,7 +125,7 @@ class Card:
         assert self.clock is not None
         assert self._burst is not None
         self.clock.passed(code)
-        if code == Code.UPDATE_END:
+        if code == EventCode.UPDATE_END:
             self._burst.boundary(self._doors.updates)
 
 

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
-from hotloop.observe.hooks.event_buffer import Code
+from hotloop.observe.hooks.event_buffer import EventCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,11 +23,14 @@ MOST_EVENTS, MOST_PENDING = 64, 4  # of a sample; samples that wait for the card
 MOST_TIMES = 4000  # of a row; then every second one is dropped
 BEHIND = 0.1  # of a step spent waiting for the card: it was behind, whatever the event says
 _ROWS: Mapping[int, str] = {
-    Code.FORWARD: "forward",
-    Code.BACKWARD: "backward",
-    Code.UPDATE: "optimizer",
+    EventCode.FORWARD: "forward",
+    EventCode.BACKWARD: "backward",
+    EventCode.UPDATE: "optimizer",
 }
-_OTHER = (Code.EVAL, Code.SILENT)  # an evaluation may begin: the next step is not what follows
+_OTHER = (
+    EventCode.EVAL,
+    EventCode.SILENT,
+)  # an evaluation may begin: the next step is not what follows
 
 _Sample = list[tuple[int, Any]]  # code, event
 
@@ -56,7 +59,7 @@ class CardClock:
 
     def passed(self, code: int) -> None:
         """Note that a call of this code begins or ends now."""
-        ends = code == Code.UPDATE_END
+        ends = code == EventCode.UPDATE_END
         self._steps += ends
         starts = ends and self._sample is None and self._steps % EACH == 0
         if not starts and self._sample is None and self._asked is None:
@@ -83,7 +86,7 @@ class CardClock:
             self._sample, self._began = [], (self._waited(), self._now())
 
     def _finish(self, sample: _Sample) -> None:
-        self._record(Code.UPDATE_END)
+        self._record(EventCode.UPDATE_END)
         self._sample = None
         if len(sample) < MOST_EVENTS:
             self._pending.append(sample)

@@ -15,15 +15,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.steps_and_loaders import Sync
-from hotloop.core.finding import Place
-from hotloop.observe.hooks.event_buffer import Code
+from hotloop.core.finding import SourceLocation
+from hotloop.observe.hooks.event_buffer import EventCode
 from hotloop.observe.hooks.stack_frames import spot
 from hotloop.process.internal_frames import hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.observe.hooks.hooks import Hooks
 
 __all__ = ["Waits"]
 
@@ -44,18 +44,18 @@ MOVES = ("cuda", "to")  # either way
 EXPLICIT = ("empty_cache", "ipc_collect", "synchronize")  # of torch.cuda
 _BACK = 64  # marks that are looked through for the part of the step a call stands in
 _ROWS: Mapping[int, str] = {
-    Code.NEXT: "data wait",
-    Code.BATCH: "prepare",
-    Code.FORWARD: "forward",
-    Code.FORWARD_END: "forward",
-    Code.EVAL: "evaluate",
-    Code.EVAL_END: "evaluate",
-    Code.SILENT: "evaluate",
-    Code.SILENT_END: "evaluate",
-    Code.BACKWARD: "backward",
-    Code.BACKWARD_END: "optimizer",
-    Code.UPDATE: "optimizer",
-    Code.UPDATE_END: "after step",
+    EventCode.NEXT: "data wait",
+    EventCode.BATCH: "prepare",
+    EventCode.FORWARD: "forward",
+    EventCode.FORWARD_END: "forward",
+    EventCode.EVAL: "evaluate",
+    EventCode.EVAL_END: "evaluate",
+    EventCode.SILENT: "evaluate",
+    EventCode.SILENT_END: "evaluate",
+    EventCode.BACKWARD: "backward",
+    EventCode.BACKWARD_END: "optimizer",
+    EventCode.UPDATE: "optimizer",
+    EventCode.UPDATE_END: "after step",
 }
 
 _Key = tuple[str, "tuple[str, int] | None", str]  # method, file and line, row
@@ -64,7 +64,7 @@ _Key = tuple[str, "tuple[str, int] | None", str]  # method, file and line, row
 class Waits:
     """Puts such doors up, and adds up what passed through them."""
 
-    def __init__(self, doors: Doors) -> None:
+    def __init__(self, doors: Hooks) -> None:
         self._spent = 0  # nanoseconds of waiting, all in all
         self.inside = False  # in one of these calls: what it calls itself is part of it
         self._doors = doors
@@ -106,14 +106,14 @@ class Waits:
     def is_ours(self) -> bool:
         """Whether hotloop itself is at work."""
         marks = self._doors.tape.marks
-        return bool(marks) and marks[-1] & 31 == Code.OWN
+        return bool(marks) and marks[-1] & 31 == EventCode.OWN
 
     def syncs(self, steps: int) -> list[Sync]:
         """Return what was seen, the longest first; `steps` were made."""
         found = [
             Sync(
                 method=method,
-                place=at and Place(file=at[0], line=at[1]),
+                place=at and SourceLocation(file=at[0], line=at[1]),
                 calls=calls,
                 per_step=calls / steps if steps else 0.0,
                 seconds=spent / 1e9,
@@ -170,7 +170,7 @@ class Waits:
 
     def _moved(self, began: int, ended: int, to_card: bool) -> None:
         if to_card:
-            self._mark(Code.COPY, began, ended)
+            self._mark(EventCode.COPY, began, ended)
         else:
             self._keep(("cpu", spot(), self.row()), began, ended, True)
 
@@ -191,11 +191,11 @@ class Waits:
         seen[1] += ended - began
         if waits:
             self._spent += ended - began
-            self._mark(Code.WAIT, began, ended)
+            self._mark(EventCode.WAIT, began, ended)
 
-    def _mark(self, code: Code, began: int, ended: int) -> None:
+    def _mark(self, code: EventCode, began: int, ended: int) -> None:
         self._doors.tape.note(code, at=began)
-        self._doors.tape.note(Code(code + 1), at=ended)
+        self._doors.tape.note(EventCode(code + 1), at=ended)
 
 
 def _hide(door: Any, torch: Any) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from hotloop.observe.probes.forward_passes import Pass
-    from hotloop.observe.probes.layers import Layer
+    from hotloop.observe.probes.layers import ModuleFacts
 
 __all__ = ["discarded", "without_gradient"]
 
@@ -26,7 +26,7 @@ _MOST = 4  # modules that are asked about, the longest first
 
 
 def without_gradient(
-    seen: Sequence[Pass], layers: Mapping[int, Layer], dead: set[int]
+    seen: Sequence[Pass], layers: Mapping[int, ModuleFacts], dead: set[int]
 ) -> list[int]:
     """Return the outermost modules that ran with gradients and whose parameters are all `dead`."""
     ran = {call.module for calls in seen for call in calls if call.requires}
@@ -44,7 +44,7 @@ def discarded(
     model: Any,
     given: tuple[Any, Any],
     seen: Sequence[Pass],
-    layers: Mapping[int, Layer],
+    layers: Mapping[int, ModuleFacts],
     numbers: Sequence[int],
 ) -> list[Discarded]:
     """Return those of these modules whose output no operator of the model reads."""

@@ -12,8 +12,8 @@ from hotloop.core.case.objects import Repeat
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hotloop.core.finding import Place
-    from hotloop.observe.probes.layers import Layer
+    from hotloop.core.finding import SourceLocation
+    from hotloop.observe.probes.layers import ModuleFacts
     from hotloop.observe.probes.module_calls import Call
 
     Pass = tuple[Call, ...]
@@ -36,7 +36,7 @@ _REPEATS = 50
 
 
 def repeats(
-    seen: Sequence[Pass], layers: Mapping[int, Layer], moved: Iterable[int] = ()
+    seen: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: Iterable[int] = ()
 ) -> list[Repeat]:
     """Return the modules that ran more than once per pass, and the outermost frozen ones.
 
@@ -56,7 +56,7 @@ def repeats(
     return kept[:_REPEATS]
 
 
-def _repeat(number: int, seen: Sequence[Pass], layer: Layer, frozen: bool) -> Repeat:
+def _repeat(number: int, seen: Sequence[Pass], layer: ModuleFacts, frozen: bool) -> Repeat:
     each = [[call for call in calls if call.module == number] for calls in seen]
     equal = [_equal(calls) for calls in each]
     last = next((calls for calls, same in zip(each, equal, strict=True) if same), each[-1])
@@ -101,16 +101,16 @@ def _time(call: Call) -> float | None:
     return float(first.elapsed_time(last)) / 1e3 if last.query() else None
 
 
-def _places(calls: Sequence[Call]) -> tuple[Place, ...]:
+def _places(calls: Sequence[Call]) -> tuple[SourceLocation, ...]:
     return tuple(dict.fromkeys(call.place for call in calls if call.place is not None))
 
 
-def places_of(module: int, seen: Sequence[Pass]) -> tuple[Place, ...]:
+def places_of(module: int, seen: Sequence[Pass]) -> tuple[SourceLocation, ...]:
     """Return where a module (an id()) is called."""
     return _places([call for calls in seen for call in calls if call.module == module])
 
 
-def _frozen(seen: Sequence[Pass], layers: Mapping[int, Layer], moved: set[int]) -> set[int]:
+def _frozen(seen: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: set[int]) -> set[int]:
     """Return the outermost modules with nothing trainable in them or before them."""
     found: Counter[int] = Counter()
     for calls in seen:
@@ -124,7 +124,7 @@ def _frozen(seen: Sequence[Pass], layers: Mapping[int, Layer], moved: set[int]) 
     return {number for number, count in found.items() if count * 2 > len(seen)}
 
 
-def is_still(call: Call, layers: Mapping[int, Layer]) -> bool:
+def is_still(call: Call, layers: Mapping[int, ModuleFacts]) -> bool:
     """Whether nothing trainable is in a module or before it, as autograd sees it."""
     layer = layers.get(call.module)
     return layer is not None and layer.frozen and not call.moving and not call.requires
@@ -139,7 +139,7 @@ def _within(call: Call, calls: Sequence[Call], still: Sequence[bool]) -> bool:
 
 
 def frozen_seconds(
-    seen: Sequence[Pass], layers: Mapping[int, Layer], moved: Iterable[int] = ()
+    seen: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: Iterable[int] = ()
 ) -> float | None:
     """Return the seconds per pass of all that `repeats` calls frozen; None where nothing is."""
     return seconds_of(_frozen(seen, layers, set(moved)), seen)
@@ -154,7 +154,7 @@ def seconds_of(modules: set[int], seen: Sequence[Pass]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def flops(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> float | None:
+def flops(seen: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> float | None:
     """Return the floating-point operations of a pass, forward and backward: its products.
 
     Linear layers and convolutions: two for each term, once forward, once for the weight's gradient
@@ -176,7 +176,7 @@ def flops(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> float | None:
     )
 
 
-def last_product(calls: Sequence[Call], layers: Mapping[int, Layer]) -> tuple[int, ...]:
+def last_product(calls: Sequence[Call], layers: Mapping[int, ModuleFacts]) -> tuple[int, ...]:
     """Return the shape that the last linear layer or convolution of a pass made; (): there is none.
 
     What a model that returns its loss alone computes that from.
@@ -185,12 +185,14 @@ def last_product(calls: Sequence[Call], layers: Mapping[int, Layer]) -> tuple[in
     return next(made, ())
 
 
-def _is_product(call: Call, layers: Mapping[int, Layer]) -> bool:
+def _is_product(call: Call, layers: Mapping[int, ModuleFacts]) -> bool:
     layer = layers.get(call.module)
     return layer is not None and layer.product
 
 
-def never_called(layers: Mapping[int, Layer], called: set[int], trained: set[int]) -> list[int]:
+def never_called(
+    layers: Mapping[int, ModuleFacts], called: set[int], trained: set[int]
+) -> list[int]:
     """Return the outermost modules with parameters that never ran and are not used otherwise.
 
     `trained` are the parameters that got a gradient: some modules lend their weights only.
@@ -218,11 +220,11 @@ def _above(name: str) -> list[str]:
     return [".".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
-def _used(alive: Iterable[Layer]) -> set[int]:
+def _used(alive: Iterable[ModuleFacts]) -> set[int]:
     return {tensor for layer in alive for tensor in layer.own}
 
 
-def numbers_of(layers: Mapping[int, Layer], never: Sequence[int], called: set[int]) -> int:
+def numbers_of(layers: Mapping[int, ModuleFacts], never: Sequence[int], called: set[int]) -> int:
     """Return how many numbers are in modules that never ran and in no other one."""
     used = _used(layers[number] for number in called if number in layers)
     count = {
@@ -235,7 +237,7 @@ def numbers_of(layers: Mapping[int, Layer], never: Sequence[int], called: set[in
     return sum(count.values())
 
 
-def bias_before_norm(seen: Sequence[Pass], layers: Mapping[int, Layer]) -> int:
+def bias_before_norm(seen: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> int:
     """Count the convolutions with a bias that the next module, a batch norm, takes away again."""
     if not seen:
         return 0

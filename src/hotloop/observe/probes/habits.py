@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.objects import Optimizer, Scaler
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["Habits"]
 
@@ -78,7 +78,7 @@ class Habits:
     def __init__(self, host: Any) -> None:
         self._host = host
         self._seeds = 0
-        self._seed_places: dict[Place, None] = {}
+        self._seed_places: dict[SourceLocation, None] = {}
         self._scalers: dict[int | None, Scaled] = {}  # by their place in the host's list
         self._zeroed: dict[int | None, Zeroed] = {}  # likewise
         self._autocast: dict[str, None] = {}

@@ -15,14 +15,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 from hotloop.core.case.steps_and_loaders import Sync
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import spot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from hotloop.core.case.steps_and_loaders import Stack
-    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.observe.hooks.hooks import Hooks
     from hotloop.observe.probes.device_waits import Waits
 
 __all__ = ["Burst"]
@@ -40,7 +40,7 @@ _NAMED = re.compile(
 class Burst:
     """Watches one step. `boundary` is called between steps."""
 
-    def __init__(self, doors: Doors, waits: Waits, cuda: Any) -> None:
+    def __init__(self, doors: Hooks, waits: Waits, cuda: Any) -> None:
         self.done = False
         self._doors, self._waits, self._cuda = doors, waits, cuda
         self._back: Callable[[], None] | None = None  # what puts the warnings back, under way
@@ -67,7 +67,7 @@ class Burst:
         """Return the waits that were warned of, with the sampled seconds of their lines."""
         found = []
         for (at, row), calls in self._seen.items():
-            place = at and Place(file=at[0], line=at[1])
+            place = at and SourceLocation(file=at[0], line=at[1])
             seconds = sum(stack.seconds for stack in stacks if place and stack.place == place)
             found.append(
                 Sync(

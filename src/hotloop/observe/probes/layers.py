@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.models.compiled import is_compiled
 from hotloop.observe.hooks.describe import own_code
 from hotloop.observe.hooks.stack_frames import is_own
@@ -18,18 +18,18 @@ from hotloop.observe.hooks.stack_frames import is_own
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Layer", "built_at", "facts", "layers"]
+__all__ = ["ModuleFacts", "built_at", "facts", "layers"]
 
 _WRAPPERS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDP")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class ModuleFacts:
     """A module inside the outermost one, kept when the model is gone."""
 
     name: str
     kind: str
-    place: Place | None  # of its class, where that is the project's own
+    place: SourceLocation | None  # of its class, where that is the project's own
     parameters: tuple[tuple[int, int, bool], ...]  # id, numbers, trainable; its children's too
     own: frozenset[int]  # id() of those that are not its children's
     container: bool  # has no forward of its own
@@ -57,7 +57,7 @@ class Layer:
         return any(number in wanted for number, _, _ in self.parameters)
 
 
-def layers(root: Any) -> dict[int, Layer]:
+def layers(root: Any) -> dict[int, ModuleFacts]:
     """Return the modules inside `root` by their id()."""
     from torch import nn
 
@@ -76,14 +76,16 @@ def layers(root: Any) -> dict[int, Layer]:
     }
 
 
-def _layer(name: str, module: Any, place: Place | None, within_attention: bool) -> Layer:
+def _layer(
+    name: str, module: Any, place: SourceLocation | None, within_attention: bool
+) -> ModuleFacts:
     from torch import jit, nn
     from torch.nn.modules.batchnorm import _BatchNorm
     from torch.nn.modules.conv import _ConvNd
 
     convolution, norm = isinstance(module, _ConvNd), isinstance(module, _BatchNorm)
     product = convolution or isinstance(module, nn.Linear)
-    return Layer(
+    return ModuleFacts(
         name=name,
         kind=type(module).__name__,
         place=place,
@@ -123,7 +125,7 @@ def _has_matrix(module: Any) -> bool:
     )
 
 
-def _place(kind: type) -> Place | None:
+def _place(kind: type) -> SourceLocation | None:
     """Return where a class of the project's own is written; the sources of others are not read."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     return own_code(kind) if file is None or is_own(os.path.abspath(file)) else None
@@ -188,7 +190,7 @@ def _adapters(root: Any, names: set[str]) -> tuple[str, ...]:
     return (*kinds, *(("peft",) if library else ()))
 
 
-def built_at(root: Any, name: str) -> Place | None:
+def built_at(root: Any, name: str) -> SourceLocation | None:
     """Return where a module is built: the line that sets the attribute, or its class."""
     parts = name.split(".")
     for depth in range(len(parts) - 1, -1, -1):
@@ -207,7 +209,7 @@ def _inner(root: Any, parts: list[str]) -> Any:
     return found
 
 
-def _assigned(cls: type, attribute: str) -> Place | None:
+def _assigned(cls: type, attribute: str) -> SourceLocation | None:
     """Return the line of `self.attribute =` in a class of the project's own."""
     place = _place(cls)
     if place is None:
@@ -220,5 +222,5 @@ def _assigned(cls: type, attribute: str) -> Place | None:
     for node in ast.walk(tree):
         for target in node.targets if isinstance(node, ast.Assign) else ():
             if isinstance(target, ast.Attribute) and target.attr == attribute:
-                return Place(file=place.file, line=first + target.lineno - 1)
+                return SourceLocation(file=place.file, line=first + target.lineno - 1)
     return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Lengths", "Looked", "length_of", "look"]
+__all__ = ["Looked", "SampleLengths", "length_of", "look"]
 
 READING = 2.0  # seconds that reading every sample beforehand may take where nobody asked for it
 _TRIED = 256  # samples that are read first, and more where two batches have more
@@ -41,14 +41,14 @@ class Looked:
     why_not: str | None = None  # no lengths can be had
 
 
-class Lengths:
+class SampleLengths:
     """The lengths of a data set's samples by index, as far as they are known."""
 
     def __init__(self, known: NDArray[np.int32]) -> None:
         self._known = known  # -1: unknown
 
     @classmethod
-    def unknown(cls, samples: int) -> Lengths:
+    def unknown(cls, samples: int) -> SampleLengths:
         """Return those of a data set that was not read."""
         return cls(np.full(samples, -1, np.int32))
 

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.case.objects import Attention, Discarded, Model
+from hotloop.core.case.objects import AttentionFacts, Discarded, Model
 from hotloop.observe.probes import forward_passes, layers
 from hotloop.observe.probes.autograd_graph import Graph, reaches
 from hotloop.observe.probes.causal import is_causal
@@ -24,10 +24,10 @@ from hotloop.observe.probes.row_mixing import mixes_rows, sequence_first
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.case.steps_and_loaders import Steps
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
     from hotloop.observe.probes.module_calls import Call
 
-__all__ = ["Models", "Seen"]
+__all__ = ["Models", "ModuleObservation"]
 
 _UNUSED = (3, 6)  # looks at which modules that never ran are told from the others
 _PASSES = 8  # training passes that are kept
@@ -39,11 +39,11 @@ _CAUSES = (ArithmeticError, AssertionError, AttributeError, LookupError, Runtime
 
 
 @dataclass(slots=True)
-class Seen:
+class ModuleObservation:
     """What was seen of one outermost module."""
 
     root: weakref.ref[Any]
-    layers: dict[int, layers.Layer] = field(default_factory=dict)
+    layers: dict[int, layers.ModuleFacts] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     waiting: dict[str, tuple[weakref.ref[Any], int]] = field(
         default_factory=dict
@@ -53,7 +53,7 @@ class Seen:
     looks: int = 0  # updates after which the parameters were looked at
     called: set[int] = field(default_factory=set)
     passes: list[tuple[Call, ...]] = field(default_factory=list)
-    attention: list[Attention] = field(default_factory=list)
+    attention: list[AttentionFacts] = field(default_factory=list)
     graphs: int = 0
     needless: tuple[int, ...] = ()  # modules whose backward pass would train nothing
     modes: Counter[str] = field(default_factory=Counter)
@@ -61,7 +61,7 @@ class Seen:
     output: tuple[int, ...] = ()
     first: dict[int, list[Any]] = field(default_factory=dict)  # numbers of frozen modules at first
     last: dict[int, list[Any]] = field(default_factory=dict)
-    unused: dict[int, Place | None] = field(default_factory=dict)
+    unused: dict[int, SourceLocation | None] = field(default_factory=dict)
     rows: int | None = None  # of the first argument
     sequence_first: tuple[str, ...] = ()
     kept: Any = None  # the module itself, to run it when the script has let it go
@@ -82,13 +82,13 @@ class Models:
 
     def __init__(self, host: Any, again: Any) -> None:
         self._host, self._again = host, again
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, ModuleObservation] = {}
         self._calls = Calls()
         self._enough = False
 
     def root(self, number: int, module: Any) -> None:
         """Take the parameters' versions before the first forward pass."""
-        seen = self._seen[number] = Seen(weakref.ref(module))
+        seen = self._seen[number] = ModuleObservation(weakref.ref(module))
         self._enough = False
         for name, tensor in module.named_parameters():
             if tensor.requires_grad and plain(tensor):
@@ -165,12 +165,14 @@ class Models:
                 if _idle(seen) and not any(t.is_cuda for t in tensors(seen.given)):
                     self._keep(seen, module)
 
-    def _keep(self, seen: Seen, module: Any) -> None:
+    def _keep(self, seen: ModuleObservation, module: Any) -> None:
         """Keep a model alive to the end, to run it once more."""
         others = sum(other.kept is not None for other in self._seen.values() if other is not seen)
         seen.kept = module if others < _KEPT else None
 
-    def _read_graph(self, seen: Seen, outputs: list[Any], calls: list[Call], given: Any) -> None:
+    def _read_graph(
+        self, seen: ModuleObservation, outputs: list[Any], calls: list[Call], given: Any
+    ) -> None:
         graph = Graph(outputs)
         seen.graphs += 1
         seen.attention = graph.attention(seen.facts["dropout"])
@@ -179,7 +181,7 @@ class Models:
         elif not any(tensor.requires_grad for tensor in tensors(given)):
             seen.needless = seen.needless or self._needless(seen, calls)
 
-    def _needless(self, seen: Seen, calls: list[Call]) -> tuple[int, ...]:
+    def _needless(self, seen: ModuleObservation, calls: list[Call]) -> tuple[int, ...]:
         """Return the outermost modules whose backward pass would train nothing."""
         wanted, found = self._wanted(seen), dict[int, None]()
         for call in calls if wanted else ():
@@ -192,7 +194,7 @@ class Models:
                 found[call.module] = None
         return tuple(found)
 
-    def _wanted(self, seen: Seen) -> set[int]:
+    def _wanted(self, seen: ModuleObservation) -> set[int]:
         """Return the trainable parameters; where optimizers are known, those they hold."""
         held = {
             id(tensor)
@@ -213,7 +215,7 @@ class Models:
         trainable |= {id(tensor) for tensor in own if tensor.requires_grad}
         return trainable & held or trainable
 
-    def _watch_frozen(self, seen: Seen, module: Any, calls: list[Call]) -> None:
+    def _watch_frozen(self, seen: ModuleObservation, module: Any, calls: list[Call]) -> None:
         """Keep numbers of frozen modules: an average of weights is changed behind autograd."""
         modules = {id(inner): inner for inner in module.modules()}
         frozen = {call.module for call in calls if forward_passes.is_still(call, seen.layers)}
@@ -245,7 +247,7 @@ class Models:
         )
         return replace(steps, flops=each * (steps.backwards or 1.0) if each else None)
 
-    def _filled(self, model: Model, seen: Seen) -> Model:
+    def _filled(self, model: Model, seen: ModuleObservation) -> Model:
         moved = {
             n
             for n in seen.first
@@ -285,14 +287,14 @@ class Models:
         )
 
 
-def _attention(seen: Seen) -> list[Attention]:
+def _attention(seen: ModuleObservation) -> list[AttentionFacts]:
     """Return what ran, what was asked for, and whether it is causal."""
     root = seen.root()
     asked = getattr(getattr(root, "config", None), "_attn_implementation", None)
     asked = asked if isinstance(asked, str) else None
     found = seen.attention
     if not found and asked in ("eager", "sdpa"):  # compiled, or without gradients
-        found = [Attention(kind="eager" if asked == "eager" else "sdpa")]
+        found = [AttentionFacts(kind="eager" if asked == "eager" else "sdpa")]
     causal = None
     if found and root is not None and seen.given is not None:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
@@ -300,13 +302,13 @@ def _attention(seen: Seen) -> list[Attention]:
     return [replace(attention, configured=asked, causal=causal) for attention in found]
 
 
-def _idle(seen: Seen) -> list[int]:
+def _idle(seen: ModuleObservation) -> list[int]:
     """Return the modules that ran and got no gradient."""
     dead = {id(tensor) for kept, _ in seen.waiting.values() if (tensor := kept()) is not None}
     return without_gradient(seen.passes, seen.layers, dead)
 
 
-def _discarded(seen: Seen) -> list[Discarded]:
+def _discarded(seen: ModuleObservation) -> list[Discarded]:
     """Return the modules among them whose output nothing in the model reads."""
     root = seen.root()
     if root is not None and seen.given is not None and (idle := _idle(seen)):
@@ -315,13 +317,13 @@ def _discarded(seen: Seen) -> list[Discarded]:
     return []
 
 
-def _uncalled(seen: Seen, dead: tuple[str, ...], never: list[int]) -> int:
+def _uncalled(seen: ModuleObservation, dead: tuple[str, ...], never: list[int]) -> int:
     """Return how many of the dead numbers are in modules that never ran."""
     above = tuple(f"{seen.layers[number].name}." for number in never if number in seen.layers)
     return sum(seen.numbers[name] for name in dead if name.startswith(above))
 
 
-def _mixes_rows(seen: Seen) -> bool | None:
+def _mixes_rows(seen: ModuleObservation) -> bool | None:
     """Return whether rows of a batch meet in the model, and let it go."""
     root, seen.kept = seen.kept, None
     if root is not None and seen.sequence_first and seen.given is not None:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import is_own
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Call:
     parent: int  # index of the enclosing call of the pass, -1: the root
     inputs: tuple[Any, ...] = ()  # shape, dtype and a sample of each tensor
     moving: bool = False  # an input requires a gradient
-    place: Place | None = None
+    place: SourceLocation | None = None
     started: int = 0
     own: int = 0  # hotloop's own ns when it began
     seconds: float | None = None
@@ -190,14 +190,14 @@ def autocast(inputs: list[Any]) -> str | None:
     return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
 
 
-def _where() -> tuple[Place | None, set[str]]:
+def _where() -> tuple[SourceLocation | None, set[str]]:
     """Return the project's innermost line, and the checkpoint's functions above it."""
     place, checkpoint = None, set()
     frame, depth = sys._getframe(2), 0
     while frame is not None and depth < _DEEPEST:
         code = frame.f_code
         if place is None and is_own(code.co_filename):
-            place = Place(file=os.path.abspath(code.co_filename), line=frame.f_lineno)
+            place = SourceLocation(file=os.path.abspath(code.co_filename), line=frame.f_lineno)
         if code.co_filename.endswith(_CHECKPOINT):
             checkpoint.add(code.co_name)
         frame, depth = frame.f_back, depth + 1  # type: ignore[assignment]

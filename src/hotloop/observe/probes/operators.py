@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.environment import Operator
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import here, is_own
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Profile:
         both = {profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA}
         activities = both & profiler.supported_activities()
         self._profile = profiler.profile(activities=activities, record_shapes=True)
-        self._places: dict[_Key, Counter[Place]] = defaultdict(Counter)
+        self._places: dict[_Key, Counter[SourceLocation]] = defaultdict(Counter)
         self._mode: Any = None
 
     def start(self) -> None:
@@ -60,7 +60,7 @@ class Profile:
             _set_anomaly(False)
         events = [event for event in self._profile.events() or () if _is_operator(event)]
         on_card = any(event.self_device_time_total > 0 for event in events)
-        groups: dict[tuple[str, str, Place | None], list[Any]] = defaultdict(list)
+        groups: dict[tuple[str, str, SourceLocation | None], list[Any]] = defaultdict(list)
         for event in events:
             groups[event.name, _shown(event), self._place(event)].append(event)
         found = [
@@ -69,7 +69,7 @@ class Profile:
         ]
         return tuple(sorted(found, key=lambda one: -one.seconds)[:count])
 
-    def _place(self, event: Any) -> Place | None:
+    def _place(self, event: Any) -> SourceLocation | None:
         """Return the line of an operator, of one that called it, or of one it called.
 
         The profiler does not know the shapes of lists of tensors: then the name must do.
@@ -94,7 +94,7 @@ def _set_anomaly(on: bool) -> None:
 def _operator(
     name: str,
     shapes: str,
-    place: Place | None,
+    place: SourceLocation | None,
     events: list[Any],
     *,
     steps: int,
@@ -143,7 +143,7 @@ def _dtype(event: Any) -> str | None:
     return _TORCH[names[0]] if names else None
 
 
-def _mode(places: dict[_Key, Counter[Place]]) -> Any:
+def _mode(places: dict[_Key, Counter[SourceLocation]]) -> Any:
     """Return a dispatch mode that notes from which line each operator is called."""
     import torch
 
@@ -174,10 +174,10 @@ def _mode(places: dict[_Key, Counter[Place]]) -> Any:
     return Lines()
 
 
-def _of_node(node: Any) -> Place | None:
+def _of_node(node: Any) -> SourceLocation | None:
     """Return the line of the project that made a node of the backward graph."""
     for text in reversed(node.metadata.get("traceback_", ())):
         for match in reversed(list(_LINE.finditer(text))):
             if is_own(match["file"]):
-                return Place(file=os.path.abspath(match["file"]), line=int(match["line"]))
+                return SourceLocation(file=os.path.abspath(match["file"]), line=int(match["line"]))
     return None

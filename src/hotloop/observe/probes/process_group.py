@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
 
-__all__ = ["TOGETHER", "Ranks"]
+__all__ = ["TOGETHER", "ProcessGroupProbe"]
 
 TOGETHER = 200  # optimizer steps after which every rank of a group stops: none may wait for another
 _EACH = 10  # passes, of which torch is to time one
@@ -33,7 +33,7 @@ _WAITS = ("/distributed_c10d.py", ":DistributedDataParallel._sync")  # in a stac
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class GroupFacts:
     """The group of processes, as torch.distributed knows it."""
 
     rank: int
@@ -41,12 +41,12 @@ class Group:
     backend: str
 
 
-class Ranks:
+class ProcessGroupProbe:
     """A watcher of the script host. Alone in its group it says nothing."""
 
     def __init__(self, host: Any) -> None:
         self._host = host
-        self._group: Group | None = None
+        self._group: GroupFacts | None = None
         self._waits: list[float] = []  # seconds of backward passes that exchange gradients
         self._timed: dict[int, int] = {}  # id of a model -> its pass whose time was read last
         self._exchanging: list[bool] = []  # of sampled backward passes
@@ -152,7 +152,7 @@ class Ranks:
         return typical(self._waits) * exchanging * (case.steps.backwards or 1.0)
 
 
-def _group() -> Group | None:
+def _group() -> GroupFacts | None:
     """Return the group of processes once there is one of several."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
@@ -161,7 +161,7 @@ def _group() -> Group | None:
     if world < 2:
         return None
     rank, backend = distributed.get_rank(), distributed.get_backend()
-    return Group(rank=rank, world=world, backend=backend)
+    return GroupFacts(rank=rank, world=world, backend=backend)
 
 
 hide(globals())

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Place
-    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.core.finding import SourceLocation
+    from hotloop.observe.hooks.hooks import Hooks
 
 __all__ = ["Surroundings"]
 
@@ -66,12 +66,12 @@ class Surroundings:
         self._pauses: list[tuple[int, int, float]] = []  # (ns, generation, seconds)
         self._lines: list[tuple[str, int, float]] = []  # text, updates before, seconds
         self._alike: Counter[str] = Counter()
-        self._doors: Doors | None = None
+        self._doors: Hooks | None = None
         self._teed: list[tuple[Any, Any]] = []  # streams, and what stands in them
-        self._opened: dict[str, Place | None] = {}
+        self._opened: dict[str, SourceLocation | None] = {}
         self._failed: list[str] = []
         self._configs = Configs()
-        self._threads: list[Place] = []
+        self._threads: list[SourceLocation] = []
         self._load = load()
         self._switches = psutil.Process().num_ctx_switches().involuntary
         self._began = time.perf_counter()
@@ -81,7 +81,7 @@ class Surroundings:
         self._aids: dict[str, str] = {}  # switches that a `with` block sets, at the last look
         self._shm: float | None = None  # the most that was used
 
-    def start(self, doors: Doors, *, output: bool, files: bool) -> None:
+    def start(self, doors: Hooks, *, output: bool, files: bool) -> None:
         """Count the collector's pauses; look at lines of output and at opened files if asked to."""
         self._doors = doors
         gc.callbacks.append(self._collected)
@@ -102,7 +102,7 @@ class Surroundings:
             if stream.__dict__.get("write") is writing:  # else somebody stands before it
                 del stream.write
 
-    def arrived(self, doors: Doors) -> None:
+    def arrived(self, doors: Hooks) -> None:
         """Note who sets numbers of threads; torch is there."""
         import torch
 
@@ -120,7 +120,7 @@ class Surroundings:
         if done >= 20 and self._late_graphs is None:
             self._late_graphs = _graphs()[0]
 
-    def _noting(self, doors: Doors, old: Callable[[int], None]) -> Callable[[int], None]:
+    def _noting(self, doors: Hooks, old: Callable[[int], None]) -> Callable[[int], None]:
         @functools.wraps(old)
         def set_threads(number: int) -> None:
             place = doors.guarded(here)
@@ -166,7 +166,7 @@ class Surroundings:
                 self._alike[words] += 1
                 self._lines.append((line[:400], self._doors.updates, at))
 
-    def _opening(self, doors: Doors, old: Callable[..., Any]) -> Callable[..., Any]:
+    def _opening(self, doors: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
         """Return `open` with a look at what it is given.
 
         An audit hook would see more, and cost more: Python calls it at every id(), which torch's

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotloop.core.case.environment import Raised
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.observe.hooks.stack_frames import is_own
 from hotloop.process.internal_frames import hide
 
@@ -31,13 +31,13 @@ def raised(error: BaseException | None) -> Raised | None:
     return Raised(kind=type(error).__name__, text=first, place=_place(error.__traceback__))
 
 
-def _place(trace: TracebackType | None) -> Place | None:
+def _place(trace: TracebackType | None) -> SourceLocation | None:
     """Return the innermost line of the project's own code."""
     place = None
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if is_own(file):
-            place = Place(file=file, line=trace.tb_lineno)
+            place = SourceLocation(file=file, line=trace.tb_lineno)
         trace = trace.tb_next
     return place
 

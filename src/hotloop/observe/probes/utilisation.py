@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.observe.hooks.hooks import Doors
+    from hotloop.observe.hooks.hooks import Hooks
 
 __all__ = ["Readings"]
 
@@ -43,7 +43,7 @@ class Readings:
     """A watcher of the host. `torch`, `nvml` and `proc` are seams."""
 
     def __init__(
-        self, doors: Doors, *, torch: Any = None, nvml: Any = None, proc: Path = Path("/proc")
+        self, doors: Hooks, *, torch: Any = None, nvml: Any = None, proc: Path = Path("/proc")
     ) -> None:
         self.fault: BaseException | None = None
         self._doors, self._torch, self._nvml, self._proc = doors, torch, nvml, proc

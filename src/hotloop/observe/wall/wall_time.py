@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hotloop.core.case.case import IN_STEP
-from hotloop.observe.hooks.event_buffer import NUMBERS, Code
+from hotloop.observe.hooks.event_buffer import NUMBERS, EventCode
 from hotloop.observe.wall.step_boundaries import endings
 
 if TYPE_CHECKING:
@@ -26,23 +26,26 @@ Mark = tuple[int, int, int]  # nanoseconds, code, number
 OWN = "own"  # hotloop's own time: in no row
 _NS = 1e-9
 _SPANS: Mapping[int, str] = {
-    Code.BACKWARD: "backward",
-    Code.UPDATE: "optimizer",
-    Code.SAVE: "save",
-    Code.COMPILE: "compile",
-    Code.OWN: OWN,
-    Code.WAIT: "host waits",
-    Code.COPY: "host to device",
+    EventCode.BACKWARD: "backward",
+    EventCode.UPDATE: "optimizer",
+    EventCode.SAVE: "save",
+    EventCode.COMPILE: "compile",
+    EventCode.OWN: OWN,
+    EventCode.WAIT: "host waits",
+    EventCode.COPY: "host to device",
 }
 _OVERRULES = (OWN, "save", "compile")  # wherever they happen
-_CALLS = (Code.FORWARD, Code.EVAL, Code.SILENT)
-_DATA = (Code.NEXT, Code.ITERATE)
-_OF_LOADERS = (*_DATA, Code.BATCH, Code.ITERATE_END, Code.EXHAUSTED)
-_WAITS = (Code.WAIT, Code.COPY)  # rows of a step; elsewhere they are part of what they stand in
+_CALLS = (EventCode.FORWARD, EventCode.EVAL, EventCode.SILENT)
+_DATA = (EventCode.NEXT, EventCode.ITERATE)
+_OF_LOADERS = (*_DATA, EventCode.BATCH, EventCode.ITERATE_END, EventCode.EXHAUSTED)
+_WAITS = (
+    EventCode.WAIT,
+    EventCode.COPY,
+)  # rows of a step; elsewhere they are part of what they stand in
 _FEWEST = 10  # of what is done without gradients, before it is taken for a part of the steps
 _NO_STEP = ("evaluate", "start:", "after training:")
 # A gap looks through these at what stands behind.
-_CLEAR = (Code.SAVE, Code.COMPILE, Code.OWN, *_WAITS)
+_CLEAR = (EventCode.SAVE, EventCode.COMPILE, EventCode.OWN, *_WAITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,7 @@ def steps_in(marks: Sequence[Mark]) -> int:
 
 def _kinds(marks: Sequence[Mark]) -> list[str]:
     """Say of each mark whether it belongs to training or to an evaluation ("" for neither)."""
-    graded = {n for _, code, n in marks if code == Code.FORWARD}
+    graded = {n for _, code, n in marks if code == EventCode.FORWARD}
     unfinished = _unfinished(marks)
     kinds = [""] * len(marks)
     learns = False  # a backward pass follows before the next batch or update
@@ -118,23 +121,23 @@ def _kinds(marks: Sequence[Mark]) -> list[str]:
     ended = {}
     for at in range(len(marks) - 1, -1, -1):
         _, code, number = marks[at]
-        if code == Code.BACKWARD:
+        if code == EventCode.BACKWARD:
             learns, kinds[at] = True, "train"
             trained.clear()
-        elif code in (Code.NEXT, Code.ITERATE):
+        elif code in (EventCode.NEXT, EventCode.ITERATE):
             learns = False
         elif code - 1 in _CALLS:
             opening = code - 1
-            evaluates = opening == Code.EVAL and (number in graded or not learns)
-            evaluates |= opening == Code.SILENT and number in trained
-            if opening == Code.FORWARD:
+            evaluates = opening == EventCode.EVAL and (number in graded or not learns)
+            evaluates |= opening == EventCode.SILENT and number in trained
+            if opening == EventCode.FORWARD:
                 trained.add(number)
             trains = learns or at > unfinished
             ended[number] = "evaluate" if evaluates or not trains else "train"
             kinds[at] = ended[number]
         elif code in _CALLS:
             kinds[at] = ended.get(number, "train")
-        if code in (Code.BACKWARD_END, Code.UPDATE, Code.UPDATE_END):
+        if code in (EventCode.BACKWARD_END, EventCode.UPDATE, EventCode.UPDATE_END):
             kinds[at] = "train"
     return kinds
 
@@ -144,7 +147,11 @@ def _unfinished(marks: Sequence[Mark]) -> int:
 
     What is called once after the last backward pass is such a step, several calls an evaluation.
     """
-    solid = [at for at, (_, code, _) in enumerate(marks) if code in (Code.BACKWARD, Code.UPDATE)]
+    solid = [
+        at
+        for at, (_, code, _) in enumerate(marks)
+        if code in (EventCode.BACKWARD, EventCode.UPDATE)
+    ]
     last = solid[-1] if solid else -1
     calls = Counter(number for _, code, number in marks[last + 1 :] if code in _CALLS)
     return last if max(calls.values(), default=0) <= 1 else len(marks)
@@ -156,17 +163,19 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
     votes: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     owner: list[tuple[int, int] | None] = []
     last: tuple[int, int] | None = None
-    first = next((at for at, (_, code, _) in enumerate(marks) if code == Code.BACKWARD), len(marks))
-    early = {number for _, code, number in marks[:first] if code == Code.BATCH}
+    first = next(
+        (at for at, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD), len(marks)
+    )
+    early = {number for _, code, number in marks[:first] if code == EventCode.BATCH}
     scored = 0  # calls without gradients on the last batch, in a row
     for at, (_, code, number) in enumerate(marks):
-        if code == Code.ITERATE:
+        if code == EventCode.ITERATE:
             epoch[number] += 1
         data = code in _OF_LOADERS
         owner.append((number, epoch[number]) if data else None)
-        if code == Code.BATCH:
+        if code == EventCode.BATCH:
             last, scored = (number, epoch[number]), 0
-        elif code in (Code.EXHAUSTED, Code.UPDATE_END):
+        elif code in (EventCode.EXHAUSTED, EventCode.UPDATE_END):
             last = None
         elif code in _CALLS and last is not None:
             votes[last][kinds[at]] += 1
@@ -183,11 +192,11 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
 
 def _step_ends(marks: Sequence[Mark], found: Folded) -> list[int]:
     """Return the marks that end a step: optimizers' updates, or backward passes without any."""
-    updates = [at for at, (_, code, _) in enumerate(marks) if code == Code.UPDATE_END]
+    updates = [at for at, (_, code, _) in enumerate(marks) if code == EventCode.UPDATE_END]
     numbers = [marks[at][2] for at in updates]
     found.updates, found.order, found.how = Counter(numbers), numbers, "optimizer"
     if not updates:
-        updates = [at for at, (_, code, _) in enumerate(marks) if code == Code.BACKWARD_END]
+        updates = [at for at, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD_END]
         numbers = [0] * len(updates)
         found.how = "backward" if updates else "none"
     last, most = endings(numbers)
@@ -250,7 +259,7 @@ def _in_steps(stretches: Sequence[Stretch], steps: int) -> list[Stretch]:
 
 def _row(code: int, kind: str) -> str:
     if code in _SPANS:
-        return _SPANS[Code(code)]
+        return _SPANS[EventCode(code)]
     if kind == "evaluate":
         return "evaluate"
     return "data wait" if code in _DATA else "forward"
@@ -273,10 +282,10 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
         if at:
             row = state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[at])
             _add(found, state, marks[at - 1][0], time, row)
-        if code != Code.END and code % 2 == 0:
+        if code != EventCode.END and code % 2 == 0:
             row = _row(code, kinds[at])
             outer = state.open[-1][1] if state.open else ""
-            if code == Code.UPDATE:  # one that raised was never closed
+            if code == EventCode.UPDATE:  # one that raised was never closed
                 _close(state.open, code, number)
                 outer = state.open[-1][1] if state.open else ""
             if code in _WAITS:
@@ -286,10 +295,10 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Fo
             if code in _CALLS:
                 found.roots[number, kinds[at]] += 1
         else:
-            _close(state.open, Code.NEXT if code == Code.EXHAUSTED else code - 1, number)
+            _close(state.open, EventCode.NEXT if code == EventCode.EXHAUSTED else code - 1, number)
         if code & ~1 not in _CLEAR:
             state.before = (code, kinds[at])
-        state.backwards += code == Code.BACKWARD
+        state.backwards += code == EventCode.BACKWARD
         if at in ends:
             _end_step(found, state, time)
     found.trailing = state.backwards
@@ -323,17 +332,17 @@ def _gap(
     was, of = before
     if of == "evaluate":
         return "evaluate"
-    if code == Code.END:
+    if code == EventCode.END:
         return "after training:"
     if kind == "evaluate":
         return "after step:"
-    if was in (Code.BATCH, Code.ITERATE_END):
+    if was in (EventCode.BATCH, EventCode.ITERATE_END):
         return "data wait" if code in _DATA else "prepare"
     if was - 1 in _CALLS:
         return "forward" if code not in _DATA else "after step:"
-    if was == Code.BACKWARD_END and code in (Code.UPDATE, Code.BACKWARD):
-        return "optimizer" if code == Code.UPDATE else "backward"
-    if was == Code.UPDATE_END and code == Code.UPDATE:
+    if was == EventCode.BACKWARD_END and code in (EventCode.UPDATE, EventCode.BACKWARD):
+        return "optimizer" if code == EventCode.UPDATE else "backward"
+    if was == EventCode.UPDATE_END and code == EventCode.UPDATE:
         return "optimizer"
     return "after step:"
 
@@ -360,7 +369,7 @@ def _end_step(found: Folded, state: _Walk, time: int) -> None:
 def _stretch(inside: Sequence[Mark], until: int, step: int, unset: frozenset[int]) -> Stretch:
     calls = [code for _, code, _ in inside if code in _CALLS]
     # A single step that was left out among them is no evaluation with gradients.
-    graded = all(code != Code.EVAL for code in calls) or Code.SILENT in calls
+    graded = all(code != EventCode.EVAL for code in calls) or EventCode.SILENT in calls
     loaders = [number for _, code, number in inside if code in _DATA and number < NUMBERS - 1]
     start = inside[0][0]
     return Stretch(
@@ -372,7 +381,7 @@ def _stretch(inside: Sequence[Mark], until: int, step: int, unset: frozenset[int
         loader=loaders[0] if loaders else None,
         with_grad=graded,
         training_mode=all(
-            code == Code.FORWARD or time in unset for time, code, _ in inside if code in _CALLS
+            code == EventCode.FORWARD or time in unset for time, code, _ in inside if code in _CALLS
         ),
     )
 
@@ -382,16 +391,16 @@ def _loaders(marks: Sequence[Mark], found: Folded) -> None:
     starting: dict[int, int] = {}
     fresh: dict[int, float] = {}
     for time, code, number in marks:
-        if code == Code.ITERATE:
+        if code == EventCode.ITERATE:
             starting[number] = time
             found.epochs[number] += 1
-        elif code == Code.ITERATE_END:
+        elif code == EventCode.ITERATE_END:
             fresh[number] = (time - starting.pop(number, time)) * _NS
-        elif code == Code.NEXT:
+        elif code == EventCode.NEXT:
             asked[number] = time
-        elif code == Code.EXHAUSTED and number in asked:
+        elif code == EventCode.EXHAUSTED and number in asked:
             found.last_waits[number].append((time - asked.pop(number)) * _NS)
-        elif code == Code.BATCH and number in asked:
+        elif code == EventCode.BATCH and number in asked:
             wait = (time - asked.pop(number)) * _NS
             if number in fresh:
                 found.first_waits[number].append(wait + fresh.pop(number))

@@ -18,7 +18,13 @@ from hotloop.core import codec
 from hotloop.core.case.environment import Ceiling, Operator
 from hotloop.core.env import inherited
 from hotloop.core.errors import DataError
-from hotloop.observe.whatif.short_run import PROFILED, Kind, Report, Request, command
+from hotloop.observe.whatif.short_run import (
+    PROFILED,
+    Kind,
+    ShortRunRequest,
+    ShortRunResult,
+    command,
+)
 from hotloop.process import child
 
 if TYPE_CHECKING:
@@ -63,9 +69,11 @@ def measure(
     baseline and one Ceiling for each name; its factor is the median step of the baseline over the
     median step without the cost. Raises KeyboardInterrupt at Ctrl-C, when the child is dead.
     """
-    reports: dict[Kind, list[Report]] = {}
+    reports: dict[Kind, list[ShortRunResult]] = {}
     for kind in [kind for kind in ORDER if kind == "baseline" or kind in names]:
-        request = Request(kind=kind, result=child.RESULT, steps=steps, warm=WARM, seconds=seconds)
+        request = ShortRunRequest(
+            kind=kind, result=child.RESULT, steps=steps, warm=WARM, seconds=seconds
+        )
         report = _run(request, script, cwd, limit_bytes, progress)
         reports.setdefault(kind, []).append(report)
         if kind == "baseline" and _why_not(report):
@@ -86,7 +94,7 @@ def profile(
     Times are self times, on the card where there is one, and include the profiler's own cost.
     Raises KeyboardInterrupt at Ctrl-C, when the child is dead.
     """
-    request = Request(
+    request = ShortRunRequest(
         kind="profile", result=child.RESULT, steps=PROFILED + 1, warm=WARM, seconds=seconds
     )
     report = _run(request, script, cwd, limit_bytes, progress)
@@ -94,15 +102,15 @@ def profile(
 
 
 def _run(
-    request: Request,
+    request: ShortRunRequest,
     script: Sequence[str],
     cwd: str | Path | None,
     limit_bytes: int | None,
     progress: Progress | None,
-) -> Report:
+) -> ShortRunResult:
     outcome = child.run(
         command(request, tuple(script)),
-        limits=child.Limits(seconds=request.seconds + _GRACE, memory=limit_bytes),
+        limits=child.ProcessLimits(seconds=request.seconds + _GRACE, memory=limit_bytes),
         cwd=cwd,
         environment=_environment(request.kind),
         progress=progress and (lambda beat: progress(request.kind, beat)),
@@ -110,11 +118,11 @@ def _run(
     if outcome.status == "interrupted":
         raise KeyboardInterrupt
     if outcome.result is None:
-        return Report(why=outcome.reason)
+        return ShortRunResult(why=outcome.reason)
     try:
-        return codec.from_json(Report, outcome.result)
+        return codec.from_json(ShortRunResult, outcome.result)
     except DataError as error:  # the script wrote over it
-        return Report(why=f"its result cannot be read: {error}")
+        return ShortRunResult(why=f"its result cannot be read: {error}")
 
 
 def _environment(kind: Kind) -> Mapping[str, str]:
@@ -126,14 +134,14 @@ def _environment(kind: Kind) -> Mapping[str, str]:
     return known | {"WANDB_MODE": "disabled" if mode in ("disabled", "dryrun") else "offline"}
 
 
-def _why_not(report: Report) -> str | None:
+def _why_not(report: ShortRunResult) -> str | None:
     if len(report.step_time) >= FEWEST:
         return None
     return report.why or f"only {len(report.step_time)} steps were timed, {FEWEST} are needed"
 
 
 def _ceilings(
-    reports: Mapping[Kind, Sequence[Report]], names: Sequence[Name]
+    reports: Mapping[Kind, Sequence[ShortRunResult]], names: Sequence[Name]
 ) -> tuple[Ceiling, ...]:
     base = reports["baseline"]
     why_not = next((why for why in map(_why_not, base) if why), None)
@@ -146,7 +154,7 @@ def _ceilings(
     return baseline, *(_ceiling(name, reports[name][0], medians) for name in names)
 
 
-def _ceiling(name: Name, report: Report, baselines: Sequence[float]) -> Ceiling:
+def _ceiling(name: Name, report: ShortRunResult, baselines: Sequence[float]) -> Ceiling:
     """Compare one child with the baseline runs before and after it."""
     if why_not := _why_not(report):
         return Ceiling(name=name, step_time=report.step_time, why_not=why_not)

@@ -20,13 +20,13 @@ from hotloop.core.storage import files
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.observe.whatif.without_one_cost import Patches, no_logging, no_optimizer, no_writing
 from hotloop.process import run_script
-from hotloop.process.import_hooks import Arrivals
+from hotloop.process.import_hooks import ImportHooks
 
 if TYPE_CHECKING:
     from hotloop.observe.probes.operators import Profile
     from hotloop.observe.whatif.batch_replay import Loaders
 
-__all__ = ["Kind", "Report", "Request", "command", "main"]
+__all__ = ["Kind", "ShortRunRequest", "ShortRunResult", "command", "main"]
 
 Kind = Literal["baseline", "compute", "no logging", "no optimizer", "loader alone", "profile"]
 
@@ -37,7 +37,7 @@ _NO_LOADER: Final = "no DataLoader was read in training; hand-made batches canno
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ShortRunRequest:
     """What a short run is to do."""
 
     kind: Kind
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ShortRunResult:
     """What came of it."""
 
     step_time: tuple[float, ...] = ()  # seconds; for "loader alone" of the batches of one step
@@ -56,7 +56,7 @@ class Report:
     operators: tuple[Operator, ...] = ()
 
 
-def command(request: Request, script: tuple[str, ...]) -> tuple[str, ...]:
+def command(request: ShortRunRequest, script: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that starts the child."""
     asked = json.dumps(codec.to_json(request))
     return (sys.executable, "-c", run_script.starter(__name__), asked, *script)
@@ -64,16 +64,16 @@ def command(request: Request, script: tuple[str, ...]) -> tuple[str, ...]:
 
 def main(argv: list[str]) -> None:
     """Run the script for a few steps; does not return."""
-    short = _ShortRun(codec.from_json(Request, json.loads(argv[0])))
-    run_script.run(run_script.Target.of(argv[1:]), finished=short.script_ended)
+    short = _ShortRun(codec.from_json(ShortRunRequest, json.loads(argv[0])))
+    run_script.run(run_script.ScriptTarget.of(argv[1:]), finished=short.script_ended)
 
 
 class _ShortRun:
     """Counts steps, and ends the process when there are enough."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ShortRunRequest) -> None:
         self._request = request
-        self._patches, self._arrivals = Patches(), Arrivals()
+        self._patches, self._arrivals = Patches(), ImportHooks()
         self._cadence = Cadence()
         self._steps, self._backwards = _Clock(), _Clock()
         self._loaders: Loaders | None = None
@@ -153,11 +153,11 @@ class _ShortRun:
         files.write_json(Path(self._request.result), codec.to_json(report))
         os._exit(0)
 
-    def _report(self, why: str | None) -> Report:
+    def _report(self, why: str | None) -> ShortRunResult:
         clock = self._steps if self._steps.marks > 1 else self._backwards
         times = clock.times()[self._request.warm :][: self._request.steps]
         if self._request.kind in ("no optimizer", "profile") and not self._steps.marks:
-            return Report(why=why or "no optimizer was stepped")
+            return ShortRunResult(why=why or "no optimizer was stepped")
         if self._request.kind == "profile":
             return self._profiled(why, clock.times())
         if self._request.kind == "loader alone":
@@ -167,30 +167,30 @@ class _ShortRun:
             why = f"{why} after {len(times)} timed steps of {self._request.steps}"
         if self._loaders and not self._loaders.replayed:
             few = "too few batches were read" if self._loaders.training else _NO_LOADER
-            return Report(why=why or few)
-        return Report(step_time=tuple(times), why=why)
+            return ShortRunResult(why=why or few)
+        return ShortRunResult(step_time=tuple(times), why=why)
 
-    def _alone(self, why: str | None) -> Report:
+    def _alone(self, why: str | None) -> ShortRunResult:
         from hotloop.observe.whatif.batch_replay import alone
 
         training = self._loaders.training if self._loaders else []
         if not training:
-            return Report(why=why or _NO_LOADER)
+            return ShortRunResult(why=why or _NO_LOADER)
         per_step = [0.0] * self._request.steps
         for loader, batches in training:
             times = alone(loader, self._request.steps, self._request.warm)
             sums = zip(per_step, times, strict=False)
             per_step = [total + batches * seconds for total, seconds in sums]
-        return Report(step_time=tuple(per_step), why=why)
+        return ShortRunResult(step_time=tuple(per_step), why=why)
 
-    def _profiled(self, why: str | None, times: list[float]) -> Report:
+    def _profiled(self, why: str | None, times: list[float]) -> ShortRunResult:
         warm = self._request.warm
         profiled = times[warm - 1 :][:PROFILED]
         if self._profile is None or len(profiled) < PROFILED:
-            return Report(why=why or f"fewer than {warm + PROFILED} steps were made")
+            return ShortRunResult(why=why or f"fewer than {warm + PROFILED} steps were made")
         step_time = sum(profiled) / PROFILED
         operators = self._profile.operators(steps=PROFILED, step_time=step_time)
-        return Report(step_time=tuple(profiled), operators=operators)
+        return ShortRunResult(step_time=tuple(profiled), operators=operators)
 
 
 class _Clock:

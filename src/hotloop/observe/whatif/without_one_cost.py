@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.process.import_hooks import Arrivals
+    from hotloop.process.import_hooks import ImportHooks
 
 __all__ = ["Patches", "no_logging", "no_optimizer", "no_writing"]
 
@@ -72,7 +72,7 @@ def no_optimizer(patches: Patches) -> None:
     patches.put(torch.optim.Optimizer, "profile_hook_step", staticmethod(profile_hook_step))
 
 
-def no_logging(patches: Patches, arrivals: Arrivals) -> None:
+def no_logging(patches: Patches, arrivals: ImportHooks) -> None:
     """Silence print, stdout, logging, progress bars, trackers, plots and saving."""
     import torch
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["METRICS", "ClassScore", "Report", "Scores", "positive_class", "report", "scores"]
+__all__ = ["METRICS", "ClassScore", "MetricsReport", "Scores", "positive_class", "report", "scores"]
 
 SCHEMA: Final = 1  # of Report.to_json; history: 1 (2026-11) first
 # What a run may be judged by. Higher is better for each; f1, precision, recall: two classes only.
@@ -91,7 +91,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class MetricsReport:
     """The scores of all rows, and of each group of rows."""
 
     whole: Scores
@@ -109,7 +109,7 @@ def report(
     names: Sequence[str],
     groups: Sequence[str] = (),
     positive: str | None = None,
-) -> Report:
+) -> MetricsReport:
     """Return the scores of counts [groups, classes, classes], rows of it are the true classes.
 
     `names` are those of the classes, `groups` of the groups: none where there is only one of them.
@@ -119,7 +119,7 @@ def report(
     assert len(confusion) == (len(groups) or 1), (confusion.shape, len(groups))
     whole = scores(confusion.sum(0), names=names, positive=positive)
     parts = zip(groups, confusion[: len(groups)], strict=True)
-    return Report(
+    return MetricsReport(
         whole=whole,
         groups={name: scores(part, names=names, positive=positive) for name, part in parts},
     )

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from hotloop.config.common import Training
 
-__all__ = ["AdamW", "optimizer_of", "state_bytes"]
+__all__ = ["AdamWFactory", "optimizer_of", "state_bytes"]
 
 _SMALL = 4096  # numbers below which bitsandbytes keeps 32 bits (min_8bit_size, 0.50)
 _BLOCK = 256  # numbers that share a scale there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdamW:
+class AdamWFactory:
     """Builds an AdamW whose matrices decay and whose biases and norms do not."""
 
     learning_rate: float
@@ -51,7 +51,7 @@ def optimizer_of(training: Training) -> Callable[[nn.Module], torch.optim.Optimi
         return partial(_adafactor, training)
     if training.optim == "adamw_8bit":
         return partial(_eight_bit, training)
-    return AdamW(
+    return AdamWFactory(
         learning_rate=training.learning_rate,
         betas=training.betas,
         weight_decay=training.weight_decay,

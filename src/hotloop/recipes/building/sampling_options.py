@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from hotloop.core.errors import UsageError
 
-__all__ = ["Wanted"]
+__all__ = ["SamplingOptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SamplingOptions:
     """Which text is to be drawn; None leaves it to the objective. Raises UsageError."""
 
     prompt: str | None = None  # what the text begins with

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hotloop.data.readers.clean_text import find_texts
 from hotloop.data.sampling.context_windows import Windows
 from hotloop.data.tokenising.char_corpus import TokenSet, prepare
-from hotloop.data.tokenising.char_vocabulary import Vocabulary
+from hotloop.data.tokenising.char_vocabulary import CharVocabulary
 from hotloop.models.gpt import Gpt, next_token_loss
 from hotloop.recipes.building.optimizers import optimizer_of, state_bytes
 from hotloop.recipes.char_lm.diffusion import build_sedd, to_denoise
@@ -73,7 +73,7 @@ def build_model(config: CharLmConfig, vocabulary: int) -> Gpt | Sedd:
 
 def rebuilt(config: CharLmConfig, kept: Mapping[str, str]) -> Gpt | Sedd:
     """Return the model of a run, of which the run's own weights are still to be read."""
-    return build_model(config, len(Vocabulary.from_json(json.loads(kept["vocabulary.json"]))))
+    return build_model(config, len(CharVocabulary.from_json(json.loads(kept["vocabulary.json"]))))
 
 
 def _counted(data: TokenSet) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from hotloop.core.errors import UsageError
-from hotloop.data.tokenising.char_vocabulary import Vocabulary
+from hotloop.data.tokenising.char_vocabulary import CharVocabulary
 from hotloop.models.denoising import FREE, denoise
 from hotloop.models.sampling import sample as continue_text
 from hotloop.models.sedd import Sedd
@@ -18,7 +18,7 @@ from hotloop.recipes.char_lm.diffusion import noise_of
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from hotloop.recipes.building.sampling_options import Wanted
+    from hotloop.recipes.building.sampling_options import SamplingOptions
     from hotloop.recipes.char_lm.config import CharLmConfig
 
 __all__ = ["sample"]
@@ -33,7 +33,7 @@ def sample(
     config: CharLmConfig,
     model: nn.Module,
     kept: Mapping[str, str],
-    wanted: Wanted,
+    wanted: SamplingOptions,
     *,
     progress: Progress | None = None,
 ) -> list[str]:
@@ -42,15 +42,15 @@ def sample(
     Raises UsageError for what the model's objective cannot do.
     """
     draw = _denoised if config.objective == "diffusion" else _continued
-    vocabulary = Vocabulary.from_json(json.loads(kept["vocabulary.json"]))
+    vocabulary = CharVocabulary.from_json(json.loads(kept["vocabulary.json"]))
     return draw(config, model, vocabulary, wanted, progress)
 
 
 def _continued(
     config: CharLmConfig,
     model: nn.Module,
-    vocabulary: Vocabulary,
-    wanted: Wanted,
+    vocabulary: CharVocabulary,
+    wanted: SamplingOptions,
     progress: Progress | None,
 ) -> list[str]:
     """Predict one character after the other; without a prompt, after a new line."""
@@ -75,8 +75,8 @@ def _continued(
 def _denoised(
     config: CharLmConfig,
     model: nn.Module,
-    vocabulary: Vocabulary,
-    wanted: Wanted,
+    vocabulary: CharVocabulary,
+    wanted: SamplingOptions,
     progress: Progress | None,
 ) -> list[str]:
     """Denoise a window of the context's length, as in training; what is beyond the end is cut."""
@@ -110,9 +110,9 @@ def _denoised(
     return [prompt + text + suffix for text in _texts(vocabulary, drawn)]
 
 
-def _ids(vocabulary: Vocabulary, text: str) -> Tensor:
+def _ids(vocabulary: CharVocabulary, text: str) -> Tensor:
     return torch.from_numpy(vocabulary.encode(text).astype("int64"))
 
 
-def _texts(vocabulary: Vocabulary, ids: Tensor) -> list[str]:
+def _texts(vocabulary: CharVocabulary, ids: Tensor) -> list[str]:
     return [vocabulary.decode(row.numpy().astype("uint16")) for row in ids]

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from hotloop.core.errors import UsageError
-from hotloop.data.readers.bad_rows import Place
+from hotloop.data.readers.bad_rows import RowLocation
 from hotloop.data.readers.records import find_sources
 from hotloop.data.readers.records import head as first_rows
 from hotloop.data.sampling.label_classes import Classes
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hotloop.data.tokenising.token_store import Store
     from hotloop.models.weights.discovery import FoundModel
-    from hotloop.recipes.building.metrics import Report, Scores
+    from hotloop.recipes.building.metrics import MetricsReport, Scores
     from hotloop.recipes.pair_classifier.config import PairClassifierConfig
 
 __all__ = ["Predicted", "predict"]
@@ -49,7 +49,7 @@ class Predicted:
 
     names: tuple[str, ...]  # of the classes
     probabilities: NDArray[np.float32]  # [rows, classes]
-    report: Report | None  # None: the rows have no labels
+    report: MetricsReport | None  # None: the rows have no labels
     baselines: Mapping[str, Scores] = field(default_factory=dict)  # none: nobody asked
 
     def rows(self) -> Iterator[dict[str, object]]:
@@ -117,7 +117,7 @@ def _baselines(
 
 def _truth(store: Store, classes: Classes) -> NDArray[np.int64]:
     words = store.splits[_SPLIT].words("label")
-    return classes.numbers(words, place=lambda row: Place("the rows", row=row))
+    return classes.numbers(words, place=lambda row: RowLocation("the rows", row=row))
 
 
 def _tokens(config: PairClassifierConfig, found: FoundModel, path: Path, cache: Path) -> Store:
@@ -129,7 +129,7 @@ def _tokens(config: PairClassifierConfig, found: FoundModel, path: Path, cache: 
     return own(sources, replace(order, fields=given, said={}), cache=cache)[1]
 
 
-def _scored(store: Store, classes: Classes, said: NDArray[np.int64]) -> Report | None:
+def _scored(store: Store, classes: Classes, said: NDArray[np.int64]) -> MetricsReport | None:
     """Return the scores of what was said of rows that have labels."""
     file = store.splits[_SPLIT]
     if "label" not in file.names:

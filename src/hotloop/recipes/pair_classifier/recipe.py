@@ -38,7 +38,7 @@ from hotloop.recipes.building.pretrained import (
 from hotloop.recipes.pair_classifier.baselines import MOST, row_baselines, said, tested
 from hotloop.recipes.pair_classifier.predictions import predict
 from hotloop.recipes.pair_classifier.rows import form_of, prepare_data
-from hotloop.session.job import Job, Judge
+from hotloop.session.job import Job, ValidationMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,7 @@ def _figures(data: Labelled, counts: Tensor) -> dict[str, float | None]:
     return {**{name: found.whole.value(name) for name in named}, **of_groups}
 
 
-def _judge(config: PairClassifierConfig, data: Labelled) -> Judge:
+def _judge(config: PairClassifierConfig, data: Labelled) -> ValidationMetrics:
     names = data.classes.names
     if config.metric in _TWO_CLASSES and positive_class(names) is None:
         raise ConfigError(
@@ -130,7 +130,7 @@ def _judge(config: PairClassifierConfig, data: Labelled) -> Judge:
             f"{len(names)}: metric=macro_f1"
         )
     shape = max(1, len(data.groups)), len(names), len(names)
-    return Judge(
+    return ValidationMetrics(
         start=lambda device: torch.zeros(shape, dtype=torch.int64, device=device),
         figures=partial(_figures, data),
         score=config.metric,

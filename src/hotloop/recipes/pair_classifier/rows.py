@@ -10,7 +10,7 @@ from hotloop.core.errors import ConfigError
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.labelled_rows import labelled
 from hotloop.data.sampling.token_rows import Form
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.progress import told
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
@@ -67,14 +67,14 @@ def prepare_data(
     )
 
 
-def order_of(config: PairClassifierConfig, found: FoundModel) -> Order:
+def order_of(config: PairClassifierConfig, found: FoundModel) -> TokenizeRequest:
     """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
     data = config.data
     named = {"text_a": data.text_a, "label": data.label, "task": data.group}
     fields = {part: key for part, key in named.items() if key is not None}
     if data.text_b != AUTO:
         fields["text_b"] = data.text_b or ""
-    return Order(
+    return TokenizeRequest(
         vocabulary=find_tokenizer(found.name),
         out=Path(),  # in the cache, by what they are
         packing=Packing(longest=data.max_length),

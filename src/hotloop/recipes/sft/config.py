@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from hotloop.config.common import NO_WORKERS, Training, check_shared
-from hotloop.config.derive_plan import Asked
+from hotloop.config.derive_plan import RequestedTechnique
 from hotloop.config.schema import changed, said, setting
 from hotloop.config.text_common import NOT_PADDED, Adapter, check_adapter, is_typed
 
@@ -180,12 +180,14 @@ def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
     return idle
 
 
-def asked_of(config: SftConfig) -> dict[str, Asked]:
+def asked_of(config: SftConfig) -> dict[str, RequestedTechnique]:
     """Return the techniques that settings ask for, or ask to leave out, by id."""
-    asked = dict[str, Asked]()
+    asked = dict[str, RequestedTechnique]()
     if config.model.checkpointing != "off":
         mode = {"mode": config.model.checkpointing}
-        asked["activation-checkpointing"] = Asked(key="model.checkpointing", choice=mode)
+        asked["activation-checkpointing"] = RequestedTechnique(
+            key="model.checkpointing", choice=mode
+        )
     if config.model.tf32 is not None:
-        asked["tf32"] = Asked(key="model.tf32", is_wanted=config.model.tf32)
+        asked["tf32"] = RequestedTechnique(key="model.tf32", is_wanted=config.model.tf32)
     return asked

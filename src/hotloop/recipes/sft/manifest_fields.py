@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from hotloop.config.values import Rule, convert, expected, show
+from hotloop.config.values import FieldRule, convert, expected, show
 from hotloop.core.errors import ConfigError, did_you_mean
 
 __all__ = ["FIELDS", "OPTIMIZERS", "Field", "find_field", "schema", "schema_text"]
@@ -47,7 +47,7 @@ class Field:
 
     name: str
     kind: type  # int, float, bool or str
-    rule: Rule  # the meaning, range and choices
+    rule: FieldRule  # the meaning, range and choices
     aliases: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()  # the settings it can become; none: it decides nothing
     words: tuple[str, ...] = ()  # allowed beside true and false
@@ -116,7 +116,7 @@ def _field(
     return Field(
         name=name,
         kind=kind,
-        rule=Rule(meaning=meaning, **limits),
+        rule=FieldRule(meaning=meaning, **limits),
         aliases=tuple(aliases.split()),
         targets=targets,
         words=words,

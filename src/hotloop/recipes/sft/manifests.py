@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hotloop.config.layers import Layer, parse_assignments, read_config
+from hotloop.config.layers import SettingsLayer, parse_assignments, read_config
 from hotloop.config.values import Plain, show, typed
 from hotloop.core.errors import ConfigError
 from hotloop.recipes.sft.manifest_answers import Answer, Given
@@ -21,7 +21,7 @@ class Manifest:
 
     path: Path
     name: str  # of the expert; it can be a folder's name
-    layer: Layer  # dotted settings; their origins are "FILE:LINE manifest key KEY"
+    layer: SettingsLayer  # dotted settings; their origins are "FILE:LINE manifest key KEY"
     answers: tuple[Answer, ...]  # one for each field, in the order of the file
 
 
@@ -74,7 +74,7 @@ def expand(manifests: str, output: str | None = None) -> list[tuple[Manifest, Pa
     return runs
 
 
-def _given(layer: Layer) -> dict[str, Given]:
+def _given(layer: SettingsLayer) -> dict[str, Given]:
     """Return the fields by their own names, each as its Field reads it."""
     found: dict[str, Given] = {}
     problems = []
@@ -111,7 +111,7 @@ def _expert(given: Mapping[str, Given], path: Path) -> str:
         raise ConfigError(f"{told}: {error}") from error
 
 
-def _layer(origin: str, found: Sequence[Answer]) -> Layer:
+def _layer(origin: str, found: Sequence[Answer]) -> SettingsLayer:
     values: dict[str, object] = {}
     origins: dict[str, str] = {}
     for answer in found:
@@ -119,7 +119,7 @@ def _layer(origin: str, found: Sequence[Answer]) -> Layer:
         values |= answer.settings
         said = f"{answer.given.place} manifest key {answer.given.key}"
         origins |= dict.fromkeys(answer.settings, said)
-    return Layer(origin=origin, values=values, origins=origins, asked=True)
+    return SettingsLayer(origin=origin, values=values, origins=origins, asked=True)
 
 
 def _folder(manifest: Manifest, output: str | None) -> Path | None:

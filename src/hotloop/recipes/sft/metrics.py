@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from hotloop.models.causal_lm import CausalLm
-from hotloop.session.job import Judge
+from hotloop.session.job import ValidationMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,10 +61,10 @@ def rows_of(at_n: Tensor, batch: Mapping[str, Any], width: int) -> Tensor:
     return torch.bucketize(at_n, boundaries.cu_seqlens.long(), right=True) - 1
 
 
-def judge_of(rows: int) -> Judge:
+def judge_of(rows: int) -> ValidationMetrics:
     """Return the judge of a validation on some of a file's `rows`."""
     before: list[Tensor] = []  # digests of the validation before
-    return Judge(
+    return ValidationMetrics(
         start=lambda device: torch.zeros((3, rows), dtype=torch.int64, device=device),
         figures=partial(_figures, before),
         remark=_remark,

@@ -10,7 +10,7 @@ from hotloop.core.errors import ConfigError
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.text_rows import texts
 from hotloop.data.sampling.token_rows import Form
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.progress import told
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
@@ -21,7 +21,7 @@ from hotloop.recipes.sft.config import SAID
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from hotloop.data.readers.portions import Source
+    from hotloop.data.readers.portions import RecordFile
     from hotloop.data.sampling.text_rows import Texts
     from hotloop.models.weights.discovery import FoundModel
     from hotloop.recipes.sft.config import SftConfig
@@ -66,18 +66,18 @@ def prepare_data(
     return made
 
 
-def sources_of(config: SftConfig) -> tuple[Sequence[Source], Sequence[Source]]:
+def sources_of(config: SftConfig) -> tuple[Sequence[RecordFile], Sequence[RecordFile]]:
     """Return the files to train on, and those to validate on."""
     data = config.data
     valid = () if data.valid_path is None else find_sources([data.valid_path], by={}).files
     return find_sources([str(data.path)], by={}).files, valid
 
 
-def order_of(config: SftConfig, found: FoundModel) -> Order:
+def order_of(config: SftConfig, found: FoundModel) -> TokenizeRequest:
     """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
     data = config.data
     length = data.max_length
-    return Order(
+    return TokenizeRequest(
         vocabulary=find_tokenizer(found.name),
         out=Path(),  # in the cache, by what they are
         packing=Packing(tokens=length) if data.packing else Packing(longest=length),

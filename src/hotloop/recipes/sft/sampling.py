@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from hotloop.config.resolve import AUTO
 from hotloop.core.errors import UsageError
-from hotloop.data.tokenising.row_shapes import Layout
+from hotloop.data.tokenising.row_shapes import RowLayout
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.models.causal_lm import CausalLm
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from hotloop.data.tokenising.chat_templates import Template
-    from hotloop.data.tokenising.tokenizer_files import Vocabulary
-    from hotloop.recipes.building.sampling_options import Wanted
+    from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
+    from hotloop.recipes.building.sampling_options import SamplingOptions
     from hotloop.recipes.sft.config import SftConfig
 
 __all__ = ["sample"]
@@ -34,7 +34,7 @@ def sample(
     config: SftConfig,
     model: nn.Module,
     kept: Mapping[str, str],
-    wanted: Wanted,
+    wanted: SamplingOptions,
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
@@ -50,7 +50,7 @@ def sample(
         raise UsageError("what is to be answered? hotloop sample RUN_DIR --prompt TEXT")
     told: dict[str, Any] = json.loads(kept["texts.json"])
     vocabulary = find_tokenizer(str(config.model.name))
-    layout = Layout(shape=told["shape"], fields=told["fields"], loss=told["loss"])
+    layout = RowLayout(shape=told["shape"], fields=told["fields"], loss=told["loss"])
     template = None
     if layout.shape == "chat":
         wished = None if config.data.template == AUTO else config.data.template
@@ -85,7 +85,7 @@ class _Drawn:
     """Draws answers, one token at a time, with the keys and values of those before kept."""
 
     def __init__(
-        self, model: CausalLm, tokenizer: Tokenizer, vocabulary: Vocabulary, *, ends: str
+        self, model: CausalLm, tokenizer: Tokenizer, vocabulary: TokenizerSpec, *, ends: str
     ) -> None:
         self._model, self._tokenizer, self._ends = model, tokenizer, ends
         self._eos = vocabulary.eos

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from hotloop.config.common import ALL, NO_WORKERS, Training, check_shared
-from hotloop.config.layers import Layer
+from hotloop.config.layers import SettingsLayer
 from hotloop.config.resolve import AUTO, Resolver
 from hotloop.config.schema import changed, said, setting
 from hotloop.config.settings import Resolved
@@ -208,7 +208,7 @@ def idle_task_router(config: TaskRouterConfig, origins: Mapping[str, str]) -> di
     return idle
 
 
-def _of_phase(resolved: Resolved[TaskRouterConfig]) -> Layer | None:
+def _of_phase(resolved: Resolved[TaskRouterConfig]) -> SettingsLayer | None:
     """Return a phase's own training settings, for those of `training` that nobody typed."""
     own = {"2": "router_training", "3": "joint_training"}.get(resolved.config.phase)
     if own is None:
@@ -218,7 +218,7 @@ def _of_phase(resolved: Resolved[TaskRouterConfig]) -> Layer | None:
         for each in fields(Training)
         if not is_typed(resolved.origins, f"training.{each.name}")
     }
-    return Layer(origin=f"default of {own}", values=values)
+    return SettingsLayer(origin=f"default of {own}", values=values)
 
 
 resolve_task_router = Resolver(

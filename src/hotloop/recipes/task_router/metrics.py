@@ -16,7 +16,7 @@ import torch
 from hotloop.models.routing import RouterAlone
 from hotloop.models.task_router import TaskRouter
 from hotloop.recipes.sft.metrics import rows_of
-from hotloop.session.job import Judge
+from hotloop.session.job import ValidationMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,9 +98,9 @@ def _count_routes(counts: Tensor, row: Tensor, logits: Tensor) -> None:
     counts[_ENTROPY, row] = -(log_p.exp() * log_p).sum(1).to(counts.dtype)
 
 
-def judge_of(names: Sequence[str], task: NDArray[np.int64], *, score: str) -> Judge:
+def judge_of(names: Sequence[str], task: NDArray[np.int64], *, score: str) -> ValidationMetrics:
     """Return the judge of a validation; `task` is of all rows of the file."""
-    return Judge(
+    return ValidationMetrics(
         start=lambda device: torch.zeros((len(_NAMES), len(task)), device=device),
         figures=partial(_figures, tuple(names), task),
         score=score,

@@ -16,7 +16,7 @@ from hotloop.models.task_router import TaskRouter
 from hotloop.models.weights.discovery import find_model
 from hotloop.recipes.task_router.corpus import known_tasks
 from hotloop.recipes.task_router.metrics import Routed
-from hotloop.recipes.task_router.requests import Asked, Speaker, held_out, read, speaker
+from hotloop.recipes.task_router.requests import RoutingRequest, Speaker, held_out, read, speaker
 from hotloop.recipes.task_router.rows import NONE, prepare_rows
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def predict(
 
 def _asked(
     config: TaskRouterConfig, path: Path | None, tasks: Sequence[Task], cache: Path, most: int
-) -> Asked:
+) -> RoutingRequest:
     """Return the rows of a file, or without one those that the run held out."""
     if path is None:
         return held_out(prepare_rows(config, cache=cache), most=most, seed=config.seed)
@@ -162,7 +162,7 @@ def _asked(
 
 
 def _believed(
-    model: TaskRouter, asked: Asked, speaks: Speaker
+    model: TaskRouter, asked: RoutingRequest, speaks: Speaker
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Return how probable each task is, and the one that is taken; without a router the row's."""
     if model.router is None:
@@ -188,7 +188,7 @@ class _Counted:
 
 def _others(
     speaks: Speaker,
-    asked: Asked,
+    asked: RoutingRequest,
     tasks: Sequence[Task],
     seed: int,
     tell: _Counted,
@@ -218,7 +218,7 @@ def _picked(alone: Sequence[tuple[str, ...]], which: NDArray[np.int64]) -> tuple
 
 
 def _way(
-    name: str, said: Sequence[str], asked: Asked, tasks: Sequence[Task], notes: list[str]
+    name: str, said: Sequence[str], asked: RoutingRequest, tasks: Sequence[Task], notes: list[str]
 ) -> Way:
     figures: dict[str, Mapping[str, float]] = {}
     scores = []
@@ -237,7 +237,10 @@ def _way(
 
 
 def _routed(
-    names: Sequence[str], asked: Asked, probabilities: NDArray[np.float32], head: NDArray[np.int64]
+    names: Sequence[str],
+    asked: RoutingRequest,
+    probabilities: NDArray[np.float32],
+    head: NDArray[np.int64],
 ) -> Routed | None:
     if not asked.known or not probabilities.shape[1]:
         return None

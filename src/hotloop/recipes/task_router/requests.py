@@ -20,7 +20,7 @@ from hotloop.data.sampling.epoch_order import permutation
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.recipes.building.pretrained import padding_of
 from hotloop.recipes.task_router.rows import NONE
-from hotloop.recipes.task_router.task_base import Example, text_of
+from hotloop.recipes.task_router.task_base import TaskRow, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-    from hotloop.data.tokenising.tokenizer_files import Vocabulary
+    from hotloop.data.tokenising.tokenizer_files import TokenizerSpec
     from hotloop.models.task_router import TaskRouter
     from hotloop.models.weights.discovery import FoundModel
     from hotloop.recipes.task_router.rows import TaskRows
     from hotloop.recipes.task_router.task_base import Task
 
-__all__ = ["Asked", "Speaker", "held_out", "read", "speaker"]
+__all__ = ["RoutingRequest", "Speaker", "held_out", "read", "speaker"]
 
 _STREAM: Final = 1 << 41  # of permutations: another than what is held out, or left out
 _ROWS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Asked:
+class RoutingRequest:
     """Rows that are to be routed and answered."""
 
-    examples: tuple[Example, ...]  # without a task: the text alone, which is the prompt of decoders
+    examples: tuple[TaskRow, ...]  # without a task: the text alone, which is the prompt of decoders
     task: NDArray[np.int64]  # [rows] number of the task where that is known, else NONE
 
     @property
@@ -54,7 +54,7 @@ class Asked:
         return bool(len(self.task)) and bool((self.task != NONE).all())
 
 
-def held_out(data: TaskRows, *, most: int | None, seed: int) -> Asked:
+def held_out(data: TaskRows, *, most: int | None, seed: int) -> RoutingRequest:
     """Return the validation rows of a run, of each task `most` at most, drawn evenly."""
     task, kept = data.mixed.task, []
     for number in range(len(data.names)):
@@ -63,10 +63,12 @@ def held_out(data: TaskRows, *, most: int | None, seed: int) -> Asked:
             own = np.sort(own[permutation(seed, _STREAM + number, len(own))[:most]])
         kept.append(own)
     chosen = np.concatenate(kept)
-    return Asked(examples=tuple(data.mixed.examples[row] for row in chosen), task=task[chosen])
+    return RoutingRequest(
+        examples=tuple(data.mixed.examples[row] for row in chosen), task=task[chosen]
+    )
 
 
-def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> Asked:
+def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> RoutingRequest:
     """Return the rows of a file of JSON lines, or another table.
 
     A row with the key task is read as rows of that task are, and has its right answers. Another
@@ -74,7 +76,7 @@ def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> Asked:
     what cannot be used.
     """
     names = [each.name for each in tasks]
-    faults, examples, numbers = Faults("stop"), list[Example](), list[int]()
+    faults, examples, numbers = Faults("stop"), list[TaskRow](), list[int]()
     for source in find_sources([str(path)], by={}).files:
         for portion in work(source):
             for place, record in rows(portion, faults):
@@ -87,12 +89,12 @@ def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> Asked:
     faults.raise_if_any({})
     if not examples:
         raise DataError(f"{path} has no row")
-    return Asked(examples=tuple(examples), task=np.array(numbers, np.int64))
+    return RoutingRequest(examples=tuple(examples), task=np.array(numbers, np.int64))
 
 
 def _examples(
     record: Mapping[str, Any], tasks: Sequence[Task], names: Sequence[str], is_decoder: bool
-) -> Iterator[tuple[int, Example]]:
+) -> Iterator[tuple[int, TaskRow]]:
     if (name := record.get("task")) is not None:
         if name not in names:
             raise DataError(
@@ -103,10 +105,10 @@ def _examples(
         yield from ((number, example) for example in tasks[number].read(record))
         return
     if is_decoder:
-        yield NONE, Example(text=text_of(record, "prompt"), answers=())
+        yield NONE, TaskRow(text=text_of(record, "prompt"), answers=())
         return
     question = text_of(record, "question") if record.get("question") is not None else None
-    yield NONE, Example(text=text_of(record, "text"), question=question, answers=())
+    yield NONE, TaskRow(text=text_of(record, "text"), question=question, answers=())
 
 
 class Speaker(Protocol):
@@ -123,7 +125,7 @@ class Speaker(Protocol):
 
 def speaker(
     model: TaskRouter,
-    asked: Asked,
+    asked: RoutingRequest,
     tasks: Sequence[Task],
     found: FoundModel,
     *,
@@ -184,8 +186,8 @@ class _Reader(_Rows):
     def __init__(
         self,
         model: TaskRouter,
-        asked: Asked,
-        vocabulary: Vocabulary,
+        asked: RoutingRequest,
+        vocabulary: TokenizerSpec,
         *,
         pad: int,
         labels: Sequence[Sequence[str]],
@@ -245,9 +247,9 @@ class _Writer(_Rows):
     def __init__(
         self,
         model: TaskRouter,
-        asked: Asked,
+        asked: RoutingRequest,
         tasks: Sequence[Task],
-        vocabulary: Vocabulary,
+        vocabulary: TokenizerSpec,
         *,
         pad: int,
         longest: int,

@@ -17,7 +17,7 @@ from hotloop.data.sampling.mapped_rows import RowMap
 from hotloop.data.sampling.text_rows import answered
 from hotloop.data.sampling.train_and_valid import Part, made_of
 from hotloop.data.tokenising.open_or_make import own
-from hotloop.data.tokenising.plan import Order
+from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.progress import told
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.token_store import FILE
@@ -147,9 +147,9 @@ def _refuse_longer(longest: int, found: FoundModel) -> None:
         )
 
 
-def order_of(config: TaskRouterConfig, found: FoundModel) -> Order:
+def order_of(config: TaskRouterConfig, found: FoundModel) -> TokenizeRequest:
     """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
-    order = Order(
+    order = TokenizeRequest(
         vocabulary=find_tokenizer(found.name),
         out=Path(),  # in the cache, by what they are
         packing=Packing(longest=config.data.max_length),

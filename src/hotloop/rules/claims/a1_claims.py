@@ -29,7 +29,7 @@ from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -93,7 +93,7 @@ def _claims(case: Case) -> list[tuple[str, float | None, float | None, str]]:
     ]
 
 
-def _printing(case: Case, what: str) -> list[Place]:
+def _printing(case: Case, what: str) -> list[SourceLocation]:
     """Return the first call of the project's code that is given a text with the unit."""
     unit = re.compile(_UNITS[what], re.IGNORECASE)
     return [

@@ -22,7 +22,7 @@ from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -62,7 +62,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _old(case: Case) -> dict[Place, tuple[str, str]]:
+def _old(case: Case) -> dict[SourceLocation, tuple[str, str]]:
     """Return the calls of old names, with what is written for them today."""
     found = {}
     for module in parse(case.sources).modules:

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy, by_share
+from hotloop.core.finding import Finding, Remedy, SourceLocation, by_share
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.data_wait import place_of
 from hotloop.rules.support.dataset_code import returned, windows
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Batches, Loader
+    from hotloop.core.case.steps_and_loaders import BatchFacts, Loader
     from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
@@ -48,7 +48,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _overlap(case: Case, batch: Batches, loader: Loader | None) -> Finding | None:
+def _overlap(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | None:
     if batch.role != "train" or batch.overlap is None:
         return None
     times, span = _times(case, batch.overlap, loader)
@@ -83,7 +83,7 @@ def _times(case: Case, overlap: float, loader: Loader | None) -> tuple[float, st
     return overlap, "one epoch"
 
 
-def _leak(case: Case, batch: Batches, loader: Loader | None) -> Finding | None:
+def _leak(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | None:
     share = batch.in_evaluation
     if share is None or share < ROWS:
         return None
@@ -122,7 +122,7 @@ def _awaits(case: Case) -> bool:
     return case.stopped is not None and any(loader.role == "unused" for loader in case.loaders)
 
 
-def _twice(case: Case, batch: Batches, loader: Loader | None) -> Finding | None:
+def _twice(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | None:
     share = batch.duplicated
     if batch.role != "train" or share is None or share < ROWS:
         return None
@@ -143,7 +143,9 @@ def _twice(case: Case, batch: Batches, loader: Loader | None) -> Finding | None:
     )
 
 
-def _places(case: Case, batch: Batches, loader: Loader | None, method: str) -> list[Place]:
+def _places(
+    case: Case, batch: BatchFacts, loader: Loader | None, method: str
+) -> list[SourceLocation]:
     """Return the data set's own lines, the line that cuts windows, and the loader's."""
     own = returned(case, loader.dataset, method) if loader else None
     found = [own, loader.getitem if loader else None, *windows(case)[:1], batch.place]

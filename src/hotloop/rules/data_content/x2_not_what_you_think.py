@@ -21,7 +21,7 @@ from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Batches
+    from hotloop.core.case.steps_and_loaders import BatchFacts
     from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
@@ -47,7 +47,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _wrong(case: Case, batch: Batches) -> tuple[str, str, Severity] | None:
+def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Severity] | None:
     """Return claim, remedy and severity."""
     ignored = batch.ignored
     if ignored is not None and ignored >= NOTHING:

@@ -21,7 +21,7 @@ from hotloop.rules.support.config_files import asked
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Batches
+    from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
 
@@ -50,7 +50,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _not_in_effect(case: Case, batch: Batches) -> Finding | None:
+def _not_in_effect(case: Case, batch: BatchFacts) -> Finding | None:
     widest = max(batch.widths)
     whole = len(set(batch.widths)) == 1 and batch.sampled > 1
     wanted = [s for s in asked(case, LENGTH) if (s.value or "").isdigit()]
@@ -69,7 +69,7 @@ def _not_in_effect(case: Case, batch: Batches) -> Finding | None:
     )
 
 
-def _cut(batch: Batches) -> Finding | None:
+def _cut(batch: BatchFacts) -> Finding | None:
     if batch.truncated is None or batch.truncated < CUT:
         return None
     return Finding(

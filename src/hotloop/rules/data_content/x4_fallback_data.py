@@ -24,7 +24,7 @@ from hotloop.rules.support.syntax import calls, parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -62,7 +62,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _fallbacks(case: Case) -> list[Place]:
+def _fallbacks(case: Case) -> list[SourceLocation]:
     """Return where random data are drawn because something else is not there."""
     found = []
     for module in parse(case.sources).modules:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Place
+    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -47,7 +47,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _blocking(case: Case) -> Iterator[Place]:
+def _blocking(case: Case) -> Iterator[SourceLocation]:
     code = parse(case.sources)
     for loop in code.inner_loops:
         for call in calls(loop.nodes(), "to", "cuda"):

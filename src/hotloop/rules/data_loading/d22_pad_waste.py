@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Batches
+    from hotloop.core.case.steps_and_loaders import BatchFacts
     from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
@@ -69,7 +69,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _bucketed(case: Case, batch: Batches) -> Iterator[Remedy]:
+def _bucketed(case: Case, batch: BatchFacts) -> Iterator[Remedy]:
     """Yield the techniques that make such batches, where they would not be refused."""
     loader = next((each for each in case.training_loaders if each.key == batch.loader), None)
     if loader is None or loader.sampler not in RANDOM or loader.iterable:
@@ -91,7 +91,7 @@ def _bucketed(case: Case, batch: Batches) -> Iterator[Remedy]:
         )
 
 
-def _is_per_token(batch: Batches) -> bool:
+def _is_per_token(batch: BatchFacts) -> bool:
     """Whether the loss is one over tokens, by the labels; where they are not known it may be."""
     shape = batch.shapes.get(batch.label or "")
     width = batch.widths[0] if batch.widths else 0

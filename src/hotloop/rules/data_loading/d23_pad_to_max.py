@@ -25,8 +25,8 @@ from hotloop.rules.support.syntax import dotted, parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Batches
-    from hotloop.core.finding import Finding, Place
+    from hotloop.core.case.steps_and_loaders import BatchFacts
+    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -71,7 +71,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _above(batch: Batches) -> float:
+def _above(batch: BatchFacts) -> float:
     """Return the share of the width that lies above the longest row, mean over batches."""
     number = len(batch.lengths)
     rows = batch.rows or [max(1, number // max(1, batch.sampled))] * number
@@ -80,7 +80,7 @@ def _above(batch: Batches) -> float:
     return 1 - statistics.fmean(longest) / batch.widths[0] if longest else 0.0
 
 
-def _saved(case: Case, batch: Batches) -> float:
+def _saved(case: Case, batch: BatchFacts) -> float:
     """Return the share of the compute that shorter rows save at most.
 
     Attention grows with the square of the width, so where a model has it the square is the bound.
@@ -89,7 +89,7 @@ def _saved(case: Case, batch: Batches) -> float:
     return 1 - (left**2 if any(model.attention for model in case.models) else left)
 
 
-def _padding(case: Case) -> list[Place]:
+def _padding(case: Case) -> list[SourceLocation]:
     """Return the first line that pads to a length that is given."""
     for module in parse(case.sources).modules:
         for node in ast.walk(module.tree):

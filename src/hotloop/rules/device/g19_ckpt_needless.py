@@ -22,7 +22,7 @@ from hotloop.rules.support.syntax import calls, parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Place
+    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -61,7 +61,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _asked(case: Case) -> list[Place]:
+def _asked(case: Case) -> list[SourceLocation]:
     """Return the calls of the project that checkpoint."""
     return [
         module.place(call)

@@ -17,7 +17,7 @@ import ast
 from statistics import median
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy
+from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.core.units import bytes_
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.syntax import calls, dotted, parse, running
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Code
+    from hotloop.rules.support.syntax import ProjectCode
 
 __all__ = ["RULE"]
 
@@ -65,7 +65,7 @@ def growth(readings: Sequence[float]) -> float:
     return parts[2] - parts[0] if parts[0] < parts[1] < parts[2] else 0.0
 
 
-def keeps(code: Code) -> list[Place]:
+def keeps(code: ProjectCode) -> list[SourceLocation]:
     """Return where a name that had its backward pass is added up or appended as it is."""
     nodes = list(running(code, evaluation=False))
     losses = {

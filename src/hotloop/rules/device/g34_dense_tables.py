@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Place
+    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -64,7 +64,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _built(case: Case) -> Iterator[Place]:
+def _built(case: Case) -> Iterator[SourceLocation]:
     for module in parse(case.sources).modules:
         for call in calls(module.tree, "Embedding", "EmbeddingBag"):
             if keyword(call, "sparse") is None:

@@ -23,7 +23,7 @@ from hotloop.rules.support.syntax import calls, is_constant, keyword, parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Place
+    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -54,9 +54,9 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _kept(case: Case) -> list[Place]:
+def _kept(case: Case) -> list[SourceLocation]:
     """Return where a training loop's backward keeps the graph."""
-    found: dict[Place, None] = {}
+    found: dict[SourceLocation, None] = {}
     for loop in parse(case.sources).loops:
         for call in calls(loop.nodes(), "backward"):
             if is_constant(keyword(call, "retain_graph"), True):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Place
+    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -58,7 +58,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _metrics(case: Case) -> Iterator[Place]:
+def _metrics(case: Case) -> Iterator[SourceLocation]:
     """Return where Trainers are given compute_metrics, and where that is defined."""
     for module in parse(case.sources).modules:
         defined = {

@@ -21,7 +21,7 @@ from collections import defaultdict
 from math import ceil
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import WARN, Finding, Place, Remedy
+from hotloop.core.finding import WARN, Finding, Remedy, SourceLocation
 from hotloop.core.units import moment
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.costs import costing, evaluation_seconds
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Evaluation
+    from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
 __all__ = ["RULE"]
 
@@ -79,7 +79,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _seen(case: Case, found: Sequence[Evaluation]) -> tuple[float, float, float]:
+def _seen(case: Case, found: Sequence[EvaluationSpan]) -> tuple[float, float, float]:
     """Return the seconds of evaluation, the seconds they are a part of, and the steps in these.
 
     Of a stopped run the time between the first evaluation's end and the last one's: it may have
@@ -96,7 +96,7 @@ def _seen(case: Case, found: Sequence[Evaluation]) -> tuple[float, float, float]
     return evaluation_seconds(case, later), end - begin, (last - first) * len(found) / len(later)
 
 
-def _once(case: Case, found: Sequence[Evaluation]) -> Finding | None:
+def _once(case: Case, found: Sequence[EvaluationSpan]) -> Finding | None:
     """Say of one evaluation in a stopped run between what bounds its share is: how often it comes
     is not known.
     """
@@ -116,15 +116,15 @@ def _once(case: Case, found: Sequence[Evaluation]) -> Finding | None:
     )
 
 
-def _places(case: Case, found: Iterable[Evaluation]) -> list[Place]:
-    places: dict[Place, float] = defaultdict(float)
+def _places(case: Case, found: Iterable[EvaluationSpan]) -> list[SourceLocation]:
+    places: dict[SourceLocation, float] = defaultdict(float)
     for stretch in found:
         if stretch.place:
             places[stretch.place] += stretch.seconds
     return [*_settings(case), *sorted(places, key=lambda place: -places[place])]
 
 
-def _settings(case: Case) -> list[Place]:
+def _settings(case: Case) -> list[SourceLocation]:
     """Return where a framework is told how often to evaluate: its loop is no line of the script."""
     if case.framework not in ("transformers", "lightning"):
         return []

@@ -19,7 +19,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.syntax import parse
 
@@ -41,7 +41,7 @@ PRINTED = (
 )
 MISSPELT = {"require_grad", "requires_gradient", "required_grad", "requires_grads", "require_grads"}
 
-Fault = tuple[Severity, str, Place | None]
+Fault = tuple[Severity, str, SourceLocation | None]
 
 
 def judge(case: Case) -> Finding | None:

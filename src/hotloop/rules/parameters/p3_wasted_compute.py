@@ -24,7 +24,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Finding, Place, Remedy, by_share
+from hotloop.core.finding import ABSTAIN, Finding, Remedy, SourceLocation, by_share
 from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Waste:
     claim: str
     remedy: str
     seconds: float | None  # of the whole run; None: not measured
-    places: tuple[Place, ...] = ()
+    places: tuple[SourceLocation, ...] = ()
     is_sure: bool = True  # False: the script may need it
     is_open: bool = False  # the remedy may save more: the seconds are no bound
 

@@ -19,7 +19,7 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy
+from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Function, dotted, parse
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Code, Module
+    from hotloop.rules.support.syntax import Module, ProjectCode
 
 __all__ = ["RULE"]
 
@@ -46,7 +46,7 @@ class Value:
     layer: str  # "out"
     parameter: str  # "weight"
     how: str  # "zeros_"
-    place: Place
+    place: SourceLocation
     line: int
 
 
@@ -57,7 +57,7 @@ class Applied:
     builds: frozenset[str]  # classes of the module it is applied to, its own parts included
     sets: Mapping[tuple[str, str], str]  # (kind of layer, parameter) -> how
     owner: str | None  # class whose constructor it stands in; None: it stands in the script
-    place: Place
+    place: SourceLocation
     line: int
 
 
@@ -98,7 +98,7 @@ def _finding(value: Value, applied: Applied, hows: list[str]) -> Finding:
     )
 
 
-def _kinds(code: Code) -> dict[str, set[str]]:
+def _kinds(code: ProjectCode) -> dict[str, set[str]]:
     """Return the kinds of layer each attribute of that name holds: {"out": {"Linear"}}."""
     kinds: dict[str, set[str]] = {}
     for module in code.modules:
@@ -138,7 +138,9 @@ def _subject(call: ast.Call) -> str:
     return said.removesuffix(".data")
 
 
-def _applied(code: Code, classes: Mapping[str, tuple[Module, ast.ClassDef]]) -> Iterator[Applied]:
+def _applied(
+    code: ProjectCode, classes: Mapping[str, tuple[Module, ast.ClassDef]]
+) -> Iterator[Applied]:
     for module in (module for module in code.modules if ".apply(" in module.text):
         above = idioms.ancestors(module.tree)
         for call in ast.walk(module.tree):

@@ -19,7 +19,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy
+from hotloop.core.finding import Finding, Remedy, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Function, parse
@@ -60,7 +60,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _asked(case: Case) -> Iterator[tuple[str, Place | None]]:
+def _asked(case: Case) -> Iterator[tuple[str, SourceLocation | None]]:
     for key, value in case.requested.items():
         if BIDIRECTIONAL.search(key) and value.lower() not in NO:
             yield f"{key}={value}", None
@@ -68,7 +68,7 @@ def _asked(case: Case) -> Iterator[tuple[str, Place | None]]:
         yield from _in_code(module)
 
 
-def _in_code(module: Module) -> Iterator[tuple[str, Place]]:
+def _in_code(module: Module) -> Iterator[tuple[str, SourceLocation]]:
     """Yield the names and settings that say it."""
     recurrent = {
         id(below)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Loop
+    from hotloop.rules.support.syntax import TrainingLoop
 
 __all__ = ["RULE"]
 
@@ -56,7 +56,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _kept(loop: Loop) -> Iterator[ast.Assign]:
+def _kept(loop: TrainingLoop) -> Iterator[ast.Assign]:
     """Yield assignments of a plain state dict to a name or an attribute, under a condition."""
     for branch in loop.nodes():
         for node in ast.walk(branch) if isinstance(branch, ast.If) else ():
@@ -70,7 +70,7 @@ def _kept(loop: Loop) -> Iterator[ast.Assign]:
                 yield node
 
 
-def _restored(loop: Loop, kept: ast.Assign) -> ast.Call | None:
+def _restored(loop: TrainingLoop, kept: ast.Assign) -> ast.Call | None:
     """Return the call after the loop with which the same model loads what was kept."""
     target = kept.targets[0]
     kinds = _FUNCTIONS if isinstance(target, ast.Name) else ast.ClassDef

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
 
 __all__ = ["RULE"]
 
@@ -69,7 +69,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _built(case: Case) -> Iterator[Place]:
+def _built(case: Case) -> Iterator[SourceLocation]:
     for module in parse(case.sources).modules:
         for call in calls(module.tree, *BUILDS):
             if not is_constant(keyword(call, "batch_first"), True):

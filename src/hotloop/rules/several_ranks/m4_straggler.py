@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Place
+    from hotloop.core.finding import Finding, SourceLocation
 
 __all__ = ["RULE"]
 
@@ -113,7 +113,7 @@ def _remedies(who: str, cause: Sequence[str], more: float | None) -> Iterator[Re
         yield Remedy(text=f"look at {cause[0]} of {who}: data, card, cores")
 
 
-def _lines(case: Case, rows: Sequence[str]) -> list[Place]:
+def _lines(case: Case, rows: Sequence[str]) -> list[SourceLocation]:
     stacks = [stack for stack in case.stacks if stack.row in rows]
     return hot_path(case, stacks) if stacks else []
 

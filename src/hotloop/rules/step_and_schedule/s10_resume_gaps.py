@@ -26,7 +26,7 @@ from hotloop.rules.support.syntax import Function, calls, parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Code, Module
+    from hotloop.rules.support.syntax import Module, ProjectCode
 
 __all__ = ["RULE"]
 
@@ -81,7 +81,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _resuming(code: Code, module: Module) -> list[ast.AST]:
+def _resuming(code: ProjectCode, module: Module) -> list[ast.AST]:
     """Return what runs to resume: functions so named, and what stands under such a test."""
     found: list[ast.AST] = []
     for node in ast.walk(module.tree):
@@ -94,7 +94,7 @@ def _resuming(code: Code, module: Module) -> list[ast.AST]:
     return found + [f for name in named for _, f in code.functions.get(name, ()) if f not in found]
 
 
-def _lost(code: Code, *, scaled: bool) -> list[str]:
+def _lost(code: ProjectCode, *, scaled: bool) -> list[str]:
     """Return what is made and loaded nowhere in the project."""
     whole = "\n".join(module.text for module in code.modules)
     receivers = [
@@ -126,7 +126,7 @@ def _is_looped(module: Module) -> bool:
     )
 
 
-def _leaves_out(code: Code, text: str) -> bool:
+def _leaves_out(code: ProjectCode, text: str) -> bool:
     """Whether a save within an epoch is resumed with the next epoch."""
     if not re.search(r"epoch['\"]?\]?\)? \+ 1", text) or WITHIN.search(text):
         return False

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Loop
+    from hotloop.rules.support.syntax import TrainingLoop
 
 __all__ = ["RULE"]
 
@@ -64,7 +64,7 @@ def judge(case: Case) -> Finding | None:
     return None
 
 
-def _misplaced(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
+def _misplaced(loop: TrainingLoop) -> Iterator[tuple[ast.AST, str]]:
     tree = loop.module.tree
     rest = list(idioms.unnested(idioms.following(tree, loop.node)))
     yield from _every_n(loop, rest)
@@ -76,7 +76,7 @@ def _misplaced(loop: Loop) -> Iterator[tuple[ast.AST, str]]:
             yield from found
 
 
-def _every_n(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+def _every_n(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
     """Yield the "every N" tests of what only the loop changes."""
     body = idioms.own(loop)
     changed = idioms.names(loop.node.target) if isinstance(loop.node, ast.For) else set()
@@ -92,7 +92,7 @@ def _every_n(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str
             yield node, f"the test '{ast.unparse(node.test)}'"
 
 
-def _best(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+def _best(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
     """Yield the comparisons with a best value that the loop never updates."""
     inside = idioms.assigned(loop.node.body)
     for node in rest:
@@ -104,7 +104,7 @@ def _best(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
                 yield node, f"the update of {name}"
 
 
-def _appended(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+def _appended(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
     """Yield what is appended to a list of validation values, once."""
     for node in rest:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
@@ -116,7 +116,7 @@ def _appended(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, st
                 yield node, f"'{ast.unparse(node.func)}'"
 
 
-def _printed(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+def _printed(loop: TrainingLoop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
     """Yield what prints the loop's variable beside a validation value."""
     assert isinstance(loop.node, ast.For)
     target = idioms.names(loop.node.target)
@@ -127,7 +127,7 @@ def _printed(loop: Loop, rest: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str
                 yield node, "the line that prints a validation value for each epoch"
 
 
-def _before(loop: Loop) -> set[str]:
+def _before(loop: TrainingLoop) -> set[str]:
     """Return the names assigned before the loop, in the same function or module."""
     earlier = (n for n in idioms.unnested(_home(loop).body) if isinstance(n, ast.stmt))
     return idioms.assigned(
@@ -137,7 +137,7 @@ def _before(loop: Loop) -> set[str]:
     )
 
 
-def _home(loop: Loop) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
+def _home(loop: TrainingLoop) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
     """Return the function the loop stands in, or the module."""
     above = idioms.ancestors(loop.module.tree)
     node = above[loop.node]
@@ -146,7 +146,7 @@ def _home(loop: Loop) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
     return node
 
 
-def _is_nested(loop: Loop) -> bool:
+def _is_nested(loop: TrainingLoop) -> bool:
     """Return whether a loop of the same function repeats the loop and what follows it."""
     around = (n for n in ast.walk(_home(loop)) if isinstance(n, ast.For | ast.While))
     return any(loop.node in set(ast.walk(n)) for n in around if n is not loop.node)

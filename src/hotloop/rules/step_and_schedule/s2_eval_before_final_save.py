@@ -23,7 +23,7 @@ from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Loop
+    from hotloop.rules.support.syntax import TrainingLoop
 
 __all__ = ["RULE"]
 
@@ -65,7 +65,7 @@ def _planned_seconds(case: Case) -> float:
     return max(planned, sum(case.steps.wall), case.seconds)
 
 
-def _risk(loop: Loop) -> ast.Call | None:
+def _risk(loop: TrainingLoop) -> ast.Call | None:
     """Return the evaluation that stands before the first save after the loop, or None."""
     rest = list(idioms.unnested(idioms.following(loop.module.tree, loop.node)))
     first = min(map(idioms.line, idioms.saves(rest)), default=0)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Place, Remedy, by_share
+from hotloop.core.finding import Remedy, SourceLocation, by_share
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support import idioms
 from hotloop.rules.support.costs import costing, evaluation_seconds, site
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.core.case.case import Case
-    from hotloop.core.case.steps_and_loaders import Evaluation, Save
+    from hotloop.core.case.steps_and_loaders import EvaluationSpan, Save
     from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
@@ -88,26 +88,26 @@ def _parts(case: Case) -> dict[str, float]:
     return parts | {part: seconds for part, seconds in once.items() if seconds >= ONCE}
 
 
-def _places(case: Case, part: str) -> list[Place]:
-    seen: dict[str, Sequence[Evaluation | Save]] = {
+def _places(case: Case, part: str) -> list[SourceLocation]:
+    seen: dict[str, Sequence[EvaluationSpan | Save]] = {
         "evaluating": case.evaluations,
         "saving": case.saves,
     }
-    spent: dict[Place, float] = {}
+    spent: dict[SourceLocation, float] = {}
     for each in seen.get(part, ()):
         if each.place:
             spent[each.place] = spent.get(each.place, 0.0) + each.seconds
     return sorted(spent, key=lambda place: -spent[place])[:1]
 
 
-def _timer_before(case: Case, place: Place) -> Place | None:
+def _timer_before(case: Case, place: SourceLocation) -> SourceLocation | None:
     """Return where the loop's last timer is read, if `place` comes after it in the same loop."""
     for loop in parse(case.sources).loops:
         if not site(loop.module, loop.node).holds(place.file, place.line):
             continue
         last = max(map(idioms.line, _readings(loop.node)), default=0)
         if 0 < last < (place.line or 0):
-            return Place(file=loop.module.path, line=last)
+            return SourceLocation(file=loop.module.path, line=last)
     return None
 
 

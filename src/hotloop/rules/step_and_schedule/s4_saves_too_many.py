@@ -19,7 +19,7 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Place, Remedy
+from hotloop.core.finding import Remedy, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support import idioms
 from hotloop.rules.support.costs import costing
@@ -41,7 +41,7 @@ UNTRAINED = 0.5  # of a file's bytes: then it is worth leaving them out
 
 def judge(case: Case) -> Finding | None:
     """Compare the saves of the costliest line with those that would do."""
-    by_place: dict[Place | None, list[Save]] = defaultdict(list)
+    by_place: dict[SourceLocation | None, list[Save]] = defaultdict(list)
     for save in case.saves:
         by_place[save.place].append(save)
     place, saves = max(by_place.items(), key=lambda item: sum(s.seconds for s in item[1]))
@@ -83,7 +83,7 @@ def _remedies(*, is_large: bool) -> list[Remedy]:
     return [smaller, less] if is_large else [less]
 
 
-def _improvement(case: Case, place: Place) -> Place | None:
+def _improvement(case: Case, place: SourceLocation) -> SourceLocation | None:
     """Return the "if it improved" that the save at `place` stands under, directly or by a call."""
     code = parse(case.sources)
     for module in code.modules:
@@ -101,7 +101,7 @@ def _improvement(case: Case, place: Place) -> Place | None:
     return None
 
 
-def _guarded(module: Module, name: str) -> Place | None:
+def _guarded(module: Module, name: str) -> SourceLocation | None:
     for node in ast.walk(module.tree):
         if (
             isinstance(node, ast.If)

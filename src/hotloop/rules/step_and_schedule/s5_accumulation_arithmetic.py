@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import calls, parse
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Code, Loop
+    from hotloop.rules.support.syntax import ProjectCode, TrainingLoop
 
 __all__ = ["RULE"]
 
@@ -41,10 +41,10 @@ SCALE_FREE = ("Adam", "NAdam", "RAdam", "Adafactor", "Lion", "RMSprop", "Muon")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class AccumulationLoop:
     """A loop over micro batches of which several make a step."""
 
-    loop: Loop
+    loop: TrainingLoop
     nodes: list[ast.AST]  # of the loop and the functions it calls
     above: Mapping[ast.AST, ast.AST]
     guard: ast.If | None  # the "every N" test; None for a loop over the micro batches of a step
@@ -76,7 +76,7 @@ def judge(case: Case) -> Finding | None:
                 rule=RULE.label,
                 claim=claim,
                 severity=severity,
-                places=[Place(file=module.path, line=idioms.line(node))],
+                places=[SourceLocation(file=module.path, line=idioms.line(node))],
                 evidence={
                     "backward calls per step": "unknown" if backwards is None else f"{backwards:g}",
                     **{f"also {n}": said for n, (_, said, _) in enumerate(found[1:], 1)},
@@ -95,7 +95,7 @@ def judge(case: Case) -> Finding | None:
 Fault = tuple[Severity, str, ast.AST]
 
 
-def _windows(code: Code) -> Iterator[Window]:
+def _windows(code: ProjectCode) -> Iterator[AccumulationLoop]:
     above = {k: v for module in code.modules for k, v in idioms.ancestors(module.tree).items()}
     for loop in code.inner_loops:
         if "accelerat" in loop.module.text:  # accelerate divides the loss and skips steps itself
@@ -105,7 +105,9 @@ def _windows(code: Code) -> Iterator[Window]:
         # An optimizer that steps at every batch beside it: the every-N one is a second network.
         if len(found) == 1 and all(idioms.guards([step], above) for step in steps):
             number = idioms.modulus(found[0].test)
-            yield Window(loop=loop, nodes=nodes, above=above, guard=found[0], number=number)
+            yield AccumulationLoop(
+                loop=loop, nodes=nodes, above=above, guard=found[0], number=number
+            )
         elif not steps and isinstance(loop.node, ast.For):
             rest = idioms.unnested(idioms.following(loop.module.tree, loop.node))
             said = ast.unparse(loop.node.iter)
@@ -113,10 +115,12 @@ def _windows(code: Code) -> Iterator[Window]:
                 named = f"{said} {ast.unparse(loop.node.target)}"
                 if ACCUMULATION.search(named):
                     number = said[len("range(") : -1]
-                    yield Window(loop=loop, nodes=nodes, above=above, guard=None, number=number)
+                    yield AccumulationLoop(
+                        loop=loop, nodes=nodes, above=above, guard=None, number=number
+                    )
 
 
-def _wiped(window: Window) -> Iterator[Fault]:
+def _wiped(window: AccumulationLoop) -> Iterator[Fault]:
     for call in window.unguarded("zero_grad"):
         yield (
             "critical",
@@ -125,7 +129,7 @@ def _wiped(window: Window) -> Iterator[Fault]:
         )
 
 
-def _undivided(case: Case, window: Window) -> Iterator[Fault]:
+def _undivided(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
     backward = next(calls(iter(window.nodes), "backward"), None)
     if backward is None or _is_divided(window, backward):
         return
@@ -144,7 +148,7 @@ def _undivided(case: Case, window: Window) -> Iterator[Fault]:
     )
 
 
-def _is_divided(window: Window, backward: ast.Call) -> bool:
+def _is_divided(window: AccumulationLoop, backward: ast.Call) -> bool:
     """Return whether the loss, the gradients or the learning rate are divided somewhere."""
     if "reduction='sum'" in window.loop.module.text.replace('"', "'"):
         return True
@@ -173,12 +177,12 @@ def _scales(node: ast.AST) -> bool:
     return isinstance(node.op, ast.Mult) and bool(ACCUMULATION.search(ast.unparse(node)))
 
 
-def _clipped(window: Window) -> Iterator[Fault]:
+def _clipped(window: AccumulationLoop) -> Iterator[Fault]:
     for call in window.unguarded("clip_grad_norm_", "clip_grad_value_"):
         yield "warn", "gradients are clipped at every micro batch, before they are whole", call
 
 
-def _dropped(case: Case, window: Window) -> Iterator[Fault]:
+def _dropped(case: Case, window: AccumulationLoop) -> Iterator[Fault]:
     batches = next((loader.batches for loader in case.training_loaders), None)
     size = round(case.steps.backwards or 0)
     left = batches % size if batches and size else case.steps.left

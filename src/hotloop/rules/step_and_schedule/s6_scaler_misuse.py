@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.syntax import calls, parse
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-Fault = tuple[Severity, str, Place | None, str]
+Fault = tuple[Severity, str, SourceLocation | None, str]
 
 
 def judge(case: Case) -> Finding | None:
@@ -84,7 +84,7 @@ def _scaler(case: Case, scaler: Scaler) -> Iterator[Fault]:
         )
 
 
-def _clip(case: Case) -> Place | None:
+def _clip(case: Case) -> SourceLocation | None:
     """Return where a training loop clips gradients."""
     code = parse(case.sources)
     for loop in code.loops:

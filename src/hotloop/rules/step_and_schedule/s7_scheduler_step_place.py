@@ -22,7 +22,7 @@ import ast
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.syntax import calls, dotted, parse
 
@@ -44,12 +44,12 @@ CONTAINERS = ("SequentialLR", "ChainedScheduler")  # they step their parts thems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class ScheduleFault:
     """What is wrong with a schedule."""
 
     claim: str
     severity: Severity
-    places: tuple[Place | None, ...]
+    places: tuple[SourceLocation | None, ...]
     remedy: str = "count the schedule in optimizer steps and step it after each of them"
 
 
@@ -64,7 +64,7 @@ def judge(case: Case) -> Finding | None:
     return _finding(case, fault) if fault is not None else None
 
 
-def _finding(case: Case, fault: Fault, schedule: Scheduler | None = None) -> Finding:
+def _finding(case: Case, fault: ScheduleFault, schedule: Scheduler | None = None) -> Finding:
     rates = [rate for optimizer in case.optimizers for _, rate in optimizer.rates]
     whole = f" of {case.planned_steps}" if case.planned_steps and case.stopped else ""
     seen = {"optimizer steps": f"{case.steps.count}{whole}"}
@@ -82,7 +82,7 @@ def _finding(case: Case, fault: Fault, schedule: Scheduler | None = None) -> Fin
     )
 
 
-def _unused(case: Case, schedule: Scheduler) -> Fault | None:
+def _unused(case: Case, schedule: Scheduler) -> ScheduleFault | None:
     """A schedule that is never stepped, or moves an optimizer nobody steps."""
     # A call may yet come in a stopped run, and was not counted where the schedule is gone.
     surely = case.stopped is None and not schedule.gone
@@ -90,7 +90,7 @@ def _unused(case: Case, schedule: Scheduler) -> Fault | None:
     if not schedule.steps and schedule.optimizer_steps and surely:
         beside = any(other.steps for other in _of_same(case, schedule))
         still = "" if beside else ": the learning rate does not move"
-        return Fault(
+        return ScheduleFault(
             claim=f"{schedule.name} is built and never stepped{still}",
             severity="note" if beside else "warn",
             places=(schedule.place,),
@@ -98,7 +98,7 @@ def _unused(case: Case, schedule: Scheduler) -> Fault | None:
         )
     idle = any(not optimizer.steps for optimizer in case.optimizers)
     if schedule.steps and not schedule.optimizer_steps and idle:
-        return Fault(
+        return ScheduleFault(
             claim=f"{schedule.name} moves the learning rate of an optimizer that never steps",
             severity="warn",
             places=(schedule.place, *_stepped(case)),
@@ -140,7 +140,7 @@ def _planned(case: Case, schedule: Scheduler) -> float | None:
     return case.planned_steps * steps / case.steps.count
 
 
-def _length(case: Case, schedule: Scheduler) -> Fault | None:
+def _length(case: Case, schedule: Scheduler) -> ScheduleFault | None:
     """A schedule that ends long before the run does, or long after."""
     total, made, stepped = schedule.total, schedule.optimizer_steps, schedule.steps - schedule.begun
     planned = _planned(case, schedule)
@@ -163,14 +163,14 @@ def _length(case: Case, schedule: Scheduler) -> Fault | None:
         said = f"is at {calls / total:.0%} of its length when the run ends"
         places = (schedule.place, *_stepped(case))
     why = f": {unit}" if unit else ""
-    fault = Fault(claim=f"{schedule.name} {said}{why}", severity=severity, places=places)
+    fault = ScheduleFault(claim=f"{schedule.name} {said}{why}", severity=severity, places=places)
     if calls < total and (handed := _handed(case)):
         remedy = 'return [optimizer], [{"scheduler": scheduler, "interval": "step"}]'
         fault = replace(fault, places=(*handed, *places), remedy=remedy)
     return fault
 
 
-def _handed(case: Case) -> list[Place]:
+def _handed(case: Case) -> list[SourceLocation]:
     """Return where schedulers are handed to Lightning, which steps them once an epoch."""
     return [
         module.place(node)
@@ -202,7 +202,7 @@ def _unit(
     return None, "warn" if calls > total else "note"
 
 
-def _stepped(case: Case) -> tuple[Place, ...]:
+def _stepped(case: Case) -> tuple[SourceLocation, ...]:
     """Return where schedules are stepped, by name in the training loops."""
     return tuple(
         dict.fromkeys(
@@ -225,12 +225,12 @@ def _stays_up(case: Case, schedule: Scheduler) -> bool:
     return bool(rates) and case.stopped is None and rates[-1][1] > 0.01 * max(r for _, r in rates)
 
 
-def _order(case: Case, schedule: Scheduler) -> Fault | None:
+def _order(case: Case, schedule: Scheduler) -> ScheduleFault | None:
     """PyTorch's own warning; under a scaler it is a false alarm (a skipped first step)."""
     said = any("before `optimizer.step()`" in text for text in case.process.warnings)
     if not said or case.scalers:
         return None
-    return Fault(
+    return ScheduleFault(
         claim="the schedule is stepped before the optimizer, so its first value is left out",
         severity="note",
         places=_stepped(case),
@@ -238,7 +238,7 @@ def _order(case: Case, schedule: Scheduler) -> Fault | None:
     )
 
 
-def _ended(case: Case) -> Fault | None:
+def _ended(case: Case) -> ScheduleFault | None:
     """A learning rate that has long been 0."""
     for optimizer in case.optimizers:
         rates = [rate for _, rate in optimizer.rates]
@@ -246,7 +246,7 @@ def _ended(case: Case) -> Fault | None:
         tail = rates[int(len(rates) * (1 - TAIL)) :]
         if len(rates) >= ENOUGH and peak > 0 and max(tail) <= ZERO * peak:
             last = max(step for step, rate in optimizer.rates if rate > ZERO * peak)
-            return Fault(
+            return ScheduleFault(
                 claim=f"the learning rate is 0 from step {last + 1} on: nothing is learnt there",
                 severity="critical",
                 places=(optimizer.place,),

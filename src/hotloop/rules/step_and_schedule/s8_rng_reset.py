@@ -19,7 +19,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy, Severity
+from hotloop.core.finding import Finding, Remedy, Severity, SourceLocation
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support import idioms
 from hotloop.rules.support.syntax import Module, parse
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from hotloop.core.case.case import Case
-    from hotloop.rules.support.syntax import Code
+    from hotloop.rules.support.syntax import ProjectCode
 
 __all__ = ["RULE"]
 
@@ -77,7 +77,7 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _in_items(code: Code, *, asynchronous: bool) -> Iterator[Found]:
+def _in_items(code: ProjectCode, *, asynchronous: bool) -> Iterator[Found]:
     """Yield the seeds set while a sample is read."""
     for name in ("__getitem__", "__getitems__"):
         for module, function in code.functions.get(name, ()):
@@ -101,7 +101,7 @@ def _in_items(code: Code, *, asynchronous: bool) -> Iterator[Found]:
                     )
 
 
-def _in_steps(code: Code) -> Iterator[Found]:
+def _in_steps(code: ProjectCode) -> Iterator[Found]:
     """Yield the fixed seeds set in the loop over batches."""
     for loop in code.inner_loops:
         changing = idioms.assigned(loop.node.body) | {
@@ -144,7 +144,7 @@ def _is_rare(module: Module, loop: ast.AST, call: ast.Call) -> bool:
     return False
 
 
-def _is_known(code: Code, place: Place) -> bool:
+def _is_known(code: ProjectCode, place: SourceLocation) -> bool:
     """Whether the code at `place` was read and judged, or puts the state back."""
     for module in code.modules:
         if module.path == place.file:

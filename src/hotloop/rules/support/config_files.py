@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml  # type: ignore[import-untyped]  # only its event parser, which builds no objects
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.rules.support.config_reads import reads
 from hotloop.rules.support.syntax import parse
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.environment import Config
     from hotloop.rules.support.config_reads import Reads
 
-__all__ = ["Setting", "asked", "near", "own", "settings", "unread"]
+__all__ = ["ConfigKey", "asked", "near", "own", "settings", "unread"]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is not in every build of PyYAML
 _NOT_READ = {"author", "comment", "description", "name", "notes", "project", "run_name", "tags"}
@@ -35,13 +35,13 @@ _MOST_KEYS = 2_000  # of a file that is taken for a configuration, not for data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class ConfigKey:
     """One key of a configuration file, or of what the code asks for."""
 
     key: str  # dotted
     value: str | None  # as it stands; None: a section or a list
-    place: Place | None
-    first: Place | None = None  # the same key, earlier in the same section
+    place: SourceLocation | None
+    first: SourceLocation | None = None  # the same key, earlier in the same section
     first_value: str | None = None
 
     @property
@@ -50,7 +50,7 @@ class Setting:
         return self.key.rpartition(".")[2]
 
 
-def settings(config: Config) -> tuple[Setting, ...]:
+def settings(config: Config) -> tuple[ConfigKey, ...]:
     """Return all keys of a file in their order, sections before what is in them."""
     if config.path.endswith(".toml"):
         return tuple(_toml(config))
@@ -70,10 +70,10 @@ def own(case: Case) -> Iterator[Config]:
             yield config
 
 
-def asked(case: Case, names: Iterable[str]) -> list[Setting]:
+def asked(case: Case, names: Iterable[str]) -> list[ConfigKey]:
     """Return what code and configuration ask for under one of these names, where it is read."""
     wanted = set(names)
-    found = [Setting(key=k, value=v, place=None) for k, v in case.requested.items()]
+    found = [ConfigKey(key=k, value=v, place=None) for k, v in case.requested.items()]
     for config in own(case):
         if (seen := _read(case, config)) is not None:
             last = {s.key: s for s in settings(config) if s.key in seen.keys}
@@ -81,13 +81,13 @@ def asked(case: Case, names: Iterable[str]) -> list[Setting]:
     return [setting for setting in found if setting.name in wanted and setting.value is not None]
 
 
-def unread(case: Case) -> list[Setting]:
+def unread(case: Case) -> list[ConfigKey]:
     """Return the topmost settings that no program of the project reads, as far as that is certain.
 
     None of a file that cannot be followed through the code, or of which most would be left: labels,
     a vocabulary. A key counts as read if its name stands in the code, or in another program.
     """
-    found: list[Setting] = []
+    found: list[ConfigKey] = []
     known = _names(case)
     for config in own(case):
         seen, others = _read(case, config), config.elsewhere
@@ -105,7 +105,7 @@ def unread(case: Case) -> list[Setting]:
     return [s for s in found if s.name not in _NOT_READ and s.name[:1] not in "_$<"]
 
 
-def near(case: Case, setting: Setting) -> str | None:
+def near(case: Case, setting: ConfigKey) -> str | None:
     """Return the key that `setting`, which nobody reads, is meant to be, as far as can be told.
 
     The code asks for it in the same section, takes a default where it is not there, and no file has
@@ -129,18 +129,18 @@ def _read(case: Case, config: Config) -> Reads | None:
 
 
 @functools.lru_cache(maxsize=32)
-def _followed(sources: tuple[tuple[str, str], ...], place: Place) -> Reads | None:
+def _followed(sources: tuple[tuple[str, str], ...], place: SourceLocation) -> Reads | None:
     return reads(parse(dict(sources)), place)
 
 
-def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterator[Setting]:
+def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterator[ConfigKey]:
     """Yield what stands in a map or list that `event` starts; nothing for any other event."""
     if isinstance(event, yaml.SequenceStartEvent):
         while not isinstance(child := next(events), yaml.SequenceEndEvent):
             yield from _below(child, events, path, prefix)
     if not isinstance(event, yaml.MappingStartEvent):
         return
-    seen: dict[str, Setting] = {}
+    seen: dict[str, ConfigKey] = {}
     while not isinstance(key := next(events), yaml.MappingEndEvent):
         named = isinstance(key, yaml.ScalarEvent)
         if not named:
@@ -148,10 +148,10 @@ def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterato
         value = next(events)
         name = prefix + (str(key.value) if named else "?")
         first = seen.get(name) if named else None
-        setting = Setting(
+        setting = ConfigKey(
             key=name,
             value=str(value.value) if isinstance(value, yaml.ScalarEvent) else None,
-            place=Place(file=path, line=key.start_mark.line + 1),
+            place=SourceLocation(file=path, line=key.start_mark.line + 1),
             first=first.place if first else None,
             first_value=first.value if first else None,
         )
@@ -160,15 +160,15 @@ def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterato
         yield from _below(value, events, path, f"{name}.")
 
 
-def _toml(config: Config) -> Iterator[Setting]:
+def _toml(config: Config) -> Iterator[ConfigKey]:
     section = ""
     for number, line in enumerate(config.text.splitlines(), 1):
-        place = Place(file=config.path, line=number)
+        place = SourceLocation(file=config.path, line=number)
         if header := re.match(r"\s*\[\[?\s*([\w.\"-]+)\s*\]", line):
             section = header[1].replace('"', "") + "."
-            yield Setting(key=section[:-1], value=None, place=place)
+            yield ConfigKey(key=section[:-1], value=None, place=place)
         elif pair := re.match(r"\s*([\w.-]+)\s*=\s*([^#]*)", line):
-            yield Setting(key=section + pair[1], value=pair[2].strip().strip("\"'"), place=place)
+            yield ConfigKey(key=section + pair[1], value=pair[2].strip().strip("\"'"), place=place)
 
 
 def _names(case: Case) -> set[str]:

@@ -19,8 +19,8 @@ from hotloop.rules.support.syntax import Function, dotted, variables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from hotloop.core.finding import Place
-    from hotloop.rules.support.syntax import Code
+    from hotloop.core.finding import SourceLocation
+    from hotloop.rules.support.syntax import ProjectCode
 
 __all__ = ["Reads", "reads"]
 
@@ -59,7 +59,7 @@ class Reads:
         return any(".".join(parts[:n]) in self.whole for n in range(len(parts) + 1))
 
 
-def reads(code: Code, place: Place) -> Reads | None:
+def reads(code: ProjectCode, place: SourceLocation) -> Reads | None:
     """Return what is read of the file that is opened at `place`; None: it cannot be followed."""
     flow = _Flow(code, place)
     for _ in range(ROUNDS):
@@ -77,7 +77,7 @@ def reads(code: Code, place: Place) -> Reads | None:
 class _Flow:
     """The values that are known so far; each run through the code adds to them."""
 
-    def __init__(self, code: Code, place: Place) -> None:
+    def __init__(self, code: ProjectCode, place: SourceLocation) -> None:
         self._code, self._place = code, place
         self.keys, self.asked, self.whole = set[str](), set[str](), set[str]()
         self.is_lost = self.is_loaded = False

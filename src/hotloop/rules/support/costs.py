@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.case import IN_STEP
-from hotloop.core.finding import ABSTAIN, Finding, Place, by_share
+from hotloop.core.finding import ABSTAIN, Finding, SourceLocation, by_share
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hotloop.core.case.case import Case
     from hotloop.core.case.environment import Operator
-    from hotloop.core.case.steps_and_loaders import Evaluation, Stack
+    from hotloop.core.case.steps_and_loaders import EvaluationSpan, Stack
     from hotloop.rules.support.syntax import Module
 
 __all__ = [
@@ -61,9 +61,9 @@ class Site:
     last: int
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SourceLocation:
         """Return its first line."""
-        return Place(file=self.file, line=self.first)
+        return SourceLocation(file=self.file, line=self.first)
 
     def holds(self, file: str, line: int | None) -> bool:
         """Whether a line is one of these."""
@@ -121,20 +121,20 @@ def seconds_at(case: Case, sites: Collection[Site], *, rows: Collection[str] = (
     return max(sampled, waited)
 
 
-def hot_path(case: Case, stacks: Sequence[Stack]) -> list[Place]:
+def hot_path(case: Case, stacks: Sequence[Stack]) -> list[SourceLocation]:
     """Return the deepest own line that holds half of the seconds, and the loop's line above it.
 
     Goes down the calls from the outermost frame as long as one line holds half of all seconds;
     where none does, the line that stands innermost for the longest.
     """
-    total, path, left = sum(stack.seconds for stack in stacks), list[Place](), list(stacks)
+    total, path, left = sum(stack.seconds for stack in stacks), list[SourceLocation](), list(stacks)
     while left:
-        below: dict[Place, list[Stack]] = defaultdict(list)
+        below: dict[SourceLocation, list[Stack]] = defaultdict(list)
         for stack in left:
             own = [frame for frame in reversed(stack.frames) if frame.own]
             if len(own) > len(path):
                 frame = own[len(path)]
-                below[Place(file=frame.file, line=frame.line)].append(stack)
+                below[SourceLocation(file=frame.file, line=frame.line)].append(stack)
         place, left = max(below.items(), key=lambda item: _seconds(item[1]), default=(None, []))
         if place is None or _seconds(left) < MOST * total:
             break
@@ -146,8 +146,8 @@ def hot_path(case: Case, stacks: Sequence[Stack]) -> list[Place]:
     return [path[-1], *above[-1:]]
 
 
-def _innermost(stacks: Sequence[Stack]) -> list[Place]:
-    found: dict[Place, float] = defaultdict(float)
+def _innermost(stacks: Sequence[Stack]) -> list[SourceLocation]:
+    found: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
         if place := stack.place:
             found[place] += stack.seconds
@@ -200,7 +200,7 @@ def flop_rate(case: Case) -> float | None:
     return work / step.median if work and step and step.median > 0 else None
 
 
-def evaluation_seconds(case: Case, stretches: Iterable[Evaluation]) -> float:
+def evaluation_seconds(case: Case, stretches: Iterable[EvaluationSpan]) -> float:
     """Return what some evaluations of a case took, without what was saved or logged in between.
 
     A stretch goes on until the next training event; how much of all of them was evaluation is what

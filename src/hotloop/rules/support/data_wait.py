@@ -7,7 +7,7 @@ import statistics
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Finding, Place, Remedy, by_share
+from hotloop.core.finding import Finding, Remedy, SourceLocation, by_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ def feeding(case: Case) -> Loader | None:
     return max(case.training_loaders, key=lambda loader: sum(loader.waits), default=None)
 
 
-def place_of(loader: Loader | None) -> list[Place]:
+def place_of(loader: Loader | None) -> list[SourceLocation]:
     """Return where the loader was built, as a list of one or none."""
     return [loader.place] if loader and loader.place else []
 
@@ -128,21 +128,21 @@ def stacks_of(case: Case, row: str = "data wait") -> list[Stack]:
     return [stack for stack in case.stacks if stack.row == row]
 
 
-def lines(stacks: Iterable[Stack]) -> list[Place]:
+def lines(stacks: Iterable[Stack]) -> list[SourceLocation]:
     """Return the hottest line of a data set's reading function, then the hottest line below it."""
-    reading: dict[Place, float] = defaultdict(float)
+    reading: dict[SourceLocation, float] = defaultdict(float)
     stacks = list(stacks)
     for stack in stacks:
         frame = reader(stack)
         if frame is not None:
-            reading[Place(file=frame.file, line=frame.line)] += stack.seconds
+            reading[SourceLocation(file=frame.file, line=frame.line)] += stack.seconds
     first = [max(reading, key=reading.__getitem__)] if reading else []
     return list(dict.fromkeys([*first, *hottest(stacks)]))
 
 
-def hottest(stacks: Iterable[Stack]) -> list[Place]:
+def hottest(stacks: Iterable[Stack]) -> list[SourceLocation]:
     """Return the project's own innermost line with the most time, as a list of one or none."""
-    inside: dict[Place, float] = defaultdict(float)
+    inside: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
         if stack.place:
             inside[stack.place] += stack.seconds
@@ -206,7 +206,7 @@ def costs(
     claim: str,
     seconds: float,
     *,
-    places: Sequence[Place] = (),
+    places: Sequence[SourceLocation] = (),
     evidence: Mapping[str, str] | None = None,
     remedies: Sequence[Remedy],
 ) -> Finding:

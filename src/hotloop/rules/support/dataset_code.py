@@ -9,7 +9,7 @@ from hotloop.rules.support.syntax import dotted, parse
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Place
+    from hotloop.core.finding import SourceLocation
     from hotloop.rules.support.syntax import Function, Module
 
 __all__ = ["method", "returned", "windows"]
@@ -26,7 +26,7 @@ def method(case: Case, kind: str, name: str) -> tuple[Module, Function] | None:
     return None
 
 
-def returned(case: Case, kind: str, name: str) -> Place | None:
+def returned(case: Case, kind: str, name: str) -> SourceLocation | None:
     """Return the line of the method's last return, or of the method where it has none."""
     found = method(case, kind, name)
     if found is None:
@@ -36,7 +36,7 @@ def returned(case: Case, kind: str, name: str) -> Place | None:
     return module.place(max(returns, key=lambda node: node.lineno, default=function))
 
 
-def windows(case: Case) -> list[Place]:
+def windows(case: Case) -> list[SourceLocation]:
     """Return the lines that cut windows one position apart: x[i : i + n] for i in range(...)."""
     found = []
     for module in parse(case.sources).modules:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 from hotloop.rules.support.data_wait import feeding
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ _MODULE = "nn/modules/module.py"
 class HotLine(NamedTuple):
     """A line, what calls it, and the seconds that it takes."""
 
-    place: Place
-    caller: Place | None
+    place: SourceLocation
+    caller: SourceLocation | None
     seconds: float
 
 
@@ -31,8 +31,8 @@ def hot_line(case: Case) -> HotLine | None:
     """Return the line that takes most of the steps, if that is a quarter of the time or more."""
     loader = feeding(case)
     rows = (*_ROWS, "data wait") if loader is None else _ROWS  # no other rule knows what reads
-    seconds: dict[Place, float] = defaultdict(float)
-    callers: dict[Place, Place | None] = {}
+    seconds: dict[SourceLocation, float] = defaultdict(float)
+    callers: dict[SourceLocation, SourceLocation | None] = {}
     for stack in case.stacks:
         if stack.row in rows and (place := _line(stack)) is not None:
             seconds[place] += stack.seconds
@@ -43,16 +43,16 @@ def hot_line(case: Case) -> HotLine | None:
     return HotLine(place, callers[place], seconds[place])
 
 
-def _line(stack: Stack) -> Place | None:
+def _line(stack: Stack) -> SourceLocation | None:
     """Return the innermost own line, unless a module was called from it."""
     for frame in stack.frames:
         if frame.own:
-            return Place(file=frame.file, line=frame.line)
+            return SourceLocation(file=frame.file, line=frame.line)
         if _MODULE in frame.file:
             return None
     return None
 
 
-def _caller(stack: Stack, place: Place) -> Place | None:
-    own = [Place(file=frame.file, line=frame.line) for frame in stack.frames if frame.own]
+def _caller(stack: Stack, place: SourceLocation) -> SourceLocation | None:
+    own = [SourceLocation(file=frame.file, line=frame.line) for frame in stack.frames if frame.own]
     return next((each for each in own if each != place), None)

@@ -9,13 +9,13 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from hotloop.rules.support.syntax import Function, Loop, calls, dotted
+from hotloop.rules.support.syntax import Function, TrainingLoop, calls, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from hotloop.core.finding import Place
-    from hotloop.rules.support.syntax import Code
+    from hotloop.core.finding import SourceLocation
+    from hotloop.rules.support.syntax import ProjectCode
 
 __all__ = [
     "ancestors",
@@ -132,7 +132,7 @@ def guards(nodes: Iterable[ast.AST], above: Mapping[ast.AST, ast.AST]) -> list[a
     return list(found)
 
 
-def compiling(code: Code) -> list[Place]:
+def compiling(code: ProjectCode) -> list[SourceLocation]:
     """Return where torch.compile is called, or stands as a decorator."""
     return [
         module.place(node)
@@ -174,6 +174,6 @@ def is_every_n(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and bool(counted(node.test))
 
 
-def own(loop: Loop) -> list[ast.AST]:
+def own(loop: TrainingLoop) -> list[ast.AST]:
     """Return what stands in the loop itself, functions that it calls left out."""
     return [node for part in loop.node.body for node in ast.walk(part)]

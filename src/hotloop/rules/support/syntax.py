@@ -11,15 +11,15 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Place
+from hotloop.core.finding import SourceLocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
-    "Code",
-    "Loop",
     "Module",
+    "ProjectCode",
+    "TrainingLoop",
     "calls",
     "dotted",
     "evaluating",
@@ -42,9 +42,9 @@ class Module:
     tree: ast.Module
     aliases: Mapping[str, str]  # local name -> dotted origin
 
-    def place(self, node: ast.AST) -> Place:
+    def place(self, node: ast.AST) -> SourceLocation:
         """Return where a node stands."""
-        return Place(file=self.path, line=getattr(node, "lineno", None))
+        return SourceLocation(file=self.path, line=getattr(node, "lineno", None))
 
     def name(self, node: ast.AST) -> str:
         """Return the dotted name of a call's function or of an expression; "" when it has none."""
@@ -54,7 +54,7 @@ class Module:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loop:
+class TrainingLoop:
     """A loop that trains: a backward pass is made in it, directly or in a function it calls."""
 
     module: Module
@@ -69,15 +69,15 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
+class ProjectCode:
     """All files of the project that could be parsed, the script first."""
 
     modules: tuple[Module, ...]
     functions: Mapping[str, tuple[tuple[Module, Function], ...]]  # bare name -> definitions
-    loops: tuple[Loop, ...]  # training loops, outer ones before inner ones
+    loops: tuple[TrainingLoop, ...]  # training loops, outer ones before inner ones
 
     @property
-    def inner_loops(self) -> tuple[Loop, ...]:
+    def inner_loops(self) -> tuple[TrainingLoop, ...]:
         """Return the loops over batches."""
         return tuple(loop for loop in self.loops if loop.inner)
 
@@ -121,7 +121,7 @@ def is_constant(node: ast.expr | None, value: bool) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
-def evaluating(code: Code) -> Iterator[tuple[Module, ast.AST]]:
+def evaluating(code: ProjectCode) -> Iterator[tuple[Module, ast.AST]]:
     """Return the `with` blocks and the functions that run without autograd, with their files."""
     for module in code.modules:
         for node in ast.walk(module.tree):
@@ -135,7 +135,7 @@ def evaluating(code: Code) -> Iterator[tuple[Module, ast.AST]]:
                 yield module, node
 
 
-def running(code: Code, *, evaluation: bool = True) -> Iterator[tuple[Module, ast.AST]]:
+def running(code: ProjectCode, *, evaluation: bool = True) -> Iterator[tuple[Module, ast.AST]]:
     """Return each node that runs in a loop over training batches or in evaluation, once."""
     home = {id(node): module for found in code.functions.values() for module, node in found}
     parts: list[tuple[Module, ast.AST]] = [
@@ -172,13 +172,13 @@ def variables(function: Function) -> set[str]:
     return found - shared
 
 
-def parse(sources: Mapping[str, str]) -> Code:
+def parse(sources: Mapping[str, str]) -> ProjectCode:
     """Return the parsed project; files that are no Python are left out."""
     return _parse(tuple(sources.items()))
 
 
 @functools.lru_cache(maxsize=8)
-def _parse(sources: Sequence[tuple[str, str]]) -> Code:
+def _parse(sources: Sequence[tuple[str, str]]) -> ProjectCode:
     modules = []
     for path, text in sources:
         try:
@@ -191,7 +191,9 @@ def _parse(sources: Sequence[tuple[str, str]]) -> Code:
         for node in ast.walk(module.tree):
             if isinstance(node, Function):
                 functions[node.name] = (*functions.get(node.name, ()), (module, node))
-    return Code(modules=tuple(modules), functions=functions, loops=_loops(modules, functions))
+    return ProjectCode(
+        modules=tuple(modules), functions=functions, loops=_loops(modules, functions)
+    )
 
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
@@ -238,7 +240,7 @@ def _reached(
 
 def _loops(
     modules: Sequence[Module], functions: Mapping[str, tuple[tuple[Module, Function], ...]]
-) -> tuple[Loop, ...]:
+) -> tuple[TrainingLoop, ...]:
     found = []
     for module in modules:
         for node in ast.walk(module.tree):
@@ -248,7 +250,7 @@ def _loops(
                     found.append((module, node, reached))
     training = {id(node) for _, node, _ in found}
     return tuple(
-        Loop(
+        TrainingLoop(
             module=module,
             node=node,
             functions=reached,

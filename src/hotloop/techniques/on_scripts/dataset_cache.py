@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _Kept = tuple[Any, tuple[Any, ...], bool]  # a sample, its tensors, whether it can be lent as it is
 
-__all__ = ["Cache", "CachedReads", "VectorisedReads", "vectorised"]
+__all__ = ["CachedReads", "SampleCache", "VectorisedReads", "vectorised"]
 
 # Hits of an epoch that are read again and compared, the first ones and one in so many after them:
 # of the first epoch from memory, and of those that follow. Reading may cost a hundred steps' time.
@@ -26,7 +26,7 @@ LATER_FIRST, LATER_EVERY = 1, 1024
 _OUT = 8  # batches handed out that the loop may still change
 
 
-class Cache:
+class SampleCache:
     """Samples of one data set by their index, within a limit of memory.
 
     Samples are copied at first, and what was handed out is compared a little later. Where the loop
@@ -155,7 +155,7 @@ def _is_changed(held: tuple[Any, ...]) -> bool:
 class CachedReads:
     """A data set whose samples come from a cache."""
 
-    def __init__(self, data: Any, cache: Cache) -> None:
+    def __init__(self, data: Any, cache: SampleCache) -> None:
         self._data, self._cache = data, cache
 
     def __getitem__(self, index: Any) -> Any:

@@ -19,7 +19,7 @@ from hotloop.process.internal_frames import hide
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["CudaLane", "Lane", "Sending"]
+__all__ = ["CopyStream", "CudaCopyStream", "Sending"]
 
 _END: Any = object()
 # What lets memory be written without the tensor's version telling of it.
@@ -28,7 +28,7 @@ _OPENS = ("numpy", "__array__", "data_ptr", "untyped_storage", "__dlpack__")
 _FAILS = (RuntimeError, ValueError, TypeError, AttributeError, LookupError)
 
 
-class Lane(Protocol):
+class CopyStream(Protocol):
     """A way to a device beside the one that computes."""
 
     def send(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Any]:
@@ -38,7 +38,7 @@ class Lane(Protocol):
         """Let the computing stream wait for a copy, and the host only with `wait`."""
 
 
-class CudaLane:
+class CudaCopyStream:
     """A side stream. torch's host allocator keeps a pinned buffer until its copy is done."""
 
     def __init__(self, device: torch.device) -> None:
@@ -68,7 +68,7 @@ class CudaLane:
 
 
 class Sending:
-    """Sends one loader's batches ahead; a `session.Feed`.
+    """Sends one loader's batches ahead; a `session.LoaderChange`.
 
     `kind` is the device type that batches are sent to: cuda, but in tests. Where the loop moves
     them is learned from its first batch; what it never moves is never sent. `troubles` is told when
@@ -76,12 +76,15 @@ class Sending:
     """
 
     def __init__(
-        self, lane: Callable[[torch.device], Lane], kind: str, troubles: list[str] | None = None
+        self,
+        lane: Callable[[torch.device], CopyStream],
+        kind: str,
+        troubles: list[str] | None = None,
     ) -> None:
         self._make_lane, self._kind = lane, kind
         self._troubles = [] if troubles is None else troubles
         self._is_off = False
-        self._lane: Lane | None = None
+        self._lane: CopyStream | None = None
         self.device: torch.device | None = None  # where the loop moves its batches
         self.moved: set[int] = set()  # which of a batch's tensors it moves, by their number
         self.sent = self.taken = 0  # tensors that were sent ahead, and those that the loop took

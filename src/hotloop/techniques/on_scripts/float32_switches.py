@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from hotloop.core.package import INSIDE
-from hotloop.machine.float32_precision import Setting, precision
+from hotloop.machine.float32_precision import PrecisionSwitches, precision
 from hotloop.session.session import ScriptSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from hotloop.session.session import Subject
+    from hotloop.session.session import TechniqueTarget
 
 __all__ = ["in_effect", "turn"]
 
@@ -47,7 +47,7 @@ class _Held:
     `touched` is told the name of the function of torch that was called.
     """
 
-    def __init__(self, before: Setting, touched: Callable[[str], None]) -> None:
+    def __init__(self, before: PrecisionSwitches, touched: Callable[[str], None]) -> None:
         self._before, self._touched = before, touched
         self._core: Any = torch._C
         self._plain = {name: getattr(self._core, name) for name in _DOORS}
@@ -86,12 +86,12 @@ def _is_ours(frame: FrameType | None) -> bool:
     return frame is None or frame.f_code.co_filename.startswith((_TORCH, INSIDE))
 
 
-def turn(session: Subject, id: str, to: str) -> int:
+def turn(session: TechniqueTarget, id: str, to: str) -> int:
     """Set torch's float32 matmul precision for a technique; return 1 where that changed it.
 
     In a script only until it reads or sets a switch by itself.
     """
-    before, is_script = Setting.now(), isinstance(session, ScriptSession)
+    before, is_script = PrecisionSwitches.now(), isinstance(session, ScriptSession)
     if before is None:
         if isinstance(session, ScriptSession):
             session.refused = _MIXED
@@ -117,7 +117,7 @@ def turn(session: Subject, id: str, to: str) -> int:
     return 1
 
 
-def in_effect(session: Subject, id: str, to: str) -> bool:
+def in_effect(session: TechniqueTarget, id: str, to: str) -> bool:
     """Whether `turn` is in effect; where the script took it back, `session.refused` says so."""
     if id in session.undo and precision() == to:
         return True

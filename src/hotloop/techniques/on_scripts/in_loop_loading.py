@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.probes.equality import marks
 from hotloop.process.internal_frames import hide
-from hotloop.techniques.on_scripts.sampler_epochs import Order
+from hotloop.techniques.on_scripts.sampler_epochs import EpochOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ __all__ = ["InLoop"]
 
 
 class InLoop:
-    """Starts the epochs of one loader as its workers would have; a `session.Feed`.
+    """Starts the epochs of one loader as its workers would have; a `session.LoaderChange`.
 
     The loader's options ask for no workers already; `habit` is what they were before. `troubles`
     is told when the script changes the data set that its persistent workers had copied.
@@ -28,7 +28,7 @@ class InLoop:
     def __init__(self, habit: Habit, troubles: list[str]) -> None:
         self._habit, self._troubles = habit, troubles
         self._started, self._seen = False, None
-        self._order: Order | None = None  # of a persistent iterator: there is only one
+        self._order: EpochOrder | None = None  # of a persistent iterator: there is only one
         self._without_seed: tuple[weakref.ref[Any], Any] | None = None  # a loader, its generator
 
     def asked(self, loader: Any) -> None:
@@ -56,9 +56,11 @@ class InLoop:
         again = not (self._habit.persistent and self._started)
         self._started = True
         try:
-            order = Order(iter(sampler) if again else iterator._sampler_iter, self._habit.ahead)
+            order = EpochOrder(
+                iter(sampler) if again else iterator._sampler_iter, self._habit.ahead
+            )
         except Exception as error:  # noqa: BLE001 - the script's own, which gets it at the batch
-            order = Order(iter(()), 0)
+            order = EpochOrder(iter(()), 0)
             order.fault = error
         if self._habit.persistent and self._order is not None:
             self._order.become(order)  # two loops over it take from the same one

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.probes.equality import marks
 from hotloop.process.internal_frames import hide
-from hotloop.techniques.on_scripts.sampler_epochs import Order
+from hotloop.techniques.on_scripts.sampler_epochs import EpochOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.techniques.on_scripts.sampler_epochs import Habit
 
-__all__ = ["Workers"]
+__all__ = ["PersistentWorkers"]
 
 
 class _Given:
@@ -46,8 +46,8 @@ _holder._iterator = _Holder()
 _ALONE = sys.getrefcount(_holder._iterator)  # of what only an attribute holds
 
 
-class Workers:
-    """Keeps the workers of one loader from epoch to epoch; a `session.Feed`.
+class PersistentWorkers:
+    """Keeps the workers of one loader from epoch to epoch; a `session.LoaderChange`.
 
     The loader's options ask for persistent workers already; `habit` is what they were before.
     """
@@ -91,7 +91,7 @@ class Workers:
     ) -> None:
         """Begin to read at once, and indices as far ahead as the script's workers were given."""
         under_way = own._prefetch_factor * own._num_workers
-        read, this = Order(order, max(under_way, self._habit.ahead)), weakref.ref(own)
+        read, this = EpochOrder(order, max(under_way, self._habit.ahead)), weakref.ref(own)
 
         def put() -> None:
             own: Any = this()

@@ -175,7 +175,7 @@ def _numbers(name: str, value: Any, rows: int, wide: int) -> Tensor | None:
 
 
 class Narrowing:
-    """Cuts the batches of one loader as the loop gets them; a `session.Feed`.
+    """Cuts the batches of one loader as the loop gets them; a `session.LoaderChange`.
 
     `troubles` is told why it ended, where it did; `ended` is called then. `tries` is a seam.
     """

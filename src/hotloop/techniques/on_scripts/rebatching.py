@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hotloop.observe.probes.lengths import Lengths
+    from hotloop.observe.probes.lengths import SampleLengths
 
 __all__ = ["Rebatched"]
 
 
 class Rebatched:
-    """Divides each epoch anew; a `session.Feed`.
+    """Divides each epoch anew; a `session.LoaderChange`.
 
     `divide` yields the places of each batch for the lengths of an epoch in its order. Where not all
     lengths are known, batches are what they were, and with `learns` they are learned from what is
@@ -29,7 +29,7 @@ class Rebatched:
 
     def __init__(
         self,
-        lengths: Lengths,
+        lengths: SampleLengths,
         divide: Callable[[NDArray[np.int32], int], Iterator[NDArray[np.int64]]],
         *,
         learns: bool = False,
@@ -98,7 +98,7 @@ class _Batches:
 class _Learning:
     """A collate function that notes the lengths of the samples it is given."""
 
-    def __init__(self, collate: Any, lengths: Lengths, read: deque[list[int]]) -> None:
+    def __init__(self, collate: Any, lengths: SampleLengths, read: deque[list[int]]) -> None:
         self._collate, self._lengths, self._read = collate, lengths, read
 
     def __call__(self, samples: Any) -> Any:

@@ -18,7 +18,7 @@ from hotloop.process.internal_frames import hide
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Habit", "Order"]
+__all__ = ["EpochOrder", "Habit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Habit:
         return self.workers * self.each
 
 
-class Order:
+class EpochOrder:
     """Indices of an order, read ahead of those who take them."""
 
     def __init__(self, order: Iterator[Any], ahead: int) -> None:
@@ -54,7 +54,7 @@ class Order:
         for _ in range(ahead):
             self.read()
 
-    def become(self, other: Order) -> None:
+    def become(self, other: EpochOrder) -> None:
         """Go on with another order, for all who take from this one."""
         self._order, self._read, self.fault = other._order, other._read, other.fault
 
