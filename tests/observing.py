@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from hotloop.core.case.case import Case
 from hotloop.observe.build_case import build_case
-from hotloop.observe.host import ScriptObserver
+from hotloop.observe.observer import ScriptObserver
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.process.run_script import ScriptTarget, Stopped
 
@@ -15,18 +15,18 @@ def observed(
     train: Callable[[], object],
     *,
     limits: StopLimits = StopLimits(full=True),  # noqa: B008 - frozen
-    prepare: Callable[[ScriptObserver], object] = lambda host: None,
+    prepare: Callable[[ScriptObserver], object] = lambda observer: None,
 ) -> Case:
     """Return the case of `train()`."""
-    host = ScriptObserver(limits)
-    prepare(host)
-    host.start()
+    observer = ScriptObserver(limits)
+    prepare(observer)
+    observer.start()
     try:
         train()
     except Stopped:
         pass
     finally:
-        host.finish()
+        observer.finish()
     return build_case(
-        host, ScriptTarget(name=train.__code__.co_filename, is_module=False, args=("--x",))
+        observer, ScriptTarget(name=train.__code__.co_filename, is_module=False, args=("--x",))
     )

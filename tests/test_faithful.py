@@ -193,7 +193,7 @@ PLAIN = ((sys.executable,), None)
     ],
 )
 def test_hotloop_run_changes_nothing_even_when_its_hooks_raise(case: Case, tmp_path: Path):
-    ways = [PLAIN, (HOTLOOP, None), (HOTLOOP, "doors")]
+    ways = [PLAIN, (HOTLOOP, None), (HOTLOOP, "hooks")]
     plain, hosted, faulty = run_all(case, tmp_path, *ways)
     assert plain.code == case.code
     assert_same(plain, hosted)
@@ -211,10 +211,10 @@ def test_a_warning_names_the_line_that_it_names_without_the_doctor(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_hotloop_doctor_to_the_end_changes_nothing_even_when_watchers_raise(
+def test_hotloop_doctor_to_the_end_changes_nothing_even_when_probes_raise(
     case: Case, tmp_path: Path
 ):
-    ways = [PLAIN, (DOCTOR, None), (DOCTOR, "watchers")]
+    ways = [PLAIN, (DOCTOR, None), (DOCTOR, "probes")]
     plain, hosted, faulty = run_all(case, tmp_path, *ways)
     assert plain.code == case.code
     assert_same(plain, hosted)

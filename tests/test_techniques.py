@@ -33,7 +33,7 @@ from hotloop.diagnosis.apply_techniques import AppliedTechniques
 from hotloop.engine.cuda_graphs import GraphedMicroStep
 from hotloop.machine.onednn_matmul import Products
 from hotloop.models.gpt import Gpt, next_token_loss
-from hotloop.observe.host import ScriptObserver as ScriptHost
+from hotloop.observe.observer import ScriptObserver as ScriptHost
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.recipes.building.optimizers import AdamWFactory
 from hotloop.session.job import Job
@@ -236,15 +236,15 @@ def wrong_in_a_script(technique: Technique, **choice: Value) -> list[str]:
         hardware=MACHINE,
         known=[replace(technique, blocked=anywhere)],
     )
-    host = ScriptHost(StopLimits(full=True, probing=False))
-    put_in.join(host)
+    observer = ScriptHost(StopLimits(full=True, probing=False))
+    put_in.join(observer)
     before, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
-    host.start()
+    observer.start()
     try:
         SCRIPTS.get(technique.id, script)()
         (effect,) = put_in.effects()
     finally:
-        host.finish()
+        observer.finish()
         torch.set_num_threads(before)
         torch.set_float32_matmul_precision(precision)
         torch.backends.cudnn.benchmark = False
@@ -252,7 +252,7 @@ def wrong_in_a_script(technique: Technique, **choice: Value) -> list[str]:
     wrong = [f"{effect.word}: {effect.how}"] if effect.word != "in effect" else []
     if len(effect.how.split()) < 2:
         wrong.append(f"it reads back {effect.how!r}")
-    return wrong + [f"a fault: {host.doors.fault}"] * (host.doors.fault is not None)
+    return wrong + [f"a fault: {observer.hooks.fault}"] * (observer.hooks.fault is not None)
 
 
 def attend() -> None:

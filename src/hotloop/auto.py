@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.env import ENV
 from hotloop.core.plan import Plan
-from hotloop.observe.host import ScriptObserver
 from hotloop.observe.merge_ranks import leave
+from hotloop.observe.observer import ScriptObserver
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.process.run_script import ScriptTarget
 
@@ -53,15 +53,16 @@ def in_child() -> None:
     _host.start()
 
 
-def _leave(host: ScriptObserver, folder: Path, process: int) -> None:
+def _leave(observer: ScriptObserver, folder: Path, process: int) -> None:
     """Write the case of this process, unless it did not train (a loader's worker)."""
     from hotloop.observe.build_case import build_case
 
     if os.getpid() != process:  # it was forked off
         return
-    host.finish()
-    if host.doors.updates or host.roots:
-        leave(build_case(host, ScriptTarget(name=sys.argv[0] or "child", is_module=False)), folder)
+    observer.finish()
+    if observer.hooks.updates or observer.roots:
+        target = ScriptTarget(name=sys.argv[0] or "child", is_module=False)
+        leave(build_case(observer, target), folder)
 
 
 def report() -> Diagnosis:
@@ -96,11 +97,11 @@ def _begin() -> None:
             atexit.register(_say, _host, os.getpid())
 
 
-def _say(host: ScriptObserver, process: int) -> None:
+def _say(observer: ScriptObserver, process: int) -> None:
     if os.getpid() != process:
         return
-    host.finish()
-    if host.doors.updates:
+    observer.finish()
+    if observer.hooks.updates:
         report()
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from hotloop import techniques
 from hotloop.core.plan import Plan
 from hotloop.diagnosis.apply_techniques import AppliedTechniques
-from hotloop.observe.host import ScriptObserver
+from hotloop.observe.observer import ScriptObserver
 from hotloop.observe.when_to_stop import StopLimits
 
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
@@ -323,13 +323,13 @@ def test_what_never_came_is_said() -> None:
 
 def test_a_gate_is_asked_again_in_the_scripts_process() -> None:
     plan = Plan(micro_batch=1).plus("tf32")
-    put_in, host = (
+    put_in, observer = (
         AppliedTechniques(plan, {"tf32": "plan p.json"}),
         ScriptObserver(StopLimits(full=True)),
     )
-    put_in.join(host)
-    host.start()
-    host.finish()
+    put_in.join(observer)
+    observer.start()
+    observer.finish()
     (effect,) = put_in.effects()
     if not torch.cuda.is_available():
         assert (effect.word, effect.origin) == ("refused", "plan p.json")

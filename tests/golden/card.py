@@ -135,6 +135,6 @@ class Module:
         return iter(self._parameters)
 
 
-def doors():
+def hooks():
     """Return doors of which none is up."""
     return Hooks(EventBuffer(), SimpleNamespace())

@@ -93,7 +93,7 @@ def epochs(loader: DataLoader, feed: Any = None, *, count: int = 3) -> list[floa
 def asked(loader: DataLoader, feed: Any) -> Iterator[Any]:
     """Return a new iterator, of which the feed is told as the host's door tells it."""
     if feed is not None:
-        feed.asked(loader)
+        feed.on_iterator_requested(loader)
     return iter(loader)
 
 
@@ -106,7 +106,7 @@ def fed(feed: Any) -> Iterator[None]:
     def built(iterator: Any, loader: DataLoader) -> None:
         plain(iterator, loader)
         if feed is not None:
-            feed.built(iterator)
+            feed.on_iterator_created(iterator)
 
     base.__init__ = built
     try:

@@ -16,7 +16,7 @@ from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
 from hotloop.diagnosis.apply_techniques import AppliedTechniques
 from hotloop.jobs.request import parse_use
-from hotloop.observe.host import ScriptObserver
+from hotloop.observe.observer import ScriptObserver
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.techniques.base import anywhere
 
@@ -120,13 +120,13 @@ def put_into(call: Callable[[], Any], *uses: str) -> tuple[Any, dict[str, Effect
     for use in map(parse_use, uses):
         plan = plan.plus(use.id, **dict(use.choice))
     put_in = AppliedTechniques(plan, {}, hardware=MACHINE, known=UNGATED)
-    host = ScriptObserver(StopLimits(full=True, probing=False))
-    put_in.join(host)
-    host.start()
+    observer = ScriptObserver(StopLimits(full=True, probing=False))
+    put_in.join(observer)
+    observer.start()
     try:
         returned = call()
         effects = {effect.technique.split("(")[0]: effect for effect in put_in.effects()}
     finally:
-        host.finish()
-    assert host.doors.fault is None, host.doors.fault
+        observer.finish()
+    assert observer.hooks.fault is None, observer.hooks.fault
     return returned, effects

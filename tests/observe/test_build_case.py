@@ -10,7 +10,7 @@ from torch import nn
 
 from hotloop.core.case.case import Case
 from hotloop.observe.build_case import MOST_STEPS, build_case, sources, with_products
-from hotloop.observe.host import ScriptObserver
+from hotloop.observe.observer import ScriptObserver
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.process.run_script import ScriptTarget
 
@@ -49,8 +49,8 @@ def test_a_loss_that_is_not_finite_is_kept_with_its_step():
 
 
 def test_a_process_without_torch_doors_has_an_empty_case():
-    host = ScriptObserver(StopLimits(full=True))
-    case = build_case(host, ScriptTarget(name="package.train", is_module=True))
+    observer = ScriptObserver(StopLimits(full=True))
+    case = build_case(observer, ScriptTarget(name="package.train", is_module=True))
     assert (case.script, case.steps.count, case.steps.how) == ("package.train", 0, "none")
     assert (case.framework, case.loaders, case.wall) == ("plain", (), {})
 

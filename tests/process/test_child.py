@@ -218,8 +218,8 @@ def test_a_slow_progress_does_not_hold_up_the_limits():
 def parent_of(code: str, *args: object) -> subprocess.Popen[str]:
     """A process that runs `code` as a child and prints the outcome."""
     run_it = (
-        "import sys\nfrom hotloop.process.child import Limits, run\n"
-        "outcome = run([sys.executable, '-c', *sys.argv[1:]], limits=Limits(seconds=60))\n"
+        "import sys\nfrom hotloop.process.child import ProcessLimits, run\n"
+        "outcome = run([sys.executable, '-c', *sys.argv[1:]], limits=ProcessLimits(seconds=60))\n"
         "print(outcome.status)"
     )
     command = [sys.executable, "-c", run_it, code, *map(str, args)]

@@ -204,8 +204,8 @@ def test_an_interrupted_script_dies_of_the_signal_when_its_exit_handlers_are_don
         "raise KeyboardInterrupt\n"
     )
     code = (
-        "import sys; from hotloop.process.run_script import Target, run\n"
-        "run(Target.of(sys.argv[1:]), finished=lambda error: print('finished', flush=True))"
+        "import sys; from hotloop.process.run_script import ScriptTarget, run\n"
+        "run(ScriptTarget.of(sys.argv[1:]), finished=lambda error: print('finished', flush=True))"
     )
     command = [sys.executable, "-c", code, str(path)]
     seen = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan, Use
 from hotloop.diagnosis.apply_techniques import AppliedTechniques
-from hotloop.observe.host import ScriptObserver
+from hotloop.observe.observer import ScriptObserver
 from hotloop.observe.probes.dataset_trial import can_fork
 from hotloop.observe.when_to_stop import StopLimits
 from hotloop.session.session import ScriptSession
@@ -28,15 +28,15 @@ def put_into(call, technique=HERE):
     """Call a script with the technique in it; return what it returns, and what came of it."""
     plan = Plan(micro_batch=1, techniques=(Use.of(technique.id),))
     put_in = AppliedTechniques(plan, {}, hardware=MACHINE, known=[technique])
-    host = ScriptObserver(StopLimits(full=True, probing=False))
-    put_in.join(host)
-    host.start()
+    observer = ScriptObserver(StopLimits(full=True, probing=False))
+    put_in.join(observer)
+    observer.start()
     try:
         returned = call()
         (effect,) = put_in.effects()
     finally:
-        host.finish()
-    assert host.doors.fault is None, host.doors.fault
+        observer.finish()
+    assert observer.hooks.fault is None, observer.hooks.fault
     return returned, effect
 
 
@@ -81,7 +81,7 @@ def test_nearly_every_batch_comes_from_a_copy():
     assert "moves no tensor" in put.refused
     sending = put.facts["device-prefetch"]
     batches = iter(put.loader)
-    sending.built(batches)
+    sending.on_iterator_created(batches)
     for x, y in batches:
         to_the_cpu(x), to_the_cpu(y)
     assert sending.sent == sending.taken == 2 * (6 - 2), "it is learned from the first two"
@@ -143,7 +143,7 @@ def test_what_would_be_read_too_early_is_refused(why):
     put = session(DataLoader(**{"batch_size": 4, **REFUSED[why]}))
     assert send_ahead(put, CopyAtOnce, "cpu") == 0
     assert why in put.refused
-    assert put.feeds == {}
+    assert put.loader_changes == {}
 
 
 def test_worker_processes_may_draw_and_change_what_is_their_own():

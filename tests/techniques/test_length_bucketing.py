@@ -154,7 +154,7 @@ def test_the_cut_is_left_to_dynamic_padding_where_that_is_put_in():
 def test_a_script_that_pads_to_the_longest_is_not_cut():
     put = applied(plain())
     assert TECHNIQUE.read_back(put).startswith("batches are sorted by length: ")
-    assert set(put.feeds) == {"length-bucketing"}, "nothing is to be cut"
+    assert set(put.loader_changes) == {"length-bucketing"}, "nothing is to be cut"
 
 
 def test_lengths_are_learned_in_the_first_epoch_where_that_is_asked_for():
@@ -227,7 +227,7 @@ def test_where_the_order_has_a_meaning_or_nothing_is_gained_it_is_refused(why):
     before = dict(vars(of))
     put = applied(of)
     assert why in str(put.refused)
-    assert put.feeds == {}
+    assert put.loader_changes == {}
     assert vars(of) == before
     assert TECHNIQUE.read_back(put) is None
 

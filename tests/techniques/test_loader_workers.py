@@ -107,7 +107,7 @@ def test_failure_leaves_the_loader_as_it_was() -> None:
     assert vars(of) != before
     put.undo["loader-workers"]()
     assert vars(of) == before
-    assert put.feeds == {}
+    assert put.loader_changes == {}
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_fewer_tokens_than_make_as_many_batches_are_refused_with_the_number_that
 def test_a_loop_that_may_count_on_full_batches_is_left_alone():
     put = applied(plain(drop_last=True), TECHNIQUE)
     assert "batches of one size" in put.refused
-    assert put.feeds == {}
+    assert put.loader_changes == {}
 
 
 def test_what_length_bucketing_refuses_it_refuses_too():

@@ -1,4 +1,4 @@
-"""Puts techniques into a running script: each is applied when what it changes has come to its door.
+"""Puts techniques into a running script: each is applied when what it changes has come to its hook.
 
 PROCESS when torch has arrived; LOADER when an iterator is asked for; MODEL and COMPILE at the first
 call with gradients of an outermost module that has something to train; OPTIMIZER (and STEP, what
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
 from hotloop.core.effect import Effect, Word
+from hotloop.observe.hooks.listener import Probe
 from hotloop.process.internal_frames import hide
 from hotloop.session.session import ScriptSession
 from hotloop.techniques.base import Stage
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.hardware import Hardware
     from hotloop.core.plan import Plan, Use
-    from hotloop.observe.host import ScriptObserver
+    from hotloop.observe.observer import ScriptObserver
     from hotloop.session.session import LoaderChange
     from hotloop.techniques.base import Technique
 
@@ -73,8 +74,8 @@ class _Row:
         return Effect(technique=str(self.use), origin=origin, word="refused", how=missed)
 
 
-class AppliedTechniques:
-    """A plan in a script's process; one of the host's watchers.
+class AppliedTechniques(Probe):
+    """A plan in a script's process; one of the observer's probes.
 
     `origins` maps a technique id to who asked for it. `known` is a seam.
     """
@@ -97,14 +98,14 @@ class AppliedTechniques:
         self._process: ScriptSession | None = None
         self._fresh: list[tuple[_Row, ScriptSession]] = []  # to be read back after a step
         self._scale: Any = None  # of the loss, where a technique wants one
-        self._host: ScriptObserver | None = None
+        self._observer: ScriptObserver | None = None
 
-    def join(self, host: ScriptObserver) -> None:
-        """Be told by `host` from now on."""
-        self._host = host
-        host.watchers.append(self)
-        host.doors.needed = True
-        host.doors.arrivals = bool(self._of(Stage.PROCESS, *_OF_A_MODEL))
+    def join(self, observer: ScriptObserver) -> None:
+        """Be told by `observer` from now on."""
+        self._observer = observer
+        observer.probes.append(self)
+        observer.hooks.needed = True
+        observer.hooks.announces_first_forward = bool(self._of(Stage.PROCESS, *_OF_A_MODEL))
 
     def wanted(self) -> list[tuple[str, str]]:
         """Return each technique as it was asked for, and who did."""
@@ -112,13 +113,13 @@ class AppliedTechniques:
 
     # What the host tells.
 
-    def torch_came(self) -> None:
+    def on_torch_imported(self) -> None:
         """Set the switches of the process."""
         self._process = self._session()
         for row in self._of(Stage.PROCESS):
             self._put_in(row, self._process)
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """Change a loader that feeds training, or is read again, before its iterator is built."""
         from torch import is_grad_enabled
 
@@ -128,16 +129,16 @@ class AppliedTechniques:
             session = self._session(loader=loader)
             for row in self._of(Stage.LOADER):
                 self._put_in(row, session)
-            self._feeds[loader] = list(session.feeds.values())
+            self._feeds[loader] = list(session.loader_changes.values())
         for feed in self._feeds.get(loader, ()):
-            feed.asked(loader)
+            feed.on_iterator_requested(loader)
 
-    def iterating(self, loader: Any, iterator: Any) -> None:
+    def on_iterator_created(self, loader: Any, iterator: Any) -> None:
         """Change a new iterator, before it reads."""
         for feed in self._feeds.get(loader, ()):
-            feed.built(iterator)
+            feed.on_iterator_created(iterator)
 
-    def arriving(self, module: Any) -> None:
+    def before_first_forward(self, module: Any) -> None:
         """Change an outermost module before its first call with gradients."""
         if not any(tensor.requires_grad for tensor in module.parameters()):
             return
@@ -146,15 +147,15 @@ class AppliedTechniques:
         session.forward = bare = lambda *args, **kwargs: calls[-1](*args, **kwargs)
         for row in self._of(*_OF_A_MODEL):
             self._put_in(row, session)
-        doors = self._doors
+        hooks = self._hooks
         if session.forward is not bare:
-            doors.around[id(module)] = partial(_called, calls, session.forward)
-            weakref.finalize(module, doors.around.pop, id(module), None).atexit = False
+            hooks.around[id(module)] = partial(_called, calls, session.forward)
+            weakref.finalize(module, hooks.around.pop, id(module), None).atexit = False
         if session.scale is not None:
             self._scale = session.scale
-            doors.through = self._through
+            hooks.through = self._through
 
-    def updates(self, optimizer: Any) -> None:
+    def on_optimizer_first_step(self, optimizer: Any) -> None:
         """Change an optimizer before its first step."""
         session = self._session(optimizer=optimizer)
         for row in self._of(*_OF_AN_OPTIMIZER):
@@ -163,7 +164,7 @@ class AppliedTechniques:
             optimizer.register_step_pre_hook(self._scale.before)
             optimizer.register_step_post_hook(self._scale.after)
 
-    def stepped(self, done: int) -> None:
+    def after_step(self, done: int) -> None:
         """Read back what only a step can show; then the script's objects are let go."""
         del done
         fresh, self._fresh = self._fresh, []
@@ -181,7 +182,7 @@ class AppliedTechniques:
 
     def effects(self) -> list[Effect]:
         """Return the table requested / in effect, as it is now."""
-        self.stepped(0)
+        self.after_step(0)
         rows = []
         for row in self._rows:
             effect = row.effect(self._origins.get(row.use.id, "plan"))
@@ -193,9 +194,9 @@ class AppliedTechniques:
     # How.
 
     @property
-    def _doors(self) -> Any:
-        assert self._host is not None
-        return self._host.doors
+    def _hooks(self) -> Any:
+        assert self._observer is not None
+        return self._observer.hooks
 
     def _of(self, *stages: Stage) -> list[_Row]:
         return [row for row in self._rows if row.technique.stage in stages]

@@ -25,8 +25,8 @@ from hotloop.core.storage.files import read_json, write_file
 from hotloop.core.storage.rundir import OBSERVED, RunDir
 from hotloop.diagnosis.run_record import case_of_run
 from hotloop.observe.build_case import build_case
-from hotloop.observe.host import ScriptObserver
 from hotloop.observe.merge_ranks import gathered, leave, wait_for
+from hotloop.observe.observer import ScriptObserver
 from hotloop.process.run_script import Stopped, run
 from hotloop.rules.diagnose import diagnose
 
@@ -91,9 +91,9 @@ def observe(
     `further` may add to the case what is measured afterwards. Where torchrun started several of us,
     the first tells what all saw, and runs nothing further: the group is gone.
     """
-    host = ScriptObserver(limits)
+    observer = ScriptObserver(limits)
     if put_in is not None:
-        put_in.join(host)
+        put_in.join(observer)
 
     process = os.getpid()
 
@@ -102,9 +102,9 @@ def observe(
             return None
         try:
             _wait_for_imports()
-            host.finish()
+            observer.finish()
             forget_children()
-            children, here = RunDir(folder).children, build_case(host, target, error)
+            children, here = RunDir(folder).children, build_case(observer, target, error)
             if ENV.rank > 0:
                 leave(here, children)
             else:
@@ -127,7 +127,7 @@ def observe(
     limited = {"steps": limits.steps, "seconds": limits.seconds, "full": limits.full}
     planned = None if put_in is None else put_in.plan.to_json()
     observe_children(RunDir(folder).children, limited, planned)
-    host.start()
+    observer.start()
     run(target, finished=finished)
 
 

@@ -1,4 +1,4 @@
-"""Makes the case of an observed script: folds the tape, reads the objects, collects the sources."""
+"""Makes the case of an observed script from its marks, its objects and its sources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.objects import Optimizer, Scheduler
     from hotloop.core.case.steps_and_loaders import Loader, Stack
     from hotloop.observe.hooks.live_objects import LiveObject
-    from hotloop.observe.host import ScriptObserver
+    from hotloop.observe.observer import ScriptObserver
     from hotloop.process.run_script import ScriptTarget
 
 __all__ = ["build_case", "with_products"]
@@ -44,48 +44,49 @@ MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
 
 
 def build_case(
-    host: ScriptObserver, target: ScriptTarget, error: BaseException | None = None
+    observer: ScriptObserver, target: ScriptTarget, error: BaseException | None = None
 ) -> Case:
-    """Return what `host` saw; it has finished. `error` ended the script."""
+    """Return what `observer` saw; it has finished. `error` ended the script."""
     ended = raised(error)
-    if host.stop.reason is None:
-        host.stop.reason = _why_early(error, ended, host.doors.updates)
+    if observer.stop.reason is None:
+        observer.stop.reason = _why_early(error, ended, observer.hooks.updates)
     started = time.perf_counter()
-    host.refresh()
-    marks = host.tape.read()
-    found = fold(marks, [at - host.tape.started for at in host.tape.unset])
-    rows, steps, stacks = attribution.split(found, host.sampler.stands, since=host.tape.started)
+    observer.refresh()
+    marks = observer.events.read()
+    found = fold(marks, [at - observer.events.started for at in observer.events.unset])
+    started_at = observer.events.started
+    rows, steps, stacks = attribution.split(found, observer.sampler.stands, since=started_at)
     own = rows.pop(OWN, 0.0)
     first, last = (found.ends[0], found.ends[-1]) if found.ends else (0, -1)
-    host.surroundings.within(host.tape.started + first, host.tape.started + last)
+    observer.surroundings.within(observer.events.started + first, observer.events.started + last)
     hardware = _hardware()
     case = Case(
         hardware=hardware,
         script=_script(target),
         arguments=redacted(target.args),
         wall=rows,
-        steps=_steps(host, found, steps),
-        framework=host.framework or "plain",  # type: ignore[arg-type]
-        stopped=host.stop.reason,
+        steps=_steps(observer, found, steps),
+        framework=observer.framework or "plain",  # type: ignore[arg-type]
+        stopped=observer.stop.reason,
         raised=ended,
         epochs=max((found.epochs[number] for number in found.trains), default=0),
         stacks=stacks,
-        loaders=tuple(_loaders(host, found)),
-        models=tuple(_models(host, found)),
-        optimizers=tuple(_optimizers(host, found)),
-        schedulers=tuple(_schedulers(host, found)),
-        scalers=tuple(built.facts for built in host.scalers if built.facts is not None),
+        loaders=tuple(_loaders(observer, found)),
+        models=tuple(_models(observer, found)),
+        optimizers=tuple(_optimizers(observer, found)),
+        schedulers=tuple(_schedulers(observer, found)),
+        scalers=tuple(built.facts for built in observer.scalers if built.facts is not None),
         evaluations=tuple(_evaluations(found, stacks)),
-        saves=tuple(_saves(host, found)),
-        sources=sources(_seen(host, stacks)),
+        saves=tuple(_saves(observer, found)),
+        sources=sources(_seen(observer, stacks)),
     )
-    for watcher in tuple(host.watchers):
-        add: Callable[[Case], Case] | None = getattr(watcher, "add_to", None)
+    for probe in tuple(observer.probes):
+        add: Callable[[Case], Case] | None = getattr(probe, "add_to", None)
         try:
             case = add(case) if add else case
         except Exception as error:  # noqa: BLE001 - told in the report, which has the rest
-            host.watchers.failed(watcher, error)
-    not_checked = (*case.not_checked, *_faults(host))
+            observer.probes.failed(probe, error)
+    not_checked = (*case.not_checked, *_faults(observer))
     own += time.perf_counter() - started
     return replace(case, own_time=own, not_checked=not_checked)
 
@@ -133,10 +134,10 @@ def _thin(values: Sequence[Any], most: int) -> list[Any]:
     return list(values[:: max(1, -(-len(values) // most))])
 
 
-def _steps(host: ScriptObserver, found: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
+def _steps(observer: ScriptObserver, found: Folded, steps: Sequence[Mapping[str, float]]) -> Steps:
     numbers = _thin(range(len(steps)), MOST_STEPS)
     kept = [steps[number] for number in numbers]
-    losses = [(found.steps_after(done) + 1, _number(loss)) for done, loss in host.losses]
+    losses = [(found.steps_after(done) + 1, _number(loss)) for done, loss in observer.losses]
     broken = next(
         (step for step, loss in losses if loss != loss or abs(loss) == float("inf")), None
     )
@@ -148,20 +149,20 @@ def _steps(host: ScriptObserver, found: Folded, steps: Sequence[Mapping[str, flo
         },
         numbers=tuple(number + 2 for number in numbers),
         backwards=statistics.median(found.backwards) if found.backwards else None,
-        left=_left(host, found),
+        left=_left(observer, found),
         optimizers=max(1, found.optimizers),
-        how=found.how if found.ends or not host.doors.elsewhere else "another thread",  # type: ignore[arg-type]
+        how=found.how if found.ends or not observer.hooks.elsewhere else "another thread",  # type: ignore[arg-type]
         losses=tuple(_thin(losses, MOST_STEPS)),
         nonfinite=broken,
     )
 
 
-def _left(host: ScriptObserver, found: Folded) -> int:
+def _left(observer: ScriptObserver, found: Folded) -> int:
     """Return the micro batches that filled no step: after the last one, or added to a later one."""
     size = round(statistics.median(found.backwards)) if found.backwards else 0
     if size < 2:
         return 0
-    last = found.trailing % size if host.stop.reason is None else 0
+    last = found.trailing % size if observer.stop.reason is None else 0
     return last or (max(found.backwards) - size) % size
 
 
@@ -169,9 +170,9 @@ def _number(loss: Any) -> float:
     return float(loss)  # a tensor of a card: the run is over, and waiting costs nothing any more
 
 
-def _loaders(host: ScriptObserver, found: Folded) -> list[Loader]:
+def _loaders(observer: ScriptObserver, found: Folded) -> list[Loader]:
     out = []
-    for built in host.loaders:
+    for built in observer.loaders:
         number = built.number
         if built.facts is not None and number is None:
             out.append(replace(built.facts, role="unused"))
@@ -190,23 +191,23 @@ def _loaders(host: ScriptObserver, found: Folded) -> list[Loader]:
     return out
 
 
-def _models(host: ScriptObserver, found: Folded) -> list[Model]:
+def _models(observer: ScriptObserver, found: Folded) -> list[Model]:
     out = []
-    for built in host.roots:
+    for built in observer.roots:
         if isinstance(built.facts, Model):
             trains = any(how == "train" for n, how in found.roots if n == built.number)
             out.append(replace(built.facts, role="train" if trains else "evaluate only"))
     return sorted(out, key=lambda model: -model.parameters)
 
 
-def _optimizers(host: ScriptObserver, found: Folded) -> list[Optimizer]:
+def _optimizers(observer: ScriptObserver, found: Folded) -> list[Optimizer]:
     stepped = [
         replace(
             built.facts,
             steps=found.updates[built.number] if built.number is not None else 0,
             rates=tuple(_thin(_rates(built, found), 500)),
         )
-        for built in host.optimizers
+        for built in observer.optimizers
         if built.facts is not None
     ]
     return sorted(stepped, key=lambda optimizer: not optimizer.steps)
@@ -220,14 +221,14 @@ def _rates(built: LiveObject, found: Folded) -> list[tuple[int, float]]:
     return [(update, rate) for update, rate in built.rates if update <= last]
 
 
-def _schedulers(host: ScriptObserver, found: Folded) -> list[Scheduler]:
+def _schedulers(observer: ScriptObserver, found: Folded) -> list[Scheduler]:
     return [
         replace(
             built.facts,
             optimizer_steps=_updates_until(built, found),
             gone=built.thing() is None,
         )
-        for built in host.schedulers
+        for built in observer.schedulers
         if built.facts is not None
     ]
 
@@ -271,13 +272,13 @@ def _evaluations(found: Folded, stacks: Sequence[Stack]) -> list[EvaluationSpan]
     ]
 
 
-def _saves(host: ScriptObserver, found: Folded) -> list[Save]:
+def _saves(observer: ScriptObserver, found: Folded) -> list[Save]:
     out, before = [], set()
-    for saved in host.saves:
+    for saved in observer.saves:
         path = saved.path
         out.append(
             Save(
-                at=(saved.at - host.tape.started) * 1e-9,
+                at=(saved.at - observer.events.started) * 1e-9,
                 seconds=saved.seconds,
                 step=found.steps_after(saved.updates),
                 bytes=os.path.getsize(path) if os.path.isfile(path) else None,
@@ -305,9 +306,9 @@ def sources(first: Iterable[str] = ()) -> dict[str, str]:
     return found
 
 
-def _seen(host: ScriptObserver, stacks: Iterable[Stack]) -> Iterator[str]:
+def _seen(observer: ScriptObserver, stacks: Iterable[Stack]) -> Iterator[str]:
     """Yield the files in which something was built, and those that stood in a stack."""
-    for built in [*host.loaders, *host.optimizers, *host.schedulers]:
+    for built in [*observer.loaders, *observer.optimizers, *observer.schedulers]:
         if built.place is not None:
             yield built.place.file
     yield from (frame.file for stack in stacks for frame in stack.frames if frame.own)
@@ -323,22 +324,22 @@ def _files(modules: Iterable[Any]) -> Iterator[str]:
             yield os.path.abspath(file)
 
 
-def _faults(host: ScriptObserver) -> tuple[str, ...]:
+def _faults(observer: ScriptObserver) -> tuple[str, ...]:
     said = []
-    if (fault := host.doors.fault) is not None:
+    if (fault := observer.hooks.fault) is not None:
         said.append(f"what came after a fault of hotloop's own: {_fault(fault)}")
-    for name, fault in host.watchers.faults:
+    for name, fault in observer.probes.faults:
         said.append(f"what {name} looks at, after a fault of its own: {_fault(fault)}")
-    if host.doors.elsewhere:
+    if observer.hooks.elsewhere:
         said.append("optimizer steps of other threads: only the main one is watched")
-    if host.stop.full_at is not None:
+    if observer.stop.full_at is not None:
         said.append(
-            f"what came after step {host.stop.full_at:,}: no more marks are kept in one run"
+            f"what came after step {observer.stop.full_at:,}: no more marks are kept in one run"
         )
-    if host.stop.ignored is not None:
+    if observer.stop.ignored is not None:
         caught = "it could not be stopped: the script catches every exception, and goes on"
-        said.append(f"an early end ({host.stop.ignored}): {caught}")
-    if (fault := host.sampler.fault) is not None:
+        said.append(f"an early end ({observer.stop.ignored}): {caught}")
+    if (fault := observer.sampler.fault) is not None:
         said.append(f"lines: the sampler failed with {_fault(fault)}")
     return tuple(said)
 

@@ -40,12 +40,12 @@ class StopLimits:
 class WhenToStop:
     """Follows one run, and ends it by raising Stopped in the script."""
 
-    def __init__(self, limits: StopLimits, tape: EventBuffer) -> None:
+    def __init__(self, limits: StopLimits, events: EventBuffer) -> None:
         self.limits = limits
         self.reason: str | None = None  # why the script was stopped
         self.ignored: str | None = None  # why it should have been, but it caught every Stopped
-        self.full_at: int | None = None  # updates after which the tape was full
-        self._tape = tape
+        self.full_at: int | None = None  # updates after which the event buffer was full
+        self._tape = events
         self._began: float | None = None  # seconds, when training began
         self._raised = 0
         self._missing = self._count_at = limits.steps or 0  # steps; updates to count them again at

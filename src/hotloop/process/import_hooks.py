@@ -1,7 +1,7 @@
 """Calls a function when a module has been imported, whoever imports it.
 
-Doors must stand before the script uses PyTorch, and torch must not be imported before the script
-does: a script may set environment variables that torch reads on import.
+Hooks must be installed before the script uses PyTorch, and torch must not be imported before the
+script imports it: a script may set environment variables that torch reads on import.
 """
 
 from __future__ import annotations

@@ -84,10 +84,10 @@ class Session(TechniqueTarget):
 class LoaderChange(Protocol):
     """What a loader technique does to each new iterator of a DataLoader."""
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """An iterator is asked for; an old one may have to go first."""
 
-    def built(self, iterator: Any) -> None:
+    def on_iterator_created(self, iterator: Any) -> None:
         """Change the iterator in place, before it reads anything."""
 
 
@@ -99,7 +99,7 @@ class ScriptSession(TechniqueTarget):
     """
 
     loader: Any = None  # a DataLoader that is about to be iterated
-    feeds: dict[str, LoaderChange] = field(
+    loader_changes: dict[str, LoaderChange] = field(
         default_factory=dict
     )  # technique id -> for each new iterator
     scale: Any = None  # an on_scripts.loss_scale.LossScale around backward passes and steps

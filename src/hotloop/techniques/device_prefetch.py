@@ -69,7 +69,7 @@ def send_ahead(session: ScriptSession, lane: Callable[[Any], Any], kind: str) ->
         session.refused = tried if isinstance(tried, str) else _why_not(tried, session.loader)
     if session.refused is not None:
         return 0
-    session.feeds[ID] = session.facts[ID] = Sending(lane, kind, session.troubles[ID])
+    session.loader_changes[ID] = session.facts[ID] = Sending(lane, kind, session.troubles[ID])
     return 1
 
 

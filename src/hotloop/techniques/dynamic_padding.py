@@ -86,7 +86,7 @@ def narrow(
     from hotloop.techniques.on_scripts.narrower_batches import Narrowing, Widths
 
     narrowing = Narrowing(session.troubles[id], widths=Widths(free), ended=ended)
-    session.feeds = {f"{id} cuts": narrowing, **session.feeds}
+    session.loader_changes = {f"{id} cuts": narrowing, **session.loader_changes}
     return narrowing
 
 

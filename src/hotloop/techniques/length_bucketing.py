@@ -106,7 +106,8 @@ def put_in(session: ScriptSession, id: str, looked: Looked, divide: Divide, word
         learns=known is None,
         troubles=session.troubles[id],
     )
-    session.feeds = {id: feed, **session.feeds}  # others go by what the sampler gives
+    # First: the others go by what the sampler gives.
+    session.loader_changes = {id: feed, **session.loader_changes}
     if trims:
         narrow(session, id, ended=feed.stop)
     return 1
@@ -179,7 +180,7 @@ def _words(gain: Gain, words: str, looked: Looked, *, width: int | None) -> str:
 
 def read_back(session: ScriptSession) -> str | None:
     """Look for the change."""
-    return session.facts[ID] if ID in session.feeds else None
+    return session.facts[ID] if ID in session.loader_changes else None
 
 
 TECHNIQUE = Technique(

@@ -113,10 +113,10 @@ def _change(session: ScriptSession, habit: Habit, count: int, ahead: int, pinned
     options: dict[str, Any] = {"pin_memory": pinned, "num_workers": count}
     if count:
         options |= {"prefetch_factor": ahead, "persistent_workers": True}
-        session.feeds[ID] = PersistentWorkers(habit)
+        session.loader_changes[ID] = PersistentWorkers(habit)
     elif habit.workers:
         options["timeout"] = 0  # of workers
-        session.feeds[ID] = InLoop(habit, session.troubles[ID])
+        session.loader_changes[ID] = InLoop(habit, session.troubles[ID])
     session.facts[ID] = habit
     session.undo[ID] = _setter(session, options)
 
@@ -132,7 +132,7 @@ def _setter(session: ScriptSession, options: dict[str, Any]) -> Callable[[], Non
 
     def back() -> None:
         state.update(before)
-        session.feeds.pop(ID, None)
+        session.loader_changes.pop(ID, None)
 
     state.update(options)
     return back

@@ -40,11 +40,11 @@ class _Kept:
     def __init__(self, cache: SampleCache) -> None:
         self._cache = cache
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """Start an epoch."""
         self._cache.begin(loader.dataset)
 
-    def built(self, iterator: Any) -> None:
+    def on_iterator_created(self, iterator: Any) -> None:
         """Read through the cache from here on."""
         from hotloop.techniques.on_scripts.dataset_cache import CachedReads
 
@@ -65,7 +65,7 @@ def apply(session: ScriptSession, *, percent: int = 25) -> int:
     if session.refused is not None:
         return 0
     cache = SampleCache(limit, session.troubles[ID])
-    session.feeds[ID] = _Kept(cache)
+    session.loader_changes[ID] = _Kept(cache)
     session.facts[ID] = cache
     return 1
 

@@ -79,7 +79,7 @@ def _said(looked: Looked, rows: int, tokens: int) -> tuple[str | None, str]:
 
 def read_back(session: ScriptSession) -> str | None:
     """Look for the change."""
-    return session.facts[ID] if ID in session.feeds else None
+    return session.facts[ID] if ID in session.loader_changes else None
 
 
 TECHNIQUE = Technique(

@@ -32,10 +32,10 @@ _TRIED = 4  # batches
 class _Whole:
     """Puts the stand-in into each new iterator; a `session.LoaderChange`."""
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """Nothing is kept from epoch to epoch."""
 
-    def built(self, iterator: Any) -> None:
+    def on_iterator_created(self, iterator: Any) -> None:
         """Read whole batches from here on."""
         from hotloop.techniques.on_scripts.dataset_cache import VectorisedReads
 
@@ -60,7 +60,7 @@ def apply(session: ScriptSession) -> int:
             session.refused = "a batch read at once is not the batch that was read sample by sample"
     if session.refused is not None:
         return 0
-    session.feeds[ID] = _Whole()
+    session.loader_changes[ID] = _Whole()
     return 1
 
 
@@ -95,7 +95,7 @@ def _is_same(loader: Any) -> bool:
 
 def read_back(session: ScriptSession) -> str | None:
     """Look for the stand-in."""
-    data = type(session.loader.dataset).__name__ if ID in session.feeds else None
+    data = type(session.loader.dataset).__name__ if ID in session.loader_changes else None
     return f"{data} is indexed once for each batch" if data else None
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hotloop import techniques
 from hotloop.core.plan import Plan
 from hotloop.diagnosis.apply_techniques import AppliedTechniques
-from hotloop.observe.host import ScriptObserver
+from hotloop.observe.hooks.listener import Probe
+from hotloop.observe.observer import ScriptObserver
 from hotloop.observe.wall.step_boundaries import Cadence
 from hotloop.observe.whatif.without_one_cost import Patches
 from hotloop.observe.when_to_stop import StopLimits
@@ -58,10 +59,10 @@ class _ScriptTrial:
     """Counts steps, keeps evidence, puts the plan in."""
 
     def __init__(self, channel: int, plan: Plan, known: Sequence[Technique]) -> None:
-        self._host = ScriptObserver(StopLimits(full=True, probing=False))
+        self._observer = ScriptObserver(StopLimits(full=True, probing=False))
         origins = {use.id: "tune" for use in plan.techniques}
         self._put_in = AppliedTechniques(plan, origins, known=known)
-        self._put_in.join(self._host)
+        self._put_in.join(self._observer)
         self._witness, self._cadence = Witness(), Cadence()
         self._patches = Patches()
         self._backwards = 0
@@ -69,13 +70,12 @@ class _ScriptTrial:
         line = socket.socket(fileno=channel)
         self._gate = Gate(line, wait=wait, more=self._more)
         self._epochs = _Epochs()
-        self._host.watchers.append(self._epochs)
-        self._host.start()
-        self._arrivals = (
-            ImportHooks()
-        )  # begun after the host's: its doors stand when torch comes here
-        self._arrivals.when("torch", self._torch_came)
-        self._arrivals.when("numpy", _seed_numpy)
+        self._observer.probes.append(self._epochs)
+        self._observer.start()
+        # Started after the observer's, whose hooks are installed when torch comes here.
+        self._import_hooks = ImportHooks()
+        self._import_hooks.when("torch", self._torch_came)
+        self._import_hooks.when("numpy", _seed_numpy)
         _seed_python()
 
     def _torch_came(self) -> None:
@@ -154,8 +154,8 @@ def _is_left_out(optimizer: Any) -> bool:
     return overflowed is not None and bool(overflowed)
 
 
-class _Epochs:
-    """Counts how often a loader was started in training; one of the host's watchers."""
+class _Epochs(Probe):
+    """Counts how often a loader was started in training; one of the observer's probes."""
 
     def __init__(self) -> None:
         self._starts: Counter[int] = Counter()
@@ -165,7 +165,7 @@ class _Epochs:
         """Return how often the loader was started that was started most."""
         return max(self._starts.values(), default=0)
 
-    def epoch(self, loader: Any) -> None:
+    def on_epoch(self, loader: Any) -> None:
         """Note that a loader is read from its beginning."""
         from torch import is_grad_enabled
 

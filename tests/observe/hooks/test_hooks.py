@@ -65,25 +65,25 @@ def test_an_attribute_of_a_class_goes_back_to_where_it_was(own):
         if own:
             name = "below"
 
-    doors = Hooks(EventBuffer(), None)
-    assert doors.replace(Below, "name", "new") == ("below" if own else "above")
-    doors.take_down()
+    hooks = Hooks(EventBuffer(), None)
+    assert hooks.replace(Below, "name", "new") == ("below" if own else "above")
+    hooks.remove_all()
     assert ("name" in vars(Below)) == own
     assert Below.name == ("below" if own else "above")
 
 
 def test_the_first_fault_is_kept_and_the_script_goes_on():
-    doors = Hooks(EventBuffer(), None)
-    assert doors.guarded(lambda: 1 / 0) is None
-    doors.quietly(lambda: [][0])
-    assert isinstance(doors.fault, ZeroDivisionError)
+    hooks = Hooks(EventBuffer(), None)
+    assert hooks.guarded(lambda: 1 / 0) is None
+    hooks.quietly(lambda: [][0])
+    assert isinstance(hooks.fault, ZeroDivisionError)
 
 
 def test_what_ends_a_script_passes():
-    doors = Hooks(EventBuffer(), None)
+    hooks = Hooks(EventBuffer(), None)
     with pytest.raises(SystemExit):
-        doors.guarded(exit_now)
-    assert doors.fault is None
+        hooks.guarded(exit_now)
+    assert hooks.fault is None
 
 
 def exit_now() -> None:
@@ -103,7 +103,7 @@ def test_a_fault_anywhere_changes_nothing_of_the_result(when):
     weights(plain)
     seen: list[torch.Tensor] = []
     before = now()
-    case = observed(lambda: weights(seen), prepare=lambda host: host.watchers.append(Faulty()))
+    case = observed(lambda: weights(seen), prepare=lambda it: it.probes.append(Faulty()))
     assert torch.equal(plain[0], seen[0])
     assert now() == before
     assert any(f"LookupError: {when}" in said for said in case.not_checked)
@@ -135,10 +135,10 @@ def test_what_the_script_put_there_since_stays_and_ours_behind_it_does_nothing(m
     old, hosts = nn.Module.__call__, []
     observed(train, prepare=hosts.append)
     assert nn.Module.__call__ is not old
-    hosts[0].tape.marks.clear()
+    hosts[0].events.marks.clear()
     nn.Linear(2, 1)(torch.ones(1, 2))
     assert len(seen) == 1
-    assert hosts[0].tape.marks == []
+    assert hosts[0].events.marks == []
 
 
 def test_functions_are_pickled_as_before():
@@ -159,27 +159,27 @@ def test_functions_are_pickled_as_before():
 
 
 def test_the_number_of_what_is_gone_is_not_anothers():
-    doors = Hooks(EventBuffer(), None)
+    hooks = Hooks(EventBuffer(), None)
     optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))])
-    doors.number_of(optimizer, lambda thing: 3)
-    assert list(doors._numbers.values()) == [3]
+    hooks.number_of(optimizer, lambda thing: 3)
+    assert list(hooks._numbers.values()) == [3]
     del optimizer
     gc.collect()
-    assert doors._numbers == {}
+    assert hooks._numbers == {}
 
 
 def test_a_new_model_arrives_though_it_has_the_id_of_another():
     told = []
 
     class Listener:
-        def arriving(self, module: nn.Module) -> None:
+        def before_first_forward(self, module: nn.Module) -> None:
             told.append(id(module))
 
-    doors = Hooks(EventBuffer(), Listener())
+    hooks = Hooks(EventBuffer(), Listener())
     for _ in range(40):
         module = nn.Linear(1, 1)
-        doors.arrive(module)
-        doors.arrive(module)
+        hooks.first_forward(module)
+        hooks.first_forward(module)
         del module
     assert len(told) == 40
     assert len(set(told)) < 40  # or the test shows nothing
@@ -223,4 +223,4 @@ def test_an_error_in_a_traced_model_is_the_scripts_and_raised_once():
     hosts = []
     observed(train, prepare=hosts.append)
     assert len(runs) == 1
-    assert hosts[0].doors.fault is None
+    assert hosts[0].hooks.fault is None

@@ -8,7 +8,7 @@ from tests.observing import observed
 from torch import nn
 from torch._dynamo.utils import counters
 
-from hotloop.observe.host import LEARNED, ScriptObserver
+from hotloop.observe.observer import LEARNED, ScriptObserver
 
 STEPS = 3 * LEARNED  # the doors learn, and then have learned
 X = torch.linspace(-1, 1, 8).reshape(4, 2)
@@ -112,7 +112,7 @@ def test_graphs_and_breaks_are_unchanged(train):
     hosts: list[ScriptObserver] = []
     without = counted(train, plain, lambda run: run())
     with_doors = counted(train, seen, lambda run: observed(run, prepare=hosts.append))
-    assert hosts[0].doors.fault is None
+    assert hosts[0].hooks.fault is None
     assert with_doors == without
     assert seen.graphs == plain.graphs > 0
 

@@ -19,7 +19,7 @@ def marks(train) -> list[EventCode]:
     hosts = []
     observed(train, prepare=hosts.append)
     own = {EventCode.OWN, EventCode.OWN_END, EventCode.COMPILE, EventCode.COMPILE_END}
-    return [EventCode(code) for _, code, _ in hosts[0].tape.read() if code not in own]
+    return [EventCode(code) for _, code, _ in hosts[0].events.read() if code not in own]
 
 
 def test_backward_and_grad_take_their_tensors_by_name():
@@ -63,7 +63,7 @@ def test_a_long_evaluation_is_looked_at_in_its_first_batches_only():
     class Counts:
         passes = 0
 
-        def passed(self, *_: object) -> None:
+        def after_forward(self, *_: object) -> None:
             self.passes += 1
 
     counts = Counts()
@@ -74,7 +74,7 @@ def test_a_long_evaluation_is_looked_at_in_its_first_batches_only():
                 for (x,) in data:
                     model(x)
 
-    observed(train, prepare=lambda host: host.watchers.append(counts))
+    observed(train, prepare=lambda observer: observer.probes.append(counts))
     assert counts.passes == 2 * 16
 
 

@@ -1,13 +1,13 @@
-"""The probes beside the host."""
+"""The probes of an observer."""
 
-from hotloop.observe.host import ScriptObserver
-from hotloop.observe.probes.all import watchers
+from hotloop.observe.observer import ScriptObserver
+from hotloop.observe.probes.all import probes_of
 from hotloop.observe.when_to_stop import StopLimits
 
 
 def test_probing_is_a_switch():
-    with_probes = ScriptObserver(StopLimits()).watchers
-    without = ScriptObserver(StopLimits(probing=False)).watchers
-    kinds = {type(watcher) for watcher in watchers(ScriptObserver(StopLimits(probing=False)))}
-    assert kinds <= {type(watcher) for watcher in with_probes}
-    assert not kinds & {type(watcher) for watcher in without}
+    with_probes = ScriptObserver(StopLimits()).probes
+    without = ScriptObserver(StopLimits(probing=False)).probes
+    kinds = {type(probe) for probe in probes_of(ScriptObserver(StopLimits(probing=False)))}
+    assert kinds <= {type(probe) for probe in with_probes}
+    assert not kinds & {type(probe) for probe in without}

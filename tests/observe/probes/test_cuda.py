@@ -1,5 +1,5 @@
 import pytest
-from tests.golden.card import doors, fake_torch, module_on
+from tests.golden.card import fake_torch, hooks, module_on
 from tests.golden.cases import healthy as case
 from tests.observing import observed
 
@@ -16,20 +16,20 @@ def torch():
 
 @pytest.fixture
 def card(torch):
-    made = CudaProbe(doors(), torch=torch)
-    made.torch_came()
+    made = CudaProbe(hooks(), torch=torch)
+    made.on_torch_imported()
     yield made
-    made._doors.take_down()
+    made._hooks.remove_all()
 
 
 def run(card, torch, steps):
     model = module_on("cuda:0", torch)
     torch.cuda.started = True
-    card.root(0, model)
+    card.on_root_module(0, model)
     for number in range(steps):
         for code in STEP:
-            card._doors.updates += code == EventCode.UPDATE_END
-            card._doors.timed(code)
+            card._hooks.updates += code == EventCode.UPDATE_END
+            card._hooks.timed(code)
         torch.cuda.done = torch.cuda.queued
         torch.cuda.stats = {
             "allocated_bytes.all.current": 100 + number,
@@ -37,27 +37,27 @@ def run(card, torch, steps):
             "allocated_bytes.all.peak": 400 - number,
             "num_alloc_retries": 2,
         }
-        card.stepped(number + 1)
+        card.after_step(number + 1)
 
 
 def test_nothing_is_put_up_before_the_script_uses_a_card(card, torch):
-    card.root(0, module_on("cpu", torch))
-    card.stepped(1)
+    card.on_root_module(0, module_on("cpu", torch))
+    card.after_step(1)
     assert card.clock is None
-    assert card._doors.timed is None
+    assert card._hooks.timed is None
     torch.cuda.started = True
-    card.stepped(2)  # CUDA was started, but no module is there
+    card.after_step(2)  # CUDA was started, but no module is there
     assert card.clock is None
-    card.root(1, module_on("cuda:0", torch))
+    card.on_root_module(1, module_on("cuda:0", torch))
     assert card.clock is not None
 
 
 def test_a_model_that_is_moved_later_is_found(card, torch):
     model = module_on("cpu", torch)
-    card.root(0, model)
+    card.on_root_module(0, model)
     torch.cuda.started = True
     model._parameters = [torch.Tensor(1, "cuda:0")]
-    card.stepped(1)
+    card.after_step(1)
     assert card.clock.device == "cuda:0"
 
 
@@ -83,9 +83,9 @@ def test_a_run_too_short_for_the_burst_says_so(card, torch):
 def test_one_step_is_watched_and_taking_the_doors_down_ends_it(card, torch):
     run(card, torch, 12)
     assert torch.cuda.mode == 1
-    card._doors.take_down()
+    card._hooks.remove_all()
     assert torch.cuda.mode == 0
-    assert card._doors.timed is None
+    assert card._hooks.timed is None
 
 
 def test_without_a_card_only_explicit_calls_are_added(card, torch):
@@ -108,12 +108,12 @@ def test_real_doors_tell_the_codes_of_a_step_to_the_card():
 
     def train():
         for _ in range(3):
-            hosts[0].doors.timed = told.append
+            hosts[0].hooks.timed = told.append
             optimizer.zero_grad()
             model(real.ones(1, 2)).sum().backward()
             optimizer.step()
 
     observed(train, prepare=hosts.append)
     assert tuple(told) == STEP * 3
-    assert hosts[0].doors.timed is None
-    assert hosts[0].doors.fault is None
+    assert hosts[0].hooks.timed is None
+    assert hosts[0].hooks.fault is None

@@ -2,7 +2,7 @@ import gc
 import threading
 
 import pytest
-from tests.golden.card import doors, fake_torch
+from tests.golden.card import fake_torch, hooks
 
 from hotloop.observe.hooks.event_buffer import EventCode
 from hotloop.observe.probes.device_waits import Waits
@@ -15,15 +15,15 @@ def torch():
 
 @pytest.fixture
 def waits(torch):
-    made = Waits(doors())
+    made = Waits(hooks())
     made.explicit(torch)
     made.tensors(torch)
     yield made
-    made._doors.take_down()
+    made._hooks.remove_all()
 
 
 def codes(waits):
-    return [code for _, code, _ in waits._doors.tape.read()]
+    return [code for _, code, _ in waits._hooks.events.read()]
 
 
 def test_reading_a_tensor_of_the_card_is_a_wait_with_its_place(torch, waits):
@@ -77,13 +77,13 @@ def test_other_threads_subclasses_and_tracing_pass_through(torch, waits):
     thread.start()
     thread.join()
     type("Traced", (torch.Tensor,), {})(1, "cuda:0").item()
-    waits._doors.tape.note(EventCode.OWN)
+    waits._hooks.events.note(EventCode.OWN)
     tensor.item()  # hotloop itself
     assert waits.syncs(1) == []
 
 
 def test_the_row_is_that_of_the_last_mark(torch, waits):
-    tensor, tape = torch.Tensor(1, "cuda:0"), waits._doors.tape
+    tensor, events = torch.Tensor(1, "cuda:0"), waits._hooks.events
     for code in (
         EventCode.EVAL,
         EventCode.EVAL_END,
@@ -91,7 +91,7 @@ def test_the_row_is_that_of_the_last_mark(torch, waits):
         EventCode.UPDATE,
         EventCode.UPDATE_END,
     ):
-        tape.note(code)
+        events.note(code)
         tensor.item()
     rows = {sync.row: sync.calls for sync in waits.syncs(1)}
     assert rows == {"evaluate": 2, "forward": 1, "optimizer": 1, "after step": 1}
@@ -109,11 +109,11 @@ def test_cleaning_up_is_counted_without_a_card(torch, waits):
 
 def test_all_is_put_back(torch):
     before = dict(torch.Tensor.__dict__), gc.collect
-    made = Waits(doors())
+    made = Waits(hooks())
     made.explicit(torch)
     made.tensors(torch)
     assert gc.collect is not before[1]
-    made._doors.take_down()
+    made._hooks.remove_all()
     assert (dict(torch.Tensor.__dict__), gc.collect) == before
 
 
@@ -121,7 +121,7 @@ def test_an_error_of_the_script_is_the_scripts(torch, waits):
     with pytest.raises(TypeError):
         torch.Tensor("a", "cuda:0").to()
     assert not waits.inside
-    assert waits._doors.fault is None
+    assert waits._hooks.fault is None
 
 
 @pytest.mark.filterwarnings("ignore")  # Dynamo's own, of what breaks a graph
@@ -137,11 +137,11 @@ def test_a_compiled_function_breaks_where_it_did_before():
             reads(torch.ones(2))
         return sum(counters["graph_break"].values()), counters["stats"]["unique_graphs"]
 
-    before, made = breaks(), Waits(doors())
+    before, made = breaks(), Waits(hooks())
     made.explicit(torch)
     made.tensors(torch)
     try:
         assert breaks() == before
     finally:
-        made._doors.take_down()
+        made._hooks.remove_all()
     assert "item" not in torch.Tensor.__dict__

@@ -1,7 +1,7 @@
 import warnings
 
 import pytest
-from tests.golden.card import Cuda, doors
+from tests.golden.card import Cuda, hooks
 
 from hotloop.core.case.steps_and_loaders import Frame, Stack
 from hotloop.observe.probes.device_waits import Waits
@@ -10,7 +10,7 @@ from hotloop.observe.probes.hidden_syncs import AT, Burst
 
 @pytest.fixture
 def burst():
-    cuda, where = Cuda(), doors()
+    cuda, where = Cuda(), hooks()
     cuda.started = True
     made = Burst(where, Waits(where), cuda)
     yield made

@@ -43,7 +43,7 @@ def test_a_sampler_with_a_set_epoch_of_its_own_is_not_judged():
     rows = TensorDataset(torch.randn(8, 2))
     loader = DataLoader(rows, sampler=Own(rows, num_replicas=2, rank=0))
     watcher = ProcessGroupProbe(SimpleNamespace(loaders=[]))
-    watcher.iterating(loader, None)
+    watcher.on_iterator_created(loader, None)
     assert watcher._samplers == {}
 
 
@@ -70,11 +70,11 @@ def test_what_a_process_waits_for_is_no_work_of_its_own():
             "backward_comm_time": number * 3_000_000,
             "backward_compute_comm_overlap_time": 1_000_000,
         }
-        watcher.stepped(number)
+        watcher.after_step(number)
     model.require_backward_grad_sync = False
-    watcher.loss(None)
+    watcher.on_backward(None)
     model.require_backward_grad_sync = True
-    watcher.loss(None)
+    watcher.on_backward(None)
     frames = (
         Frame(file="/torch/distributed/distributed_c10d.py", line=9, function="f", own=False),
     )

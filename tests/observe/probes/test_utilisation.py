@@ -4,7 +4,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from tests.golden.card import Module, doors, fake_torch, module_on
+from tests.golden.card import Module, fake_torch, hooks, module_on
 from tests.golden.cases import healthy as case
 from tests.machine.test_nvml import Nvml
 
@@ -14,7 +14,7 @@ from hotloop.observe.probes.utilisation import EVERY, Readings
 
 @pytest.fixture
 def readings(tmp_path):
-    made = Readings(doors(), torch=fake_torch(), proc=tmp_path)
+    made = Readings(hooks(), torch=fake_torch(), proc=tmp_path)
     yield made
     made.remove()
 
@@ -35,18 +35,18 @@ def test_processes_are_read_and_added(readings):
 
 
 def test_the_thread_reads_until_the_doors_are_taken_down(readings):
-    readings.root(0, Module([]))
+    readings.on_root_module(0, Module([]))
     time.sleep(2.5 * EVERY)
-    readings._doors.take_down()
+    readings._hooks.remove_all()
     assert not readings._runner.is_alive()
     assert readings._rows
     assert readings.fault is None
 
 
 def test_a_failure_ends_the_readings_and_is_told(tmp_path):
-    made = Readings(doors(), torch=fake_torch(), proc=tmp_path)
+    made = Readings(hooks(), torch=fake_torch(), proc=tmp_path)
     made._iterators = None  # something that cannot be read
-    made.root(0, Module([]))
+    made.on_root_module(0, Module([]))
     time.sleep(2 * EVERY)
     made.remove()
     assert "AttributeError" in made.add_to(case()).not_checked[-1]
@@ -70,8 +70,8 @@ def test_a_loaders_workers_are_watched(readings):
     first, second = Loader(), Loader()
     iterator = Loader()
     iterator._workers = [SimpleNamespace(pid=os.getpid())]
-    readings.iterating(first, Loader())
-    readings.iterating(second, iterator)
+    readings.on_iterator_created(first, Loader())
+    readings.on_iterator_created(second, iterator)
     readings._read()
     until = time.process_time() + 0.05
     while time.process_time() < until:
@@ -88,7 +88,7 @@ def test_whether_a_batch_stood_ready_is_noted(readings):
 
     loader, iterator = Loader(), Loader()
     iterator._rcvd_idx, iterator._task_info, iterator._data_queue = 0, {0: (0,)}, queue.Queue()
-    readings.iterating(loader, iterator)
+    readings.on_iterator_created(loader, iterator)
     readings._asking(iterator)  # an epoch's first batch is never there
     assert readings.add_to(case(loaders=(Seen(key=0),))).loaders[0].empty is None
     iterator._rcvd_idx, iterator._task_info = 1, {1: (0,), 2: (1,)}
@@ -105,11 +105,11 @@ def test_whether_a_batch_stood_ready_is_noted(readings):
 
 
 def test_the_hosts_cpu_share_is_that_of_the_steps(readings):
-    readings.stepped(3)
+    readings.after_step(3)
     assert readings.add_to(case()).steps.main_cpu is None
-    readings.stepped(6)
+    readings.after_step(6)
     time.sleep(0.05)
-    readings.stepped(9)
+    readings.after_step(9)
     assert readings.add_to(case()).steps.main_cpu < 0.5
 
 
@@ -118,9 +118,9 @@ def test_the_card_is_read_through_its_driver(tmp_path):
     nvml.nvmlInit = lambda: None
     nvml.nvmlDeviceGetHandleByUUID = lambda uuid: "handle" if uuid == "GPU-abc" else None
     torch = fake_torch()
-    made = Readings(doors(), torch=torch, nvml=nvml, proc=tmp_path)
+    made = Readings(hooks(), torch=torch, nvml=nvml, proc=tmp_path)
     made._runner = SimpleNamespace(is_alive=lambda: False)  # no thread: the test reads
-    made.root(0, module_on("cuda:0", torch))
+    made.on_root_module(0, module_on("cuda:0", torch))
     read(made, 3)
     found = made.add_to(case())
     assert found.readings["gpu_utilisation"] == (0.37,) * 3
@@ -135,9 +135,9 @@ def test_without_the_drivers_library_one_sentence_says_so(tmp_path):
 
     nvml.nvmlInit = lost
     torch = fake_torch()
-    made = Readings(doors(), torch=torch, nvml=nvml, proc=tmp_path)
+    made = Readings(hooks(), torch=torch, nvml=nvml, proc=tmp_path)
     made._runner = SimpleNamespace(is_alive=lambda: False)
-    made.root(0, module_on("cuda:0", torch))
+    made.on_root_module(0, module_on("cuda:0", torch))
     read(made, 2)
     (said,) = made.add_to(case()).not_checked
     assert said.startswith("the card's use, power, clocks and heat: ")

@@ -22,17 +22,17 @@ OPENS = {
 }
 
 
-def marked(tape: str) -> list[Mark]:
+def marked(events: str) -> list[Mark]:
     """Return the marks of a tape: N opens a span, n closes it, ! ends; a space is a millisecond in
     which nothing is marked; a digit after a letter numbers the loader, module or optimizer.
     """
     marks: list[Mark] = []
     at, index = 0, 0
-    while index < len(tape):
-        letter = tape[index]
+    while index < len(events):
+        letter = events[index]
         index += 1
-        number = tape[index] if index < len(tape) and tape[index].isdigit() else "0"
-        index += number != "0" or (index < len(tape) and tape[index] == "0")
+        number = events[index] if index < len(events) and events[index].isdigit() else "0"
+        index += number != "0" or (index < len(events) and events[index] == "0")
         if letter == "!":
             marks.append((at * MS, int(EventCode.END), 0))
         elif letter != " ":
@@ -42,8 +42,8 @@ def marked(tape: str) -> list[Mark]:
     return marks
 
 
-def folded(tape: str) -> Folded:
-    return fold(marked(tape))
+def folded(events: str) -> Folded:
+    return fold(marked(events))
 
 
 def ms(found: Folded, row: str) -> int:
@@ -268,8 +268,8 @@ def test_an_evaluation_beside_such_work_stays_one():
         (("FfBbUu" + "Ee") * 30, 1),  # one graph: a step an epoch
     ],
 )
-def test_an_evaluation_after_every_step_is_one(tape, batches):
-    found = folded(tape)
+def test_an_evaluation_after_every_step_is_one(events, batches):
+    found = folded(events)
     assert [stretch.batches for stretch in found.stretches] == [batches] * 30
     assert 1 not in found.trains
 

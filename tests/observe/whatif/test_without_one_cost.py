@@ -65,9 +65,9 @@ def test_no_logging_silences_print_stdout_logging_saves_and_trackers(tmp_path: P
     (tmp_path / "wandb.py").write_text("def log(*_):\n    raise ZeroDivisionError")
     code = (
         "import logging, os, sys\n"
-        "from hotloop.process.import_hooks import Arrivals\n"
+        "from hotloop.process.import_hooks import ImportHooks\n"
         "from hotloop.observe.whatif.without_one_cost import Patches, no_logging\n"
-        "no_logging(Patches(), Arrivals())\n"
+        "no_logging(Patches(), ImportHooks())\n"
         "sys.path.insert(0, '.')\n"
         "import torch, wandb\n"
         "print('a'); print('b', file=sys.stderr)\n"

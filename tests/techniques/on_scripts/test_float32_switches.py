@@ -56,27 +56,29 @@ from dataclasses import replace
 import torch, torch._dynamo, hotloop.machine.detect  # once, before the processes fork
 from hotloop import techniques
 from hotloop.core.plan import Plan
-from hotloop.observe.host import Host, Limits
-from hotloop.diagnosis.apply_techniques import Intervention
+from hotloop.observe.observer import ScriptObserver
+from hotloop.observe.when_to_stop import StopLimits
+from hotloop.diagnosis.apply_techniques import AppliedTechniques
 from hotloop.techniques.on_scripts.float32_switches import in_effect, turn
 from hotloop.techniques.base import anywhere
 torch.set_num_threads(1)
 def run(path, to):
     out, effects = io.StringIO(), []
-    host, plan = Host(Limits(full=True, probing=False)), Plan(micro_batch=1).plus("tf32")
+    observer = ScriptObserver(StopLimits(full=True, probing=False))
+    plan = Plan(micro_batch=1).plus("tf32")
     known = [replace(
         techniques.get("tf32"), blocked=anywhere, apply=lambda session: turn(session, "tf32", to),
         read_back=lambda session: to if in_effect(session, "tf32", to) else None,
     )]
-    put_in = Intervention(plan, {}, known=known)
+    put_in = AppliedTechniques(plan, {}, known=known)
     if to:
-        put_in.join(host)
-    host.start()
+        put_in.join(observer)
+    observer.start()
     with contextlib.redirect_stdout(out):
         runpy.run_path(path, run_name="__main__")
-    host.finish()
+    observer.finish()
     found = [[e.word, e.how] for e in put_in.effects()] if to else []
-    assert host.doors.fault is None, host.doors.fault
+    assert observer.hooks.fault is None, observer.hooks.fault
     return out.getvalue(), found
 for line in sys.stdin:
     reading, writing = os.pipe()

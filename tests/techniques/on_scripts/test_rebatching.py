@@ -41,7 +41,7 @@ def read(of, into, epochs=2):
     with fed(into):
         for _ in range(epochs):
             if into is not None:
-                into.asked(of)
+                into.on_iterator_requested(of)
             seen.append([batch[:, 0].tolist() for batch in of])
     return seen
 

@@ -171,10 +171,10 @@ def statistics(
     decode = decoder(source)
     by_name = {each.split: each for each in splits}
 
-    def text(split: str, index: int) -> tuple[Span, ...]:
-        return spans(by_name[split].tokens(index), decode)
+    def text(split: str, index: int | None) -> tuple[Span, ...]:
+        return () if index is None else spans(by_name[split].tokens(index), decode)
 
-    found = copies({each.split: each.digests for each in splits})
+    copied = copies({each.split: each.digests for each in splits})
     return TokenStatistics(
         name=name,
         tokenizer=tokenizer,
@@ -197,10 +197,7 @@ def statistics(
             for each in splits
         ),
         copies=tuple(
-            CopiedDocuments(
-                copies=one, text=() if one.example is None else text(one.split, one.example)
-            )
-            for one in found
+            CopiedDocuments(copies=one, text=text(one.split, one.example)) for one in copied
         ),
         notes=tuple(notes),
     )

@@ -1,4 +1,4 @@
-"""The tape: what passed through PyTorch's doors and when, at the cost of one list append each.
+"""Keeps what the hooks saw and when, at the cost of one list append each.
 
 A mark is one integer, nanoseconds << 11 | number << 5 | code, so that a thread that is switched in
 between can tear nothing. All judgement comes later (observe/wall/wall_time.py). Marks are packed
@@ -56,7 +56,7 @@ class EventBuffer:
 
     def __init__(self) -> None:
         self.marks: list[int] = []
-        self.mark = self.marks.append  # bound once: doors call it with what `now` and code give
+        self.mark = self.marks.append  # bound once: hooks call it with what `now` and code give
         self.thread = threading.get_ident()
         self.started = time.perf_counter_ns()
         self.limit = LIMIT
@@ -66,7 +66,7 @@ class EventBuffer:
         self._base = self.started
 
     def note(self, code: EventCode, number: int = 0, *, at: int | None = None) -> None:
-        """Append a mark (of now, unless `at` ns); for the doors that are passed seldom."""
+        """Append a mark (of now, unless `at` ns); for the hooks that are passed seldom."""
         if threading.get_ident() == self.thread:
             now = time.perf_counter_ns() if at is None else at
             self.marks.append(now << BITS | min(number, NUMBERS - 1) << 5 | code)
@@ -96,7 +96,7 @@ class EventBuffer:
             self.closed = True
 
     def read(self) -> list[tuple[int, int, int]]:
-        """Return all marks as (nanoseconds since the tape's start, code, number), in order."""
+        """Return all marks as (nanoseconds since the start, code, number), in order."""
         self._pack()
         low = (1 << BITS) - 1
         # Sorted, because spans that are known only when they end are marked late.

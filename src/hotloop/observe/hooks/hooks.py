@@ -1,9 +1,9 @@
-"""PyTorch's doors: where every training script must pass, whatever its loop looks like.
+"""The hooks in PyTorch, at calls that every training script makes, whatever its loop looks like.
 
-A door marks the tape and, when it is asked to look, tells the listener. Nothing here waits for a
+A hook appends a mark and, while it is asked to look, calls the listener. Nothing here waits for a
 device, and every function that Dynamo could trace returns at once while it compiles (PROBE 2: a
 hook without that recompiles the model at every step). A hook of ours that fails ends observing: all
-doors are taken down, but where techniques stand in them, and the script goes on.
+hooks are removed, but where techniques stand in them, and the script goes on.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ ABSENT: Any = object()  # what a class does not define itself
 class Hooks:
     """Holds what install.py puts into PyTorch, and takes it out again."""
 
-    def __init__(self, tape: EventBuffer, listener: Listener) -> None:
-        self.tape, self.listener = tape, listener
-        self.thread = tape.thread  # the one that is watched; others pass through
+    def __init__(self, events: EventBuffer, listener: Listener) -> None:
+        self.events, self.listener = events, listener
+        self.thread = events.thread  # the one that is watched; others pass through
         self.look = False  # call the listener at batches, forward passes and losses
-        self.wake = 1  # call `listener.stepped` when so many updates have been made
+        self.wake = 1  # call `listener.after_step` when so many updates have been made
         self.updates = 0
         self.elsewhere = False  # another thread steps an optimizer, and is left alone
         self.by_hand = True  # no optimizer was built: backward passes count as updates
@@ -47,29 +47,29 @@ class Hooks:
         self.timed: Callable[[int], None] | None = (
             None  # told the codes of calls: observe/probes/cuda.py
         )
-        self.arrivals = False  # tell of each outermost module's first call with gradients
-        self.needed = False  # techniques work through the doors: they stay when observing ends
-        self._arrived: set[int] = set()
+        self.announces_first_forward = False  # call `listener.before_first_forward`
+        self.needed = False  # techniques work through the hooks: they stay when observing ends
+        self._forwarded: set[int] = set()
         self._replaced: list[tuple[Any, str, Any, Any]] = []  # owner, name, before, ours
-        self._hooks: list[Any] = []
+        self._removables: list[Any] = []
         self._numbers: dict[int, int] = {}  # id of optimizers and outermost modules -> number
 
     def failed(self, error: BaseException) -> None:
         """End observing: hotloop's own code failed, and the script must not notice."""
         if self.fault is None:
             self.fault = error
-            self.tape.close()
+            self.events.close()
             if not self.needed:
-                self.take_down()
+                self.remove_all()
 
     def guarded(self, call: Callable[..., Any], *args: Any) -> Any:
         """Call the listener; its failure is ours alone, and so is its time. Returns None then."""
         try:
-            self.tape.note(EventCode.OWN)
+            self.events.note(EventCode.OWN)
             try:
                 return call(*args)
             finally:
-                self.tape.note(EventCode.OWN_END)
+                self.events.note(EventCode.OWN_END)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             self.failed(error)
             return None
@@ -82,11 +82,11 @@ class Hooks:
             self.failed(error)
 
     def when_down(self, thing: Any) -> None:
-        """Call `thing.remove` when the doors are taken down."""
-        self._hooks.append(thing)
+        """Call `thing.remove` when the hooks are removed."""
+        self._removables.append(thing)
 
     def replace(self, owner: Any, name: str, new: Any) -> Any:
-        """Set owner.name and return what was there; `take_down` puts it back.
+        """Set owner.name and return what was there; `remove_all` puts it back.
 
         A function is replaced in the module that it says it is from as well: there pickle looks.
         """
@@ -109,7 +109,7 @@ class Hooks:
             self._replaced.append((owner, name, own, new))
             setattr(owner, name, new)
 
-    def take_down(self) -> None:
+    def remove_all(self) -> None:
         """Put everything back, but where somebody has put something else since.
 
         That one calls ours, which does nothing any more but call what it stands before.
@@ -123,11 +123,11 @@ class Hooks:
             else:
                 setattr(owner, name, old)
         self._replaced.clear()
-        for hook in self._hooks:
+        for hook in self._removables:
             hook.remove()
-        self._hooks.clear()
+        self._removables.clear()
         self.around.clear()
-        self.through, self.arrivals, self.timed = None, False, None
+        self.through, self.announces_first_forward, self.timed = None, False, None
 
     def number_of(self, thing: Any, ask: Callable[[Any], int]) -> int:
         """Return the number of an optimizer or module, from the listener at the first time."""
@@ -138,12 +138,12 @@ class Hooks:
             _when_gone(thing, self._numbers.pop, id(thing), None)
         return number
 
-    def arrive(self, module: Any) -> None:
+    def first_forward(self, module: Any) -> None:
         """Tell once that an outermost module runs with gradients."""
-        if id(module) not in self._arrived:
-            self._arrived.add(id(module))
-            _when_gone(module, self._arrived.discard, id(module))
-            self.guarded(self.listener.arriving, module)
+        if id(module) not in self._forwarded:
+            self._forwarded.add(id(module))
+            _when_gone(module, self._forwarded.discard, id(module))
+            self.guarded(self.listener.before_first_forward, module)
 
 
 class StandIn:
@@ -187,7 +187,7 @@ def _when_gone(thing: Any, call: Callable[..., Any], *args: Any) -> None:
 def unseen(function: Any, *, below: bool = False) -> Any:
     """Return `function`, which Dynamo is to run as it is, and with `below` all that it calls.
 
-    Dynamo compiles what is called between the compiled parts of a script, our doors as well: one
+    Dynamo compiles what is called between the compiled parts of a script, our hooks as well: one
     more graph break for each (tests/observe/hooks/test_module_hooks.py).
     """
     from torch._C._dynamo import eval_frame

@@ -1,4 +1,4 @@
-"""Puts all doors up."""
+"""Installs all hooks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 __all__ = ["install"]
 
 
-def install(doors: Hooks) -> None:
-    """Put up all doors; torch has been imported."""
-    unseen(doors.guarded, below=True)
-    unseen(doors.quietly, below=True)
-    training_hooks.loaders(doors)
-    module_hooks.modules(doors)
-    training_hooks.backward(doors)
-    training_hooks.optimizers(doors)
-    training_hooks.others(doors)
+def install(hooks: Hooks) -> None:
+    """Install all hooks; torch has been imported."""
+    unseen(hooks.guarded, below=True)
+    unseen(hooks.quietly, below=True)
+    training_hooks.loaders(hooks)
+    module_hooks.modules(hooks)
+    training_hooks.backward(hooks)
+    training_hooks.optimizers(hooks)
+    training_hooks.others(hooks)
 
 
 hide(globals())

@@ -1,62 +1,119 @@
-"""Listener, what the doors call."""
+"""Who is told what a script does: the listener of the hooks, and the probes behind it."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-__all__ = ["Listener"]
+from hotloop.process.internal_frames import hide
+
+__all__ = ["Listener", "Probe"]
 
 
 class Listener(Protocol):
-    """Who is told. Calls cost time, so most of them come only while `Doors.look` is set."""
+    """Receives the calls of the hooks. Calls cost time: most come only while `Hooks.look` is set.
 
-    def built_loader(self, loader: Any) -> None:
-        """A DataLoader was built; its options may still be changed in place."""
+    Where a method returns a number, the hooks put it into their marks.
+    """
 
-    def asked(self, loader: Any) -> None:
-        """An iterator of the loader is asked for; none is built yet."""
+    def on_loader_built(self, loader: Any) -> None:
+        """Take a new DataLoader; its options may still be changed in place."""
 
-    def iterating(self, loader: Any, iterator: Any) -> int:
-        """Return the loader's number; an iterator for it was built, and begins an epoch."""
+    def on_iterator_requested(self, loader: Any) -> None:
+        """Take a loader whose iterator is about to be built."""
 
-    def epoch(self, loader: Any) -> None:
-        """The loader's iterator, which is persistent, begins its next epoch."""
+    def on_iterator_created(self, loader: Any, iterator: Any) -> int:
+        """Return the loader's number; `iterator` was built for it and begins an epoch."""
 
-    def took(self, number: int, batch: Any) -> None:
-        """A loader gave a batch (while looking)."""
+    def on_epoch(self, loader: Any) -> None:
+        """Take a loader whose persistent iterator begins its next epoch."""
 
-    def root(self, module: Any) -> int:
-        """Return the module's number; it is the outermost one, called for the first time."""
+    def on_batch(self, number: int, batch: Any) -> None:
+        """Take a batch of a loader (while looking)."""
 
-    def arriving(self, module: Any) -> None:
-        """An outermost module is about to run with gradients for the first time."""
+    def on_root_module(self, module: Any) -> int:
+        """Return the number of an outermost module, at its first call."""
 
-    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """An outermost module was called (while looking)."""
+    def before_first_forward(self, module: Any) -> None:
+        """Take an outermost module before its first call with gradients."""
 
-    def inside(self, module: Any, args: Any, kwargs: Any) -> None:
-        """A module inside the outermost one is called (while looking)."""
+    def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """Take the call of an outermost module (while looking)."""
 
-    def left(self, module: Any, output: Any) -> None:
-        """Its call is over (while looking)."""
+    def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
+        """Take the call of a module inside the outermost one, before it runs (while looking)."""
 
-    def loss(self, tensors: Any) -> None:
-        """Backward begins from these (while looking)."""
+    def on_inner_return(self, module: Any, output: Any) -> None:
+        """Take the output of that call (while looking)."""
 
-    def built_optimizer(self, optimizer: Any) -> None:
-        """An optimizer was built."""
+    def on_backward(self, tensors: Any) -> None:
+        """Take the tensors from which a backward pass begins (while looking)."""
 
-    def updates(self, optimizer: Any) -> int:
-        """Return the optimizer's number; it is stepped for the first time."""
+    def on_optimizer_built(self, optimizer: Any) -> None:
+        """Take a new optimizer."""
 
-    def stepped(self) -> None:
-        """An optimizer was stepped, and `Doors.wake` steps have been made."""
+    def on_optimizer_first_step(self, optimizer: Any) -> int:
+        """Return the optimizer's number, before its first step."""
 
-    def built_scheduler(self, scheduler: Any) -> None:
-        """A learning-rate scheduler was built."""
+    def after_step(self) -> None:
+        """Look at the run: an optimizer made a step, and `Hooks.wake` steps are over."""
 
-    def built_scaler(self, scaler: Any) -> None:
-        """A gradient scaler was built."""
+    def on_scheduler_built(self, scheduler: Any) -> None:
+        """Take a new learning-rate scheduler."""
 
-    def saved(self, thing: Any, path: Any, seconds: float) -> None:
-        """A file was saved."""
+    def on_scaler_built(self, scaler: Any) -> None:
+        """Take a new gradient scaler."""
+
+    def on_save(self, thing: Any, path: Any, seconds: float) -> None:
+        """Take a saved object, its file and the seconds that the save took."""
+
+
+class Probe:
+    """Looks closely at one thing. Inherit from it, and define the events that matter."""
+
+    def on_torch_imported(self) -> None:
+        """Begin: torch has been imported, and the hooks are installed."""
+
+    def on_loader_built(self, loader: Any) -> None:
+        """Take a new DataLoader; its options may still be changed in place."""
+
+    def on_iterator_requested(self, loader: Any) -> None:
+        """Take a loader whose iterator is about to be built."""
+
+    def on_iterator_created(self, loader: Any, iterator: Any) -> None:
+        """Take an iterator that was built for a loader."""
+
+    def on_epoch(self, loader: Any) -> None:
+        """Take a loader that begins an epoch, with a new iterator or with its persistent one."""
+
+    def on_batch(self, number: int, batch: Any) -> None:
+        """Take a batch of the loader with this number (while looking)."""
+
+    def on_root_module(self, number: int, module: Any) -> None:
+        """Take an outermost module and its number, at its first call."""
+
+    def before_first_forward(self, module: Any) -> None:
+        """Take an outermost module before its first call with gradients."""
+
+    def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """Take the call of an outermost module (while looking)."""
+
+    def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
+        """Take the call of a module inside the outermost one, before it runs (while looking)."""
+
+    def on_inner_return(self, module: Any, output: Any) -> None:
+        """Take the output of that call (while looking)."""
+
+    def on_backward(self, tensors: Any) -> None:
+        """Take the tensors from which a backward pass begins (while looking)."""
+
+    def on_optimizer_built(self, optimizer: Any) -> None:
+        """Take a new optimizer."""
+
+    def on_optimizer_first_step(self, optimizer: Any) -> None:
+        """Take an optimizer before its first step."""
+
+    def after_step(self, done: int) -> None:
+        """Look at the run after `done` updates."""
+
+
+hide(globals())

@@ -1,7 +1,7 @@
-"""The door of the modules: sees each call of an outermost module, and at first of every module.
+"""The hook of the modules: sees each call of an outermost module, and at first of every module.
 
 It stands at nn.Module.__call__ and stays there. Dynamo takes what it finds there when it is first
-imported for PyTorch's own and leaves it out of its guards; a door that changes later, or one on a
+imported for PyTorch's own and leaves it out of its guards; a hook that changes later, or one on a
 class, had models compiled twice (tests/observe/hooks/test_module_hooks.py).
 """
 
@@ -27,36 +27,36 @@ __all__ = ["modules"]
 _clock, _me = time.perf_counter_ns, threading.get_ident
 
 
-def modules(doors: Hooks) -> None:
-    """Put up the door."""
+def modules(hooks: Hooks) -> None:
+    """Install the hook."""
     import torch
     from torch.compiler import is_dynamo_compiling as is_compiling
 
-    listener, module_class = doors.listener, torch.nn.Module
+    listener, module_class = hooks.listener, torch.nn.Module
     plain = module_class.__call__
-    outermost = _outermost(doors)
+    outermost = _outermost(hooks)
 
     def seen(run: Callable[..., Any], module: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if not doors.inside:
+        if not hooks.inside:
             return outermost(run, module, args, kwargs)
-        if not doors.learning:
+        if not hooks.learning:
             return run(*args, **kwargs)
-        doors.guarded(listener.inside, module, args, kwargs)
+        hooks.guarded(listener.on_inner_call, module, args, kwargs)
         output = run(*args, **kwargs)
-        doors.guarded(listener.left, module, output)
+        hooks.guarded(listener.on_inner_return, module, output)
         return output
 
     # Every module of a model passes here: what they pass most is short, and does itself what the
     # function does that it stands before, where that is the one known.
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         run = self._compiled_call_impl or self._call_impl
-        if not (is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread):
+        if not (is_compiling() or (hooks.inside and not hooks.look) or _me() != hooks.thread):
             run = functools.partial(seen, run, self)
         return run(*args, **kwargs) if kwargs else run(*args)
 
     @functools.wraps(plain)
     def call_other(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_compiling() or (doors.inside and not doors.look) or _me() != doors.thread:
+        if is_compiling() or (hooks.inside and not hooks.look) or _me() != hooks.thread:
             return plain(self, *args, **kwargs)
         return seen(functools.partial(plain, self), self, *args, **kwargs)
 
@@ -66,7 +66,7 @@ def modules(doors: Hooks) -> None:
     for function in (outermost, seen, call, call_other):
         unseen(function)
     for name in [name for name, method in vars(module_class).items() if method is plain]:
-        doors.replace(module_class, name, call if known else call_other)
+        hooks.replace(module_class, name, call if known else call_other)
 
 
 def _in_place_of(plain: Any, ours: Any) -> Any:
@@ -110,47 +110,47 @@ def _known_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self._call_impl(*args, **kwargs)
 
 
-def _outermost(doors: Hooks) -> Callable[..., Any]:
+def _outermost(hooks: Hooks) -> Callable[..., Any]:
     """Return what calls an outermost module."""
     import torch
 
-    mark, listener, with_grad = doors.tape.mark, doors.listener, torch.is_grad_enabled
+    mark, listener, with_grad = hooks.events.mark, hooks.listener, torch.is_grad_enabled
     is_tracing = torch._C._get_tracing_state
-    numbers = doors._numbers
+    numbers = hooks._numbers
 
     def outermost(run: Callable[..., Any], module: Any, args: Any, kwargs: Any) -> Any:
         number = numbers.get(id(module))
-        if (number is None or doors.look) and is_tracing() is not None:
+        if (number is None or hooks.look) and is_tracing() is not None:
             return run(*args, **kwargs)  # torch.jit.trace sees each operation of ours
         try:
             if number is None:
-                number = doors.number_of(module, listener.root)
+                number = hooks.number_of(module, listener.on_root_module)
             grad = with_grad()
             kind = (2 if module.training else 6) if grad else 4
-            if doors.arrivals and grad:
-                doors.arrive(module)
-            call = doors.around.get(id(module)) if doors.around else None
+            if hooks.announces_first_forward and grad:
+                hooks.first_forward(module)
+            call = hooks.around.get(id(module)) if hooks.around else None
             opening = number << 5 | kind
             now = _clock()
             if kind == 4 and module.training:
-                doors.tape.unset.append(now)
+                hooks.events.unset.append(now)
             mark(now << BITS | opening)
-            if doors.timed is not None:
-                doors.timed(kind)
+            if hooks.timed is not None:
+                hooks.timed(kind)
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
-            doors.failed(error)
-            call = doors.around.get(id(module))  # techniques stay in all the same
+            hooks.failed(error)
+            call = hooks.around.get(id(module))  # techniques stay in all the same
             return run(*args, **kwargs) if call is None else call(run, args, kwargs)
-        doors.inside = True
+        hooks.inside = True
         try:
             output = run(*args, **kwargs) if call is None else call(run, args, kwargs)
         finally:
-            doors.inside = False
+            hooks.inside = False
             mark(_clock() << BITS | opening | 1)
-            if doors.timed is not None:
-                doors.quietly(doors.timed, kind | 1)
-        if doors.look:
-            doors.guarded(listener.passed, number, module, args, kwargs, output)
+            if hooks.timed is not None:
+                hooks.quietly(hooks.timed, kind | 1)
+        if hooks.look:
+            hooks.guarded(listener.after_forward, number, module, args, kwargs, output)
         return output
 
     return outermost

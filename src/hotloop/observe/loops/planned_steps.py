@@ -16,6 +16,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.stack_frames import names
 from hotloop.observe.loops.code import skeleton
 from hotloop.observe.loops.expressions import mangled
@@ -53,8 +54,8 @@ class Nest:
     updating: set[int] = field(default_factory=set)  # id() of calls that may make others
 
 
-class Planned:
-    """A watcher of the host: looks at the loops around the update some times a second."""
+class Planned(Probe):
+    """A probe: looks at the loops around the update some times a second."""
 
     def __init__(self) -> None:
         linecache.checkcache()  # a script may have been edited between two runs of one process
@@ -66,7 +67,7 @@ class Planned:
         self._left: set[tuple[tuple[str, int], ...]] = set()  # functions of nests that are over
         self._last = 0
 
-    def stepped(self, done: int) -> None:
+    def after_step(self, done: int) -> None:
         """Read the loops that enclose the line now running, the outermost first."""
         if done <= self._last:  # counted anew
             self._begin()

@@ -1,18 +1,21 @@
-"""The probes that watch a script beside the host; one line each."""
+"""Lists the probes that look closely at a script's first steps."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.probes.batches import BatchProbe
 from hotloop.observe.probes.habits import Habits
 from hotloop.observe.probes.models import Models
 from hotloop.observe.probes.process_group import ProcessGroupProbe
 
-__all__ = ["watchers"]
+if TYPE_CHECKING:
+    from hotloop.observe.hooks.listener import Probe
+
+__all__ = ["probes_of"]
 
 
-def watchers(host: Any) -> list[Any]:
-    """Return the watchers of a script host. Batches come first: models ask what came again."""
-    batches = BatchProbe(host)
-    return [batches, Models(host, batches.again), Habits(host), ProcessGroupProbe(host)]
+def probes_of(observer: Any) -> list[Probe]:
+    """Return the probes of an observer. Batches come first: models ask which rows came again."""
+    batches = BatchProbe(observer)
+    return [batches, Models(observer, batches.again), Habits(observer), ProcessGroupProbe(observer)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.steps_and_loaders import BatchFacts as Facts
 from hotloop.observe.hooks.describe import nbytes
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.stack_frames import here
 from hotloop.observe.probes import leaked_rows, padding, rows
 from hotloop.observe.probes.dataset_fetches import Fetches
@@ -68,37 +69,37 @@ class Kept:
     decoded: str | None = None
 
 
-class BatchProbe:
+class BatchProbe(Probe):
     """Watches loaders, and the arguments of outermost modules where there is no loader."""
 
-    def __init__(self, host: Any) -> None:
-        self._host = host
+    def __init__(self, observer: Any) -> None:
+        self._observer = observer
         self._kept: dict[int, Kept] = {}
         self._order: list[tuple[int, int]] = []  # (loader's number, its epoch) as they were read
         self._made = Kept()  # by hand
-        self._fetches = Fetches(host.doors)
+        self._fetches = Fetches(observer.hooks)
 
-    def torch_came(self) -> None:
+    def on_torch_imported(self) -> None:
         """See what a loader without workers spends its time on."""
-        self._fetches.put_up()
+        self._fetches.install()
 
-    def epoch(self, loader: Any) -> None:
+    def on_epoch(self, loader: Any) -> None:
         """Begin an epoch. Its first batches are looked at: they tell whether the order is kept."""
-        self._host.look()
-        number = next(b.number for b in self._host.loaders if b.thing() is loader)
+        self._observer.look()
+        number = next(b.number for b in self._observer.loaders if b.thing() is loader)
         kept = self._kept.setdefault(number, Kept())
         kept.epoch, kept.in_epoch = kept.epoch + 1, 0
         kept.data = id(loader.dataset)
         self._fetches.began(loader, number)
 
-    def took(self, number: int, batch: Any) -> None:
+    def on_batch(self, number: int, batch: Any) -> None:
         """Keep what the probe needs of a batch."""
         kept = self._kept.setdefault(number, Kept())
         if self._order[-1:] != [(number, kept.epoch)] and len(self._order) < _HASHED:
             self._order.append((number, kept.epoch))
         self._keep(kept, dict(fields(batch)), batch)
 
-    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Take the arguments of a forward pass for a batch where no loader gave one."""
         import torch
 
@@ -181,7 +182,7 @@ class BatchProbe:
 
     def _length_of(self, kept: Kept) -> int | None:
         number = next((n for n, other in self._kept.items() if other is kept), None)
-        built = [b for b in self._host.loaders if b.number == number]
+        built = [b for b in self._observer.loaders if b.number == number]
         return built[0].facts.length if built and built[0].facts is not None else None
 
     def add_to(self, case: Case) -> Case:

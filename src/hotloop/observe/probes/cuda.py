@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.observe.hooks.event_buffer import EventCode
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.probes.cuda_events import CardClock
 from hotloop.observe.probes.device_waits import Waits
 from hotloop.observe.probes.hidden_syncs import AT, Burst
@@ -38,30 +39,30 @@ _NOW = {
 }
 
 
-class CudaProbe:
-    """A watcher of the host. `torch` is a seam: tests hand in a stand-in."""
+class CudaProbe(Probe):
+    """A probe. `torch` is a seam: tests hand in a stand-in."""
 
-    def __init__(self, doors: Hooks, *, torch: Any = None) -> None:
-        self.waits = Waits(doors)
+    def __init__(self, hooks: Hooks, *, torch: Any = None) -> None:
+        self.waits = Waits(hooks)
         self.clock: CardClock | None = None
-        self._doors, self._torch = doors, torch
+        self._hooks, self._torch = hooks, torch
         self._burst: Burst | None = None
         self._roots: list[weakref.ref[Any]] = []
         self._readings: dict[str, list[float]] = {name: [] for name in _NOW}
         self._allocator: dict[str, float] = {}
 
-    def torch_came(self) -> None:
+    def on_torch_imported(self) -> None:
         """Time what cleans up or waits on purpose; that needs no card."""
         self._torch = self._torch or sys.modules["torch"]
         self.waits.explicit(self._torch)
 
-    def root(self, number: int, module: Any) -> None:
+    def on_root_module(self, number: int, module: Any) -> None:
         """Look whether the card is in use by now; an outermost module is called."""
         self._roots.append(weakref.ref(module))
         self._look()
 
-    def stepped(self, done: int) -> None:
-        """Read the allocator's counters: the host woke, some times a second."""
+    def after_step(self, done: int) -> None:
+        """Read the allocator's counters: the observer looks some times a second."""
         if self.clock is None:
             self._look()
         if self.clock is None:
@@ -76,7 +77,7 @@ class CudaProbe:
                 del values[::2]
 
     def remove(self) -> None:
-        """End what is under way: the doors are taken down."""
+        """End what is under way: the hooks are removed."""
         if self._burst is not None:
             self._burst.end()
 
@@ -106,7 +107,7 @@ class CudaProbe:
     def _look(self) -> None:
         """Begin when the script has started CUDA and a module is on the card."""
         cuda = self._torch.cuda
-        if self.clock is not None or self._doors.fault is not None or not cuda.is_initialized():
+        if self.clock is not None or self._hooks.fault is not None or not cuda.is_initialized():
             return
         modules = (module for root in self._roots if (module := root()) is not None)
         used = (next(iter(module.parameters()), None) for module in modules)
@@ -116,17 +117,17 @@ class CudaProbe:
         if device is None:
             return
         self.clock = CardClock(cuda, device, waited=lambda: self.waits.seconds)
-        self._burst = Burst(self._doors, self.waits, cuda)
+        self._burst = Burst(self._hooks, self.waits, cuda)
         self.waits.tensors(self._torch)
-        self._doors.timed = self._timed
-        self._doors.when_down(self)
+        self._hooks.timed = self._timed
+        self._hooks.when_down(self)
 
     def _timed(self, code: int) -> None:
         assert self.clock is not None
         assert self._burst is not None
         self.clock.passed(code)
         if code == EventCode.UPDATE_END:
-            self._burst.boundary(self._doors.updates)
+            self._burst.boundary(self._hooks.updates)
 
 
 def thinned(values: Sequence[float], most: int = MOST) -> tuple[float, ...]:

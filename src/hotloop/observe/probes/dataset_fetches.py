@@ -66,8 +66,8 @@ class _Data:
 class Fetches:
     """Looks at some fetches of loaders that read in the main process."""
 
-    def __init__(self, doors: Any) -> None:
-        self._doors = doors
+    def __init__(self, hooks: Any) -> None:
+        self._hooks = hooks
         self._timed: dict[int, Timed] = {}
         # id() of data set and collate function -> loader's number; loaders keep both alive
         self._loaders: dict[tuple[int, int], int] = {}
@@ -81,16 +81,16 @@ class Fetches:
         if loader.num_workers == 0:
             self._loaders[id(loader.dataset), id(loader.collate_fn)] = number
 
-    def put_up(self) -> None:
-        """Put a door before every fetch; it looks only while the others do."""
+    def install(self) -> None:
+        """Put a hook before every fetch; it looks only while the others do."""
         from torch.utils.data._utils import fetch
 
-        doors = self._doors
+        hooks = self._hooks
 
-        def door(old: Callable[..., Any]) -> Callable[..., Any]:
+        def hook(old: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(old)
             def fetched(fetcher: Any, index: Any) -> Any:
-                if not doors.look:
+                if not hooks.look:
                     return old(fetcher, index)
                 number = self._loaders.get((id(fetcher.dataset), id(fetcher.collate_fn)))
                 if number is None:
@@ -100,11 +100,11 @@ class Fetches:
             return fetched
 
         cls = fetch._MapDatasetFetcher
-        doors.replace(cls, "fetch", door(cls.fetch))
+        hooks.replace(cls, "fetch", hook(cls.fetch))
 
     def _look(self, old: Callable[..., Any], fetcher: Any, index: Any, timed: Timed) -> Any:
         data, collate = fetcher.dataset, fetcher.collate_fn
-        before = self._doors.guarded(_states)
+        before = self._hooks.guarded(_states)
         seen = _Data(data, timed)
 
         def timed_collate(rows: Any) -> Any:
@@ -119,7 +119,7 @@ class Fetches:
             return old(fetcher, index)
         finally:
             fetcher.dataset, fetcher.collate_fn = data, collate
-            self._doors.guarded(self._compare, data, timed, seen.read, before)
+            self._hooks.guarded(self._compare, data, timed, seen.read, before)
 
     def _compare(self, data: Any, timed: Timed, read: list[tuple[Any, Any]], before: Any) -> None:
         """See whether reading drew random numbers, and whether rows are what they were."""

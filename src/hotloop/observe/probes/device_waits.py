@@ -62,12 +62,12 @@ _Key = tuple[str, "tuple[str, int] | None", str]  # method, file and line, row
 
 
 class Waits:
-    """Puts such doors up, and adds up what passed through them."""
+    """Puts such hooks up, and adds up what passed through them."""
 
-    def __init__(self, doors: Hooks) -> None:
+    def __init__(self, hooks: Hooks) -> None:
         self._spent = 0  # nanoseconds of waiting, all in all
         self.inside = False  # in one of these calls: what it calls itself is part of it
-        self._doors = doors
+        self._hooks = hooks
         self._seen: dict[_Key, list[int]] = defaultdict(lambda: [0, 0])  # calls, nanoseconds
         self._row = "start"
 
@@ -82,22 +82,22 @@ class Waits:
             (gc, "collect", "gc.collect"),
             *((torch.cuda, name, name) for name in EXPLICIT),
         ):
-            door = self._explicit(getattr(owner, name), said, torch.compiler.is_compiling)
-            _hide(door, torch)
-            self._doors.replace(owner, name, door)
+            hook = self._explicit(getattr(owner, name), said, torch.compiler.is_compiling)
+            _hide(hook, torch)
+            self._hooks.replace(owner, name, hook)
 
     def tensors(self, torch: Any) -> None:
         """Time the methods of tensors; a card is in use."""
         plain = (torch.Tensor, torch.nn.Parameter)  # no subclass: it may be a tracer's
         for name in (*READS, *MOVES):
             make = self._moving if name in MOVES else self._reading
-            door = make(getattr(torch.Tensor, name), name, plain, torch.compiler.is_compiling)
-            _hide(door, torch)
-            self._doors.replace(torch.Tensor, name, door)
+            hook = make(getattr(torch.Tensor, name), name, plain, torch.compiler.is_compiling)
+            _hide(hook, torch)
+            self._hooks.replace(torch.Tensor, name, hook)
 
     def row(self) -> str:
         """Return the row that the main thread is in, by the last mark that tells."""
-        for mark, _ in zip(reversed(self._doors.tape.marks), range(_BACK), strict=False):
+        for mark, _ in zip(reversed(self._hooks.events.marks), range(_BACK), strict=False):
             if (row := _ROWS.get(mark & 31)) is not None:
                 self._row = row
                 break
@@ -105,7 +105,7 @@ class Waits:
 
     def is_ours(self) -> bool:
         """Whether hotloop itself is at work."""
-        marks = self._doors.tape.marks
+        marks = self._hooks.events.marks
         return bool(marks) and marks[-1] & 31 == EventCode.OWN
 
     def syncs(self, steps: int) -> list[Sync]:
@@ -124,7 +124,7 @@ class Waits:
         return sorted(found, key=lambda sync: -sync.seconds)
 
     def _passes(self) -> bool:
-        return self.inside or _me() != self._doors.tape.thread or self.is_ours()
+        return self.inside or _me() != self._hooks.events.thread or self.is_ours()
 
     def _explicit(
         self, old: Callable[..., Any], name: str, is_compiling: Callable[[], bool]
@@ -163,7 +163,7 @@ class Waits:
             finally:
                 self.inside, ended = False, _clock()
             if moved.is_cuda != tensor.is_cuda:
-                self._doors.quietly(self._moved, began, ended, moved.is_cuda)
+                self._hooks.quietly(self._moved, began, ended, moved.is_cuda)
             return moved
 
         return move
@@ -183,7 +183,7 @@ class Waits:
             return old(*args, **kwargs)
         finally:
             self.inside, ended = False, _clock()
-            self._doors.quietly(self._keep, key, began, ended, waits)
+            self._hooks.quietly(self._keep, key, began, ended, waits)
 
     def _keep(self, key: _Key, began: int, ended: int, waits: bool) -> None:
         seen = self._seen[key]
@@ -194,14 +194,14 @@ class Waits:
             self._mark(EventCode.WAIT, began, ended)
 
     def _mark(self, code: EventCode, began: int, ended: int) -> None:
-        self._doors.tape.note(code, at=began)
-        self._doors.tape.note(EventCode(code + 1), at=ended)
+        self._hooks.events.note(code, at=began)
+        self._hooks.events.note(EventCode(code + 1), at=ended)
 
 
-def _hide(door: Any, torch: Any) -> None:
-    """Have Dynamo run a door as it is where a compiled function has left its graph.
+def _hide(hook: Any, torch: Any) -> None:
+    """Have Dynamo run a hook as it is where a compiled function has left its graph.
 
-    It would compile the door's own frame: one graph break more per function that reads a value
+    It would compile the hook's own frame: one graph break more per function that reads a value
     (torch 2.13: tests/observe/probes/test_device_waits.py). torch._dynamo.skip does the same and
     imports Dynamo.
     """
@@ -209,7 +209,7 @@ def _hide(door: Any, torch: Any) -> None:
     frames: Any = getattr(inner, "eval_frame", None)
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
-        frames.set_code_exec_strategy(door.__code__, skip)
+        frames.set_code_exec_strategy(hook.__code__, skip)
 
 
 hide(globals())

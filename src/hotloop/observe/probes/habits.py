@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.objects import Lost
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.stack_frames import here
 from hotloop.observe.probes.module_calls import plain
 from hotloop.process.internal_frames import hide
@@ -72,14 +73,14 @@ class Update:
     gradient: Any
 
 
-class Habits:
-    """Watches what is called around the steps. `host` is the script host."""
+class Habits(Probe):
+    """Watches what is called around the steps."""
 
-    def __init__(self, host: Any) -> None:
-        self._host = host
+    def __init__(self, observer: Any) -> None:
+        self._observer = observer
         self._seeds = 0
         self._seed_places: dict[SourceLocation, None] = {}
-        self._scalers: dict[int | None, Scaled] = {}  # by their place in the host's list
+        self._scalers: dict[int | None, Scaled] = {}  # by their place in the observer's list
         self._zeroed: dict[int | None, Zeroed] = {}  # likewise
         self._autocast: dict[str, None] = {}
         self._in_autocast = self._in_step = False
@@ -87,11 +88,11 @@ class Habits:
         self._updates: deque[Update] = deque(maxlen=_UPDATES)
         self._first: dict[tuple[int, int], Any] = {}  # numbers of each sampled weight at first
 
-    def torch_came(self) -> None:
-        """Put doors before what is called seldom or costs much more than a door."""
+    def on_torch_imported(self) -> None:
+        """Put hooks before what is called seldom or costs much more than a hook."""
         import torch
 
-        replace_ = self._host.doors.replace
+        replace_ = self._observer.hooks.replace
         numpy = sys.modules.get("numpy")
         for owner, name in (
             (torch, "manual_seed"),
@@ -110,57 +111,57 @@ class Habits:
     def _seen(self, old: Callable[..., Any], tell: Callable[..., None]) -> Callable[..., Any]:
         from torch.compiler import is_dynamo_compiling as is_compiling
 
-        doors = self._host.doors
+        hooks = self._observer.hooks
 
         @functools.wraps(old)
         def seen(*args: Any, **kwargs: Any) -> Any:
             if not is_compiling():
-                doors.quietly(tell, args, kwargs)
+                hooks.quietly(tell, args, kwargs)
             return old(*args, **kwargs)
 
         return seen
 
     def _zeroing(self, old: Callable[..., Any]) -> Callable[..., Any]:
-        """Return zero_grad with a door: one that is passed at every step."""
+        """Return zero_grad with a hook: one that is passed at every step."""
         from torch.compiler import is_dynamo_compiling as is_compiling
 
-        doors, zeroed = self._host.doors, Zeroed()
+        hooks, zeroed = self._observer.hooks, Zeroed()
         last: Callable[[], Any] = _nothing  # whose gradients were zeroed last: `zeroed` is its own
 
         @functools.wraps(old)
         def zero_grad(*args: Any, **kwargs: Any) -> Any:
             if not is_compiling():
                 if kwargs or len(args) > 1 or last() is not args[0]:
-                    doors.quietly(note, *args, **kwargs)
+                    hooks.quietly(note, *args, **kwargs)
                 zeroed.calls += 1
             return old(*args, **kwargs)
 
         def note(thing: Any, set_to_none: bool = True) -> None:
             nonlocal last, zeroed
-            key = _index(self._host.optimizers, thing)  # None: a module's zero_grad
+            key = _index(self._observer.optimizers, thing)  # None: a module's zero_grad
             last, zeroed = weakref.ref(thing), self._zeroed.setdefault(key, Zeroed())
             zeroed.to_none = zeroed.to_none and set_to_none
 
         return zero_grad
 
     def _stepping(self, old: Callable[..., Any]) -> Callable[..., Any]:
-        doors = self._host.doors
+        hooks = self._observer.hooks
 
         @functools.wraps(old)
         def step(scaler: Any, *args: Any, **kwargs: Any) -> Any:
-            before, self._in_step = doors.updates, True
+            before, self._in_step = hooks.updates, True
             try:
                 return old(scaler, *args, **kwargs)
             finally:
                 self._in_step = False
-                doors.quietly(self._scaler_stepped, scaler, doors.updates == before)
+                hooks.quietly(self._scaler_stepped, scaler, hooks.updates == before)
 
         return step
 
     # What was called.
 
     def _seeded(self, args: Any, kwargs: Any) -> None:
-        if self._host.doors.updates and self._is_main():
+        if self._observer.hooks.updates and self._is_main():
             self._seeds += 1
             if len(self._seed_places) < _PLACES and (place := here()) is not None:
                 self._seed_places[place] = None
@@ -168,26 +169,26 @@ class Habits:
     def _is_main(self) -> bool:
         import threading
 
-        return bool(threading.get_ident() == self._host.tape.thread)
+        return bool(threading.get_ident() == self._observer.events.thread)
 
     def _scaling(self, what: str, args: Any, kwargs: Any) -> None:
-        scaled = self._scalers.setdefault(_index(self._host.scalers, args[0]), Scaled())
+        scaled = self._scalers.setdefault(_index(self._observer.scalers, args[0]), Scaled())
         scaled.scaled += what == "scale"
         scaled.unscaled += what == "unscale_" and not self._in_step  # step() calls it too
         scaled.scale = getattr(args[0], "_scale", None)
 
     def _scaler_stepped(self, scaler: Any, skipped: bool) -> None:
-        scaled = self._scalers.setdefault(_index(self._host.scalers, scaler), Scaled())
+        scaled = self._scalers.setdefault(_index(self._observer.scalers, scaler), Scaled())
         scaled.steps += 1
         scaled.skipped += skipped and scaler.is_enabled()
 
-    # What the host tells, while it looks.
+    # What the observer tells, while it looks.
 
-    def inside(self, module: Any, args: Any, kwargs: Any) -> None:
+    def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
         """See whether autocast is on in a forward pass."""
         self._see_autocast()
 
-    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """See whether autocast is on around a forward pass."""
         self._see_autocast()
 
@@ -201,7 +202,7 @@ class Habits:
                 self._autocast[f"{device} {dtype}"], on = None, True
         return on
 
-    def loss(self, tensors: Any) -> None:
+    def on_backward(self, tensors: Any) -> None:
         """See whether backward runs under autocast; take low-precision weights as they are."""
         if self._see_autocast():
             self._in_autocast = True
@@ -212,7 +213,7 @@ class Habits:
         import torch
 
         found = []
-        for built in self._host.optimizers:
+        for built in self._observer.optimizers:
             optimizer = built.thing()
             groups = optimizer.param_groups if optimizer is not None else []
             if built.number is None or not any(group.get("lr") for group in groups[:1]):
@@ -230,7 +231,7 @@ class Habits:
                     found.append(Weights(tensor, some, built.number, points, numbers, key))
         return found
 
-    def stepped(self, done: int) -> None:
+    def after_step(self, done: int) -> None:
         """Keep what became of the weights."""
         for weights in self._waiting:
             gradient = weights.tensor.grad
@@ -247,10 +248,10 @@ class Habits:
         """Fill in what is known of optimizers, scalers and the process."""
         optimizers = [
             at
-            for at, built in enumerate(self._host.optimizers)
+            for at, built in enumerate(self._observer.optimizers)
             if built.facts is not None and built.number is not None
         ]
-        scalers = [at for at, built in enumerate(self._host.scalers) if built.facts is not None]
+        scalers = [at for at, built in enumerate(self._observer.scalers) if built.facts is not None]
         if len(optimizers) == len(case.optimizers):
             pairs = zip(optimizers, case.optimizers, strict=True)
             case = replace(case, optimizers=tuple(self._optimizer(at, of) for at, of in pairs))
@@ -269,7 +270,7 @@ class Habits:
     def _optimizer(self, at: int, optimizer: Optimizer) -> Optimizer:
         own, module = self._zeroed.get(at), self._zeroed.get(None)
         zeroed = own or module
-        number = self._host.optimizers[at].number
+        number = self._observer.optimizers[at].number
         updates = [update for update in self._updates if update.weights.optimizer == number]
         moved = [(update, spacings) for update in updates if len(spacings := _spacings(update))]
         return replace(

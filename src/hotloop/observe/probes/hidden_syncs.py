@@ -40,9 +40,9 @@ _NAMED = re.compile(
 class Burst:
     """Watches one step. `boundary` is called between steps."""
 
-    def __init__(self, doors: Hooks, waits: Waits, cuda: Any) -> None:
+    def __init__(self, hooks: Hooks, waits: Waits, cuda: Any) -> None:
         self.done = False
-        self._doors, self._waits, self._cuda = doors, waits, cuda
+        self._hooks, self._waits, self._cuda = hooks, waits, cuda
         self._back: Callable[[], None] | None = None  # what puts the warnings back, under way
         self._seen: Counter[tuple[tuple[str, int] | None, str]] = Counter()
 
@@ -92,7 +92,7 @@ class Burst:
         def show(message: Any, *args: Any, **kwargs: Any) -> None:
             text = str(message)
             if _SYNC in text:
-                self._doors.quietly(self._note)
+                self._hooks.quietly(self._note)
             elif _PROTOTYPE not in text:
                 shown(message, *args, **kwargs)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hotloop.core.case.objects import AttentionFacts, Discarded, Model
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.probes import forward_passes, layers
 from hotloop.observe.probes.autograd_graph import Graph, reaches
 from hotloop.observe.probes.causal import is_causal
@@ -77,16 +78,16 @@ class ModuleObservation:
         return any(layer.steady for layer in self.layers.values() if layer.name == name)
 
 
-class Models:
-    """Watches outermost modules. `host` is the script host."""
+class Models(Probe):
+    """Watches outermost modules."""
 
-    def __init__(self, host: Any, again: Any) -> None:
-        self._host, self._again = host, again
+    def __init__(self, observer: Any, again: Any) -> None:
+        self._observer, self._again = observer, again
         self._seen: dict[int, ModuleObservation] = {}
         self._calls = Calls()
         self._enough = False
 
-    def root(self, number: int, module: Any) -> None:
+    def on_root_module(self, number: int, module: Any) -> None:
         """Take the parameters' versions before the first forward pass."""
         seen = self._seen[number] = ModuleObservation(weakref.ref(module))
         self._enough = False
@@ -95,17 +96,17 @@ class Models:
                 seen.waiting[name] = weakref.ref(tensor), tensor._version
                 seen.numbers[name] = tensor.numel()
 
-    def inside(self, module: Any, args: Any, kwargs: Any) -> None:
+    def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
         """Note an inner call."""
         if not self._enough:
             self._calls.enter(module, args, kwargs)
 
-    def left(self, module: Any, output: Any) -> None:
+    def on_inner_return(self, module: Any, output: Any) -> None:
         """Note its end."""
         if not self._enough:
             self._calls.leave(module, output)
 
-    def passed(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Keep what ran in a forward pass."""
         import torch
 
@@ -131,7 +132,7 @@ class Models:
         seen.compute = seen.compute or _computes(module, calls, outputs)
         if seen.graphs < _GRAPHS and outputs:
             self._read_graph(seen, outputs, calls, (args, kwargs))
-        if seen.given is None and not self._host.stop.limits.full:
+        if seen.given is None and not self._observer.stop.limits.full:
             seen.given = _two_rows(args), _two_rows(kwargs)
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
             seen.rows = None if first is None else len(first)
@@ -147,7 +148,7 @@ class Models:
         if calls or not seen.layers:  # later, inner calls are not told of any more
             seen.passes.append(tuple(calls))
 
-    def stepped(self, done: int) -> None:
+    def after_step(self, done: int) -> None:
         """See which parameters have a gradient or were changed by now."""
         for seen in self._seen.values():
             seen.looks += 1
@@ -198,7 +199,7 @@ class Models:
         """Return the trainable parameters; where optimizers are known, those they hold."""
         held = {
             id(tensor)
-            for built in self._host.optimizers
+            for built in self._observer.optimizers
             if (optimizer := built.thing()) is not None
             for group in optimizer.param_groups
             for tensor in group["params"]
@@ -226,8 +227,8 @@ class Models:
             seen.last[number] = some
 
     def add_to(self, case: Case) -> Case:
-        """Fill in the models of a case; they are those of the host, the largest first."""
-        built = [entry for entry in self._host.roots if isinstance(entry.facts, Model)]
+        """Fill in the models of a case; they are those of the observer, the largest first."""
+        built = [entry for entry in self._observer.roots if isinstance(entry.facts, Model)]
         built.sort(key=lambda entry: -entry.facts.parameters)
         if len(built) != len(case.models):
             return case

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.measurement import typical
 from hotloop.observe.hooks.describe import sampler_of
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.live_objects import alive
 from hotloop.process.internal_frames import hide
 
@@ -41,11 +42,11 @@ class GroupFacts:
     backend: str
 
 
-class ProcessGroupProbe:
-    """A watcher of the script host. Alone in its group it says nothing."""
+class ProcessGroupProbe(Probe):
+    """A probe. Alone in its group it says nothing."""
 
-    def __init__(self, host: Any) -> None:
-        self._host = host
+    def __init__(self, observer: Any) -> None:
+        self._observer = observer
         self._group: GroupFacts | None = None
         self._waits: list[float] = []  # seconds of backward passes that exchange gradients
         self._timed: dict[int, int] = {}  # id of a model -> its pass whose time was read last
@@ -53,48 +54,49 @@ class ProcessGroupProbe:
         self._told: dict[int, int] = {}  # id of a distributed sampler -> calls of set_epoch
         self._samplers: dict[int, int] = {}  # number of a loader -> id of its sampler
 
-    def torch_came(self) -> None:
+    def on_torch_imported(self) -> None:
         """Count the calls of set_epoch."""
         from torch.utils.data import DistributedSampler
 
-        doors, old = self._host.doors, DistributedSampler.set_epoch
+        hooks, old = self._observer.hooks, DistributedSampler.set_epoch
 
         @functools.wraps(old)
         def set_epoch(sampler: Any, epoch: int) -> None:
-            doors.quietly(self._count, sampler)
+            hooks.quietly(self._count, sampler)
             old(sampler, epoch)
 
-        doors.replace(DistributedSampler, "set_epoch", set_epoch)
+        hooks.replace(DistributedSampler, "set_epoch", set_epoch)
 
     def _count(self, sampler: Any) -> None:
         self._told[id(sampler)] = self._told.get(id(sampler), 0) + 1
 
-    def iterating(self, loader: Any, iterator: Any) -> None:
+    def on_iterator_created(self, loader: Any, iterator: Any) -> None:
         """Remember a distributed sampler whose calls are counted: one with a set_epoch of torch."""
         from torch.utils.data import DistributedSampler
 
         sampler = sampler_of(loader)
         if getattr(type(sampler), "set_epoch", None) is DistributedSampler.set_epoch:
-            number = next(built.number for built in self._host.loaders if built.thing() is loader)
+            loaders = self._observer.loaders
+            number = next(built.number for built in loaders if built.thing() is loader)
             self._samplers[number] = id(sampler)
 
-    def loss(self, tensors: Any) -> None:
+    def on_backward(self, tensors: Any) -> None:
         """See whether this backward pass exchanges gradients (no_sync)."""
         for model in self._parallel() if self._group is not None else ():
             self._exchanging.append(bool(model.require_backward_grad_sync))
 
-    def stepped(self, done: int) -> None:
+    def after_step(self, done: int) -> None:
         """Look at the group; have all of it stop after the same step."""
         if self._group is None:
             self._group = _group()
             if self._group is not None:
-                self._host.stop.together(TOGETHER)
+                self._observer.stop.together(TOGETHER)
         if self._group is not None:
             self._read()
 
     def _parallel(self) -> list[Any]:
         """Return the models that are wrapped in DistributedDataParallel."""
-        roots = (root for _, root in alive(self._host.roots))
+        roots = (root for _, root in alive(self._observer.roots))
         return [root for root in roots if hasattr(root, "_get_ddp_logging_data")]
 
     def _read(self) -> None:

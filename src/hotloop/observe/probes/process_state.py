@@ -24,6 +24,7 @@ import psutil
 from hotloop.core.env import ENV, named
 from hotloop.machine.threads import load, others
 from hotloop.observe.hooks.hooks import StandIn
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.hooks.stack_frames import here
 from hotloop.observe.probes.config_files import Configs
 from hotloop.process.internal_frames import as_caller, hide
@@ -58,7 +59,7 @@ _ALIKE = 20  # lines that differ in their figures alone: a progress bar has thou
 _WORDS = re.compile(r"[^A-Za-z]+")
 
 
-class Surroundings:
+class Surroundings(Probe):
     """Watches the process. `start` before the script, `add_to` after it."""
 
     def __init__(self) -> None:
@@ -66,7 +67,7 @@ class Surroundings:
         self._pauses: list[tuple[int, int, float]] = []  # (ns, generation, seconds)
         self._lines: list[tuple[str, int, float]] = []  # text, updates before, seconds
         self._alike: Counter[str] = Counter()
-        self._doors: Hooks | None = None
+        self._hooks: Hooks | None = None
         self._teed: list[tuple[Any, Any]] = []  # streams, and what stands in them
         self._opened: dict[str, SourceLocation | None] = {}
         self._failed: list[str] = []
@@ -81,17 +82,17 @@ class Surroundings:
         self._aids: dict[str, str] = {}  # switches that a `with` block sets, at the last look
         self._shm: float | None = None  # the most that was used
 
-    def start(self, doors: Hooks, *, output: bool, files: bool) -> None:
+    def start(self, hooks: Hooks, *, output: bool, files: bool) -> None:
         """Count the collector's pauses; look at lines of output and at opened files if asked to."""
-        self._doors = doors
+        self._hooks = hooks
         gc.callbacks.append(self._collected)
         if output:
             for stream in (sys.stdout, sys.stderr):
                 self._tee(stream)
         if files:
-            opening = self._opening(doors, builtins.open)
+            opening = self._opening(hooks, builtins.open)
             for module in (builtins, io):
-                doors.replace(module, "open", opening)
+                hooks.replace(module, "open", opening)
 
     def stop(self) -> None:
         """Look no more."""
@@ -102,14 +103,14 @@ class Surroundings:
             if stream.__dict__.get("write") is writing:  # else somebody stands before it
                 del stream.write
 
-    def arrived(self, doors: Hooks) -> None:
+    def arrived(self, hooks: Hooks) -> None:
         """Note who sets numbers of threads; torch is there."""
         import torch
 
         for name in ("set_num_threads", "set_num_interop_threads"):
-            doors.replace(torch, name, self._noting(doors, getattr(torch, name)))
+            hooks.replace(torch, name, self._noting(hooks, getattr(torch, name)))
 
-    def stepped(self, done: int) -> None:
+    def after_step(self, done: int) -> None:
         """Count graphs that are compiled after the first 20 steps; look at the shared memory.
 
         Workers free what they handed over when they end, so it is looked at while they run.
@@ -120,10 +121,10 @@ class Surroundings:
         if done >= 20 and self._late_graphs is None:
             self._late_graphs = _graphs()[0]
 
-    def _noting(self, doors: Hooks, old: Callable[[int], None]) -> Callable[[int], None]:
+    def _noting(self, hooks: Hooks, old: Callable[[int], None]) -> Callable[[int], None]:
         @functools.wraps(old)
         def set_threads(number: int) -> None:
-            place = doors.guarded(here)
+            place = hooks.guarded(here)
             if place is not None:
                 self._threads.append(place)
             old(number)
@@ -158,15 +159,15 @@ class Surroundings:
         return StandIn(write, writing)
 
     def _keep(self, text: str) -> None:
-        assert self._doors is not None
-        at = (time.perf_counter_ns() - self._doors.tape.started) / 1e9
+        assert self._hooks is not None
+        at = (time.perf_counter_ns() - self._hooks.events.started) / 1e9
         for line in text.splitlines():
             words = _WORDS.sub(" ", line)[:80]
             if _SPEAKS.search(line) and self._alike[words] < _ALIKE:
                 self._alike[words] += 1
-                self._lines.append((line[:400], self._doors.updates, at))
+                self._lines.append((line[:400], self._hooks.updates, at))
 
-    def _opening(self, doors: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
+    def _opening(self, hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
         """Return `open` with a look at what it is given.
 
         An audit hook would see more, and cost more: Python calls it at every id(), which torch's
@@ -176,7 +177,7 @@ class Surroundings:
         @functools.wraps(old)
         def opening(*args: Any, **kwargs: Any) -> Any:
             if self._looking and len(self._opened) < MOST_FILES:
-                doors.quietly(self._note, *args[:2], **kwargs)
+                hooks.quietly(self._note, *args[:2], **kwargs)
             if sys.flags.warn_default_encoding or 1 in (*args[2:3], kwargs.get("buffering")):
                 return as_caller(sys._getframe(1), old, args, kwargs)  # it may warn of its caller
             return old(*args, **kwargs)

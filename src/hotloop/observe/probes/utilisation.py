@@ -23,6 +23,7 @@ import psutil
 
 from hotloop.machine.detect import card_handle, import_nvml
 from hotloop.machine.nvml import look
+from hotloop.observe.hooks.listener import Probe
 from hotloop.observe.probes.cuda import MOST, thinned
 from hotloop.process.internal_frames import hide
 
@@ -39,14 +40,14 @@ OFTEN = 0.1  # of the readings; a reason that the card slows down for seldomer i
 WARM = 6  # updates before the host's CPU time is counted
 
 
-class Readings:
-    """A watcher of the host. `torch`, `nvml` and `proc` are seams."""
+class Readings(Probe):
+    """A probe. `torch`, `nvml` and `proc` are seams."""
 
     def __init__(
-        self, doors: Hooks, *, torch: Any = None, nvml: Any = None, proc: Path = Path("/proc")
+        self, hooks: Hooks, *, torch: Any = None, nvml: Any = None, proc: Path = Path("/proc")
     ) -> None:
         self.fault: BaseException | None = None
-        self._doors, self._torch, self._nvml, self._proc = doors, torch, nvml, proc
+        self._hooks, self._torch, self._nvml, self._proc = hooks, torch, nvml, proc
         self._rows: list[dict[str, float]] = []
         self._reasons: Counter[str] = Counter()
         self._every, self._pid = EVERY, os.getpid()
@@ -63,23 +64,23 @@ class Readings:
         self._asked: dict[int, list[bool]] = defaultdict(list)  # whether a batch stood ready
         self._host: list[tuple[float, float]] = []  # first and last wake: wall and CPU seconds
 
-    # What the host tells.
+    # What the observer tells.
 
-    def torch_came(self) -> None:
+    def on_torch_imported(self) -> None:
         """Look at the queues of loaders with workers when they are asked for a batch."""
         from torch.utils.data import dataloader
 
         cls: Any = dataloader._MultiProcessingDataLoaderIter
-        old, doors = cls._next_data, self._doors
+        old, hooks = cls._next_data, self._hooks
 
         def next_data(iterator: Any) -> Any:
-            if doors.look:
-                doors.quietly(self._asking, iterator)
+            if hooks.look:
+                hooks.quietly(self._asking, iterator)
             return old(iterator)
 
-        doors.replace(cls, "_next_data", functools.wraps(old)(next_data))
+        hooks.replace(cls, "_next_data", functools.wraps(old)(next_data))
 
-    def root(self, number: int, module: Any) -> None:
+    def on_root_module(self, number: int, module: Any) -> None:
         """Begin to read when the first module is called; remember its card."""
         first = next(iter(module.parameters()), None)
         if self._device is None and first is not None and first.is_cuda:
@@ -87,18 +88,18 @@ class Readings:
         if self._runner is None:
             self._runner = threading.Thread(target=self._run, name="hotloop readings", daemon=True)
             self._runner.start()
-            self._doors.when_down(self)
+            self._hooks.when_down(self)
 
-    def iterating(self, loader: Any, iterator: Any) -> None:
+    def on_iterator_created(self, loader: Any, iterator: Any) -> None:
         """Remember a loader's iterator, whose workers are about to be started.
 
-        Loaders are numbered as the host does it.
+        Loaders are numbered as the observer does it.
         """
         number = self._numbers.setdefault(loader, len(self._busy))
         self._busy[number] += 0.0
         self._iterators[number] = weakref.ref(iterator)
 
-    def stepped(self, done: int) -> None:
+    def after_step(self, done: int) -> None:
         """Note the CPU time of the host.
 
         Without a card that of the main thread. With one autograd launches the backward pass from
@@ -109,7 +110,7 @@ class Readings:
             self._host[1:] = [(time.perf_counter(), spent)]
 
     def remove(self) -> None:
-        """End the thread, and wait until it has ended: the doors are taken down."""
+        """End the thread, and wait until it has ended: the hooks are removed."""
         if os.getpid() != self._pid:  # forked: there is no thread, and its lock may be held
             return
         self._over.set()

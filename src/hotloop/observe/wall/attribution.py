@@ -59,8 +59,9 @@ def split(
 ) -> tuple[dict[str, float], list[dict[str, float]], tuple[Stack, ...]]:
     """Return the rows of the whole, those of each step, and the stacks with their seconds.
 
-    `since` is the tape's start in the samples' nanoseconds. A row of `found` that ends with ":" is
-    shared out in proportion to the samples in it; without one its time keeps the row's own name.
+    `since` is the event buffer's start in the samples' nanoseconds. A row of `found` that ends with
+    ":" is shared out in proportion to the samples in it; without a sample its time keeps the row's
+    own name.
     """
     placed = _placed(found, stands, since)
     shares: dict[str, Counter[str]] = defaultdict(Counter)

@@ -1,4 +1,4 @@
-"""Folds a tape into rows: every nanosecond between its first and its last mark gets one.
+"""Folds marks into rows: every nanosecond between its first and its last mark gets one.
 
 A span's row goes by what it is. A gap between spans goes by what stands on both sides; gaps whose
 sides leave the row open are split by the stacks that were sampled in them
@@ -38,10 +38,9 @@ _OVERRULES = (OWN, "save", "compile")  # wherever they happen
 _CALLS = (EventCode.FORWARD, EventCode.EVAL, EventCode.SILENT)
 _DATA = (EventCode.NEXT, EventCode.ITERATE)
 _OF_LOADERS = (*_DATA, EventCode.BATCH, EventCode.ITERATE_END, EventCode.EXHAUSTED)
-_WAITS = (
-    EventCode.WAIT,
-    EventCode.COPY,
-)  # rows of a step; elsewhere they are part of what they stand in
+# Rows of a step; elsewhere they are part of what they stand in.
+_WAITS = (EventCode.WAIT, EventCode.COPY)
+_SOLID = (EventCode.BACKWARD, EventCode.UPDATE)
 _FEWEST = 10  # of what is done without gradients, before it is taken for a part of the steps
 _NO_STEP = ("evaluate", "start:", "after training:")
 # A gap looks through these at what stands behind.
@@ -147,11 +146,7 @@ def _unfinished(marks: Sequence[Mark]) -> int:
 
     What is called once after the last backward pass is such a step, several calls an evaluation.
     """
-    solid = [
-        at
-        for at, (_, code, _) in enumerate(marks)
-        if code in (EventCode.BACKWARD, EventCode.UPDATE)
-    ]
+    solid = [at for at, (_, code, _) in enumerate(marks) if code in _SOLID]
     last = solid[-1] if solid else -1
     calls = Counter(number for _, code, number in marks[last + 1 :] if code in _CALLS)
     return last if max(calls.values(), default=0) <= 1 else len(marks)

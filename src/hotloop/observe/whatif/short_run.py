@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -82,7 +83,7 @@ class _ShortRun:
         self._arrivals.when("torch", self._install)
 
     def _install(self) -> None:
-        """Stand at PyTorch's doors."""
+        """Stand at PyTorch's hooks."""
         import torch
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -197,18 +198,18 @@ class _Clock:
     """Times of step ends: on a CUDA card by its own events, which wait for nothing."""
 
     def __init__(self) -> None:
-        self._host: list[float] = []
+        self._host_times: list[float] = []
         self._card: list[Any] = []
 
     @property
     def marks(self) -> int:
         """Return how many step ends there were."""
-        return len(self._host)
+        return len(self._host_times)
 
     def mark(self) -> None:
         """Note the end of a step."""
         torch: Any = sys.modules["torch"]
-        self._host.append(time.perf_counter())
+        self._host_times.append(time.perf_counter())
         if torch.cuda.is_initialized():
             event = torch.cuda.Event(enable_timing=True)
             event.record()
@@ -216,8 +217,8 @@ class _Clock:
 
     def times(self) -> list[float]:
         """Return the seconds between marks."""
-        if len(self._card) != len(self._host):
-            return [end - start for start, end in zip(self._host, self._host[1:], strict=False)]
+        if len(self._card) != len(self._host_times):
+            return [end - start for start, end in pairwise(self._host_times)]
         if self._card:
             self._card[-1].synchronize()
         pairs = zip(self._card, self._card[1:], strict=False)

@@ -89,10 +89,10 @@ class Sending:
         self.moved: set[int] = set()  # which of a batch's tensors it moves, by their number
         self.sent = self.taken = 0  # tensors that were sent ahead, and those that the loop took
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """Nothing is to go before an epoch."""
 
-    def built(self, iterator: Any) -> None:
+    def on_iterator_created(self, iterator: Any) -> None:
         """Have the iterator be one batch ahead of the loop."""
         iterator._hotloop_ahead = _Ahead(self)
         iterator.__class__ = _with_ahead(type(iterator))

@@ -51,18 +51,18 @@ class _Held:
         self._before, self._touched = before, touched
         self._core: Any = torch._C
         self._plain = {name: getattr(self._core, name) for name in _DOORS}
-        self._doors = {name: self._door(name) for name in _DOORS}
+        self._hooks = {name: self._door(name) for name in _DOORS}
 
     def put_up(self, to: str) -> None:
         """Set the precision and stand before the switches."""
         torch.set_float32_matmul_precision(to)
-        for name, door in self._doors.items():
-            setattr(self._core, name, door)
+        for name, hook in self._hooks.items():
+            setattr(self._core, name, hook)
 
     def back_out(self) -> None:
         """Put everything back, but where somebody has put something else since."""
-        for name, door in self._doors.items():
-            if getattr(self._core, name) is door:
+        for name, hook in self._hooks.items():
+            if getattr(self._core, name) is hook:
                 setattr(self._core, name, self._plain[name])
         self._before.put_back()
 
@@ -71,7 +71,7 @@ class _Held:
 
         @functools.wraps(plain)
         def called(*args: Any) -> Any:
-            if getattr(self._core, name) is self._doors[name] and not _is_ours(sys._getframe(1)):
+            if getattr(self._core, name) is self._hooks[name] and not _is_ours(sys._getframe(1)):
                 self.back_out()
                 self._touched(name)
             return plain(*args)

@@ -31,7 +31,7 @@ class InLoop:
         self._order: EpochOrder | None = None  # of a persistent iterator: there is only one
         self._without_seed: tuple[weakref.ref[Any], Any] | None = None  # a loader, its generator
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """Let a persistent loader's second iterator draw no seed; it would not have been built."""
         self._put_back()
         if not self._habit.persistent:
@@ -49,7 +49,7 @@ class InLoop:
                 "the script has changed its data set, and its persistent workers would not see that"
             )
 
-    def built(self, iterator: Any) -> None:
+    def on_iterator_created(self, iterator: Any) -> None:
         """Ask for the order and read ahead of it; the iterator has asked once, and drawn."""
         self._put_back()
         sampler, this = iterator._index_sampler, weakref.ref(iterator)

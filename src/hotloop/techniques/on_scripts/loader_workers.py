@@ -56,7 +56,7 @@ class PersistentWorkers:
         self._habit = habit
         self._seen: Any = None  # of the data set, when the workers copied it
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """Let go of workers that hold an old data set, or whose epoch is still being read."""
         if loader._iterator is None or self._habit.persistent:  # the script's hold it as well
             return
@@ -67,7 +67,7 @@ class PersistentWorkers:
             loader._iterator._shutdown_workers()
             loader._iterator = None
 
-    def built(self, iterator: Any) -> None:
+    def on_iterator_created(self, iterator: Any) -> None:
         """Take over the starts of epochs; the workers have not been started."""
         sampler, this = iterator._index_sampler, weakref.ref(iterator)
         asks_twice, is_lazy = self._habit.workers > 0, self._habit.workers == 0

@@ -196,10 +196,10 @@ class Narrowing:
         self._copy: Copy | None = None  # in a copy of the process
         self._first: Any = None  # and the batch that it goes on with
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """Nothing is to go before an epoch."""
 
-    def built(self, iterator: Any) -> None:
+    def on_iterator_created(self, iterator: Any) -> None:
         """Stand between the iterator and the loop."""
         iterator._hotloop_narrowing = self
         iterator.__class__ = _narrowed(type(iterator))

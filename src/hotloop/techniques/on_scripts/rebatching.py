@@ -39,10 +39,10 @@ class Rebatched:
         self._learns, self._stopped = learns, False
         self._troubles = [] if troubles is None else troubles
 
-    def asked(self, loader: Any) -> None:
+    def on_iterator_requested(self, loader: Any) -> None:
         """Nothing is to go before an epoch."""
 
-    def built(self, iterator: Any) -> None:
+    def on_iterator_created(self, iterator: Any) -> None:
         """Take the place of the sampler of batches, and stand behind the collate function."""
         read = deque[list[int]]()  # batches that are not collated yet
         if self._learns and iterator._num_workers:

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from hotloop.core.case.case import IN_STEP
 from hotloop.core.case.steps_and_loaders import ROWS
-from hotloop.observe.host import LEARNED, ScriptObserver
+from hotloop.observe.observer import LEARNED, ScriptObserver
 from hotloop.observe.when_to_stop import StopLimits
 
 X, Y = torch.arange(48.0).reshape(24, 2) / 48, torch.ones(24, 1)
@@ -95,7 +95,7 @@ def test_a_plain_loop_with_evaluation():
 def test_every_second_has_a_row_and_every_row_a_name():
     hosts: list[ScriptObserver] = []
     case = observed(lambda: epochs(8), prepare=hosts.append)
-    first, *_, last = hosts[0].tape.read()
+    first, *_, last = hosts[0].events.read()
     watched = (last[0] - first[0]) / 1e9
     assert case.seconds < watched < case.seconds + case.own_time
     assert set(case.wall) <= set(ROWS)
@@ -432,7 +432,7 @@ def test_a_watcher_with_a_fault_is_left_out_and_told(method):
         pass
 
     setattr(Faulty, method, fail)
-    case = observed(lambda: epochs(3), prepare=lambda host: host.watchers.append(Faulty()))
+    case = observed(lambda: epochs(3), prepare=lambda observer: observer.probes.append(Faulty()))
     assert case.steps.count == 18
     assert case.models
     (said,) = case.not_checked
@@ -460,7 +460,7 @@ def test_a_full_tape_ends_observing_and_nothing_else():
         assert nn.Module.__call__ is old
 
     old = nn.Module.__call__
-    case = observed(train, prepare=lambda host: setattr(host.tape, "limit", 300))
+    case = observed(train, prepare=lambda observer: setattr(observer.events, "limit", 300))
     assert 6 < case.steps.count < 240
     assert sum(case.wall.values()) < 60
     (said,) = case.not_checked

@@ -1,0 +1,59 @@
+"""Tells each probe of each event, and leaves out a probe that fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotloop.observe.hooks.listener import Probe
+from hotloop.process.internal_frames import hide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Broken", "Probes", "broken_mark"]
+
+
+class Probes(list[Probe]):
+    """The probes of a script, in the order in which they are told."""
+
+    def __init__(self, probes: list[Probe]) -> None:
+        super().__init__(probes)
+        self.faults: list[tuple[str, BaseException]] = []  # class of a probe that failed, its error
+
+    def tell(self, event: Callable[[Probe], None]) -> None:
+        """Call `event` with each probe; a probe that fails is told nothing more."""
+        for probe in tuple(self):
+            try:
+                event(probe)
+            except Exception as error:  # noqa: BLE001 - kept, and told in the report
+                self.failed(probe, error)
+
+    def failed(self, probe: Probe, error: BaseException) -> None:
+        """Leave out a probe that failed, and keep its error."""
+        self.remove(probe)
+        self.faults.append((type(probe).__name__, error))
+
+
+class Broken:
+    """Stands for a probe and fails at each event that the probe defines, where a test asks."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._probe, name)
+        if getattr(type(self._probe), name, None) is getattr(Probe, name, None):
+            return method  # an event that the probe leaves alone
+
+        def fail(*_: Any) -> None:
+            raise RuntimeError(f"planted fault in {type(self._probe).__name__}.{name}")
+
+        return fail
+
+
+def broken_mark(mark: int) -> None:
+    """Stand for a fault of the event buffer, where a test asks for it."""
+    raise RuntimeError(f"planted fault at mark {mark & 31}")
+
+
+hide(globals())
