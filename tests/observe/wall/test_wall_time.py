@@ -257,7 +257,7 @@ def test_an_evaluation_beside_such_work_stays_one():
 
 
 @pytest.mark.parametrize(
-    ("tape", "batches"),
+    ("events", "batches"),
     [
         ((STEP + "N1n1EeN1n1Ee") * 30, 2),  # a held-out loader, after every step
         ("N1n1EeN1n1Ee" + (STEP + "N1n1EeN1n1Ee") * 29, 2),  # and before the first

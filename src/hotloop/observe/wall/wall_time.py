@@ -114,10 +114,9 @@ def _kinds(marks: Sequence[Mark]) -> list[str]:
     """Say of each mark whether it belongs to training or to an evaluation ("" for neither)."""
     graded = {n for _, code, n in marks if code == EventCode.FORWARD}
     unfinished = _unfinished(marks)
-    kinds = [""] * len(marks)
     learns = False  # a backward pass follows before the next batch or update
     trained = set[int]()  # modules whose call in training mode feeds that backward pass
-    ended = {}
+    kinds, ended = [""] * len(marks), dict[int, str]()
     for at in range(len(marks) - 1, -1, -1):
         _, code, number = marks[at]
         if code == EventCode.BACKWARD:
@@ -382,8 +381,7 @@ def _stretch(inside: Sequence[Mark], until: int, step: int, unset: frozenset[int
 
 
 def _loaders(marks: Sequence[Mark], found: Folded) -> None:
-    asked: dict[int, int] = {}
-    starting: dict[int, int] = {}
+    asked, starting = dict[int, int](), dict[int, int]()
     fresh: dict[int, float] = {}
     for time, code, number in marks:
         if code == EventCode.ITERATE:
