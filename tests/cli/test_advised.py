@@ -63,7 +63,7 @@ SPEAKS_FOR = {  # the longest beginning of the path counts
     "jobs/forecast/memory_fit.py": TRAINING,
     "api.py": ("doctor", "tune"),
     "monitor/": ("monitor",),
-    "jobs/planning.py": ("train",),
+    "jobs/refusals.py": ("train",),
     "jobs/forecast/limits.py": ("train",),
     "recipes/building/sampling_options.py": ("sample",),
     "recipes/char_lm/sampling.py": ("sample",),

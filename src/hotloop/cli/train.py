@@ -174,7 +174,7 @@ def _resume(options: argparse.Namespace, recipe: str | None, assignments: list[s
 
     _load()
     from hotloop.jobs import train
-    from hotloop.jobs.planning import refuse_other_plan
+    from hotloop.jobs.refusals import refuse_other_plan
 
     refuse_other_plan(
         run.plan(),

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
-from hotloop.config.derive_plan import Choice, derive_plan, for_ranks
 from hotloop.config.schema import flatten
 from hotloop.config.settings import differences, rebuild
 from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.plan import Plan, Use, Value, elsewhere, measured_on
 from hotloop.core.storage.files import read_json
 from hotloop.core.storage.rundir import RunDir
-from hotloop.core.version import code_version
 from hotloop.recipes.building.declared_code import CODE, code_in, files_of, refuse_untyped
 from hotloop.recipes.registry import Recipe, find
 from hotloop.recipes.sft.manifests import typed_manifests
-from hotloop.techniques.selection import TYPED, without_effect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.config.derive_plan import RequestedTechnique
-    from hotloop.core.hardware import Hardware
     from hotloop.recipes.sft.manifest_answers import Answer
     from hotloop.recipes.sft.manifests import Manifest
 
@@ -33,10 +28,7 @@ __all__ = [
     "expert_requests",
     "fresh_request",
     "parse_use",
-    "plan_of",
     "read_plan",
-    "refuse_other_code",
-    "refuse_other_data",
     "saved_request",
 ]
 
@@ -279,119 +271,3 @@ def moved_data(
             + "\nleave them out to go on, or start a new run with init_from"
         )
     return moved
-
-
-def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:
-    """Raise ConfigError with a diff when a run in the way was started with other settings."""
-    if changed := differences(record["config"], flatten(request.config)):
-        raise ConfigError(
-            "a run of this set is there with other settings:\n  "
-            + "\n  ".join(changed)
-            + "\nname another folder with --out"
-        )
-
-
-def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
-    """Raise ConfigError when the data are not those a run was started with."""
-    was = record["data"]["fingerprint"]
-    if was != fingerprint:
-        raise ConfigError(
-            f"the data have changed since the run was started:\n  data fingerprint: run has {was}, "
-            f"now {fingerprint}\ngo on with the same data, or start a new run with init_from"
-        )
-
-
-def refuse_other_code(record: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a finished run that others go on from was made by other code."""
-    was, now = record.get("code", "unknown"), code_version()
-    if record["status"] == "complete" and was != now:
-        raise ConfigError(
-            f"that run was made by other code of hotloop:\n  run has {was}, now {now}\n"
-            "name another folder with --out, or train the phases after it one by one (phase=...)"
-        )
-
-
-def plan_of(
-    request: RunRequest,
-    hardware: Hardware,
-    *,
-    steps: int,
-    threads: tuple[int, str],
-    ranks: int = 1,
-) -> tuple[Plan, dict[str, str], list[Choice], list[str]]:
-    """Return the plan, who asked for each technique, and the reasons of what was derived.
-
-    Last, what settings ask for and cannot have, a sentence each.
-
-    A plan file replaces the derivation; --with and --without change either.
-    """
-    config, refused = request.config, list[str]()
-    if request.plan is not None:
-        plan = request.plan
-        choices: list[Choice] = []
-        whole = plan.micro_batch * plan.accumulation * plan.ranks
-        asked = config.training.batch_size
-        if whole != asked and (plan.ranks == 1 or not plan.makes(asked)):
-            raise PlanError(
-                f"{request.plan_file} makes optimizer steps of {whole} samples, the configuration "
-                f"of {asked}; set training.batch_size={whole} or use another plan"
-            )
-        plan = for_ranks(plan, ranks, asked)
-        origins = {use.id: f"plan {request.plan_file}" for use in plan.techniques}
-    else:
-        plan, choices = derive_plan(
-            config.training,
-            request.recipe.attends(config),
-            hardware,
-            origins=request.origins,
-            steps=steps,
-            threads=threads,
-            ranks=ranks,
-        )
-        plan, choices, refused = _with_asked(
-            plan, choices, request.recipe.asked(config), hardware, request.origins
-        )
-        origins = {choice.use.id: choice.origin for choice in choices}
-    for use in request.added:
-        for clash in techniques.get(use.id).excludes & {choice.use.id for choice in choices}:
-            if origins[clash] == "auto":  # what nobody asked for gives way
-                plan = plan.minus(clash)
-                choices = [choice for choice in choices if choice.use.id != clash]
-        plan = replace(plan, techniques=(*plan.minus(use.id).techniques, use))
-        origins[use.id] = "--with"
-        choices = [choice for choice in choices if choice.use.id != use.id]
-    for id in request.removed:
-        if plan.choice(id) is None:
-            raise PlanError(f"--without {id}: the plan does not use it")
-        plan = plan.minus(id)
-        choices = [choice for choice in choices if choice.use.id != id]
-    return plan, origins, choices, refused
-
-
-def _with_asked(
-    plan: Plan,
-    choices: Sequence[Choice],
-    asked: Mapping[str, RequestedTechnique],
-    hardware: Hardware,
-    origins: Mapping[str, str],
-) -> tuple[Plan, list[Choice], list[str]]:
-    """Return plan and choices with what settings ask for, and why some of it cannot be had here.
-
-    What is derived gives way. Raises PlanError for what was typed and cannot work.
-    """
-    kept, refused = [choice for choice in choices if choice.use.id not in asked], []
-    for id, each in asked.items():
-        use, origin = Use.of(id, **each.choice), origins[each.key]
-        if not each.is_wanted:
-            continue
-        why = techniques.get(id).blocked(hardware, plan)
-        if why is not None and origin in TYPED:
-            raise without_effect(use, why)
-        if why is not None:
-            refused.append(f"{each.key} ({origin}): refused: {why}")
-            continue
-        others = techniques.get(id).excludes
-        kept = [c for c in kept if c.use.id not in others or c.origin != "auto"]
-        kept.append(Choice(use=use, origin=origin, reason="asked for"))
-    kept.sort(key=lambda each: each.use.id)
-    return replace(plan, techniques=tuple(each.use for each in kept)), kept, refused

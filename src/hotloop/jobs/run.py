@@ -93,7 +93,7 @@ def execute(
             ReadyToTrain(
                 path=run.path,
                 facts=facts,
-                choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
+                choices=[(str(c.use), c.origin, c.reason) for c in parts.decision.choices],
                 effects=effects,
             )
         )
@@ -193,7 +193,7 @@ def _train(
         )
         try:
             ended = _drive(run, parts, loop, at, ledger)
-            forecast = of_rank(parts.forecast, parts.plan)
+            forecast = of_rank(parts.decision.forecast, parts.plan)
             if (peak := peak_told(parts.hardware, forecast.peak_bytes)) is not None:
                 tell(Note(text=peak))
             return ended
@@ -214,7 +214,7 @@ def set_up(
 ) -> tuple[Session, list[Effect], Position]:
     """Return the session where `place` puts it; compilation is charged to its own row."""
     session, effects = apply_plan.prepare(
-        parts.job, parts.plan, parts.hardware, parts.origins, ranks=parts.ranks
+        parts.job, parts.plan, parts.hardware, parts.decision.origins, ranks=parts.ranks
     )
     try:
         at = place(session)

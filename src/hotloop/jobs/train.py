@@ -23,14 +23,14 @@ from hotloop.engine.signals import Dropped, Signals
 from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.forecast.limits import check_disk
 from hotloop.jobs.job import assemble, default_folder, prepare_data, run_record
-from hotloop.jobs.planning import refuse_unlike, refuse_unlike_data
-from hotloop.jobs.request import (
-    RunRequest,
+from hotloop.jobs.refusals import (
     refuse_changes,
     refuse_other_code,
     refuse_other_data,
-    saved_request,
+    refuse_unlike,
+    refuse_unlike_data,
 )
+from hotloop.jobs.request import RunRequest, saved_request
 from hotloop.jobs.run import RunResult, execute, interrupted
 from hotloop.machine.clock import clock
 from hotloop.recipes.building.declared_code import CODE, named_code, running

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hotloop.core.hardware import Hardware
 from hotloop.jobs.forecast.limits import HEAD_ROOM
-from hotloop.jobs.forecast.memory_fit import forecast_of, shapes
+from hotloop.jobs.forecast.memory_fit import Forecasts, shapes
 
 if TYPE_CHECKING:
     from hotloop.core.gpu_specs import GpuSpec
@@ -50,14 +50,12 @@ def fits(parts: PreparedRun, card: GpuSpec) -> list[Fit]:
     low = "autocast-bf16" if card.capability >= (8, 0) else "autocast-fp16"
     whole = parts.plan.micro_batch * parts.plan.accumulation
     plain = replace(parts.plan, techniques=()).plus(low).plus("sdpa", backend="auto")
-    settings = shapes(parts.request.config, parts.job)
+    forecasts = Forecasts(parts.job, hardware, shapes(parts.request.config, parts.job))
     found = []
     for size in sorted((n for n in range(1, whole + 1) if whole % n == 0), reverse=True):
         plan = replace(plain, micro_batch=size, accumulation=whole // size)
         peaks = {
-            mode: forecast_of(
-                parts.job, plan.plus("activation-checkpointing", mode=mode), hardware, settings
-            ).peak_bytes
+            mode: forecasts.of(plan.plus("activation-checkpointing", mode=mode)).peak_bytes
             for mode in MODES
         }
         found.append(

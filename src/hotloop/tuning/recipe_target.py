@@ -9,7 +9,7 @@ from hotloop import techniques
 from hotloop.core.errors import HotloopError
 from hotloop.core.sharding_ids import SHARING
 from hotloop.core.units import many
-from hotloop.jobs.forecast.memory_fit import fitted, shapes
+from hotloop.jobs.forecast.memory_fit import Forecasts, fit_memory, shapes
 from hotloop.techniques.base import HostKind
 from hotloop.tuning.interleaved_timing import Entry
 from hotloop.tuning.memory_room import most_bytes, why_apart
@@ -54,7 +54,7 @@ class RecipeTarget:
         Where it is forecast not to fit one card and several are here, it is in rows over them.
         """
         plan = self.parts.plan
-        if self.parts.too_much is None or self.cards == 1:
+        if self.parts.decision.too_much is None or self.cards == 1:
             return plan
         rows = shared(_ROWS, self.cards, self.batch_size).change(plan)
         if rows is None or techniques.get(_ROWS).blocked(self.hardware, rows) is not None:
@@ -66,7 +66,7 @@ class RecipeTarget:
         """What is to be said of the baseline; None where it is what `hotloop train` does."""
         if self.baseline == self.parts.plan:
             return None
-        why = f"one card: {self.parts.memory}"
+        why = f"one card: {self.parts.decision.memory}"
         return f"{why}. So the baseline is {_ROWS} on {many(self.cards, 'card')}"
 
     @property
@@ -127,15 +127,14 @@ class RecipeTarget:
             parts = assembled({"request": self.request, "plan": plan.to_json()})
         except HotloopError as error:
             return str(error)
-        return None if parts.too_much is None else f"forecast: {parts.memory}"
+        return None if parts.decision.too_much is None else f"forecast: {parts.decision.memory}"
 
     def _too_much_each(self, plan: Plan) -> str | None:
         """Return why what each rank needs of a plan does not fit its card."""
         config, job = self.parts.request.config, self.parts.job
-        _, _, said, too_much = fitted(
-            job, plan, self.hardware, shapes(config, job), lambda _: None, fit=False
-        )
-        return None if too_much is None else f"forecast: {said}"
+        forecasts = Forecasts(job, self.hardware, shapes(config, job))
+        fit = fit_memory(forecasts, plan, lambda _: None, may_halve=False)
+        return None if fit.too_much is None else f"forecast: {fit.text}"
 
 
 def moves(

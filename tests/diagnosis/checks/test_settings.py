@@ -16,9 +16,12 @@ def with_memory(case, device: str, have: int, peak: int, too_much: str | None = 
         parts=replace(
             parts,
             hardware=Hardware(device=device, name="x", memory_bytes=have),
-            forecast=replace(parts.forecast, peak_bytes=peak),
-            plan=replace(parts.plan, **plan),
-            too_much=too_much,
+            decision=replace(
+                parts.decision,
+                forecast=replace(parts.decision.forecast, peak_bytes=peak),
+                plan=replace(parts.plan, **plan),
+                too_much=too_much,
+            ),
         ),
     )
 
@@ -105,7 +108,9 @@ def test_a_card_with_room_for_larger_micro_batches_is_said(case_of):
 
 def test_a_disk_without_room_is_critical(case_of):
     case = case_of()
-    needed = 4 * (case.parts.forecast.parameters_bytes + case.parts.forecast.optimizer_bytes)
+    needed = 4 * (
+        case.parts.decision.forecast.parameters_bytes + case.parts.decision.forecast.optimizer_bytes
+    )
     kept = "training.keep=2"
     assert settings.disk_room(case_of(kept, free_bytes=needed)) is None
     found = settings.disk_room(case_of(kept, free_bytes=needed - 1))

@@ -67,7 +67,7 @@ class PreflightText:
             ReadyToTrain(
                 path=found.folder,
                 facts={"run": f"{found.folder} (not made)", **parts.facts(), **found.facts()},
-                choices=[(str(c.use), c.origin, c.reason) for c in parts.choices],
+                choices=[(str(c.use), c.origin, c.reason) for c in parts.decision.choices],
                 effects=found.effects,
             )
         )

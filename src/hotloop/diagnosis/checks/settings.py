@@ -66,7 +66,7 @@ def learning_rate_off(case: PlannedRun) -> Finding | None:
     Rule of thumb for Adam: 0.003239 - 0.0001395 ln(parameters), Kaplan et al., "Scaling Laws for
     Neural Language Models", arXiv 2001.08361, 2020, appendix D.6.
     """
-    usual = 0.003239 - 0.0001395 * math.log(case.parts.parameters)
+    usual = 0.003239 - 0.0001395 * math.log(case.parts.decision.forecast.parameters)
     factor = case.training.learning_rate / usual if usual > 0 else 1.0
     if 1 / RATE_FACTOR < factor < RATE_FACTOR:
         return None
@@ -74,7 +74,7 @@ def learning_rate_off(case: PlannedRun) -> Finding | None:
     return Finding(
         rule="R1 learning_rate_off",
         claim=f"training.learning_rate={case.training.learning_rate:g} is {times} what a model of "
-        f"{case.parts.parameters:,} parameters usually takes",
+        f"{case.parts.decision.forecast.parameters:,} parameters usually takes",
         severity="warn",
         evidence={"rule of thumb": f"{usual:.2g} (arXiv 2001.08361, appendix D.6)"},
         remedies=[Remedy(text=f"training.learning_rate={usual:.1g}, if the rate was not tuned")],
@@ -132,16 +132,16 @@ def refused_techniques(case: PlannedRun) -> Finding | None:
 
 def near_out_of_memory(case: PlannedRun) -> Finding | None:
     """Tell that the memory is short, by the forecast or by an out of memory that was met."""
-    if case.halved is None and case.parts.too_much is None:
+    if case.halved is None and case.parts.decision.too_much is None:
         return None
-    have, peak = case.parts.hardware.memory_bytes, case.parts.forecast.peak_bytes
+    have, peak = case.parts.hardware.memory_bytes, case.parts.decision.forecast.peak_bytes
     critical = case.halved is not None or (have is not None and peak > have)
     half = case.parts.plan.accumulation * 2
     return Finding(
         rule="G16 near_oom",
-        claim=case.halved or f"memory: {case.parts.memory}",
+        claim=case.halved or f"memory: {case.parts.decision.memory}",
         severity="critical" if critical else "warn",
-        evidence={"advice": case.parts.too_much} if case.parts.too_much else {},
+        evidence={"advice": case.parts.decision.too_much} if case.parts.decision.too_much else {},
         remedies=[
             Remedy(
                 text=f"training.accumulation={half} halves the micro batch, not the batch "
@@ -158,7 +158,7 @@ def near_out_of_memory(case: PlannedRun) -> Finding | None:
 
 def headroom(case: PlannedRun) -> Finding | None:
     """Tell that micro batches are smaller than the card needs them to be."""
-    have, peak = case.parts.hardware.memory_bytes, case.parts.forecast.peak_bytes
+    have, peak = case.parts.hardware.memory_bytes, case.parts.decision.forecast.peak_bytes
     accumulation = case.parts.plan.accumulation
     if case.parts.hardware.device != "cuda" or accumulation == 1 or not have:
         return None
@@ -169,14 +169,14 @@ def headroom(case: PlannedRun) -> Finding | None:
         claim=f"{accumulation} micro batches make a step, and one takes {peak / have:.0%} of the "
         "memory: fewer, larger ones keep the card busier",
         severity="note",
-        evidence={"memory": case.parts.memory},
+        evidence={"memory": case.parts.decision.memory},
         remedies=[Remedy(text=f"training.accumulation={accumulation // 2}, the batch stays")],
     )
 
 
 def disk_room(case: PlannedRun) -> Finding | None:
     """Tell that checkpoints cannot be kept: hotloop train would refuse to start."""
-    forecast, keep = case.parts.forecast, case.training.keep
+    forecast, keep = case.parts.decision.forecast, case.training.keep
     size = forecast.parameters_bytes + forecast.optimizer_bytes
     needed = room_needed(size, keep)
     why = case.unwritable

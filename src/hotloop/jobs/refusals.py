@@ -1,100 +1,34 @@
-"""From a request to the plan of this machine, its ranks included, before anything is written."""
+"""Refuses what does not fit a run: other settings, data, code or plan, on any rank."""
 
 from __future__ import annotations
 
 import platform
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hotloop import techniques
 from hotloop.config.derive_plan import for_ranks
 from hotloop.config.schema import flatten
+from hotloop.config.settings import differences
 from hotloop.core.errors import ConfigError, DataError, UsageError
 from hotloop.core.plan import Plan, Use
-from hotloop.core.progress import Note
 from hotloop.core.version import code_version
-from hotloop.engine import apply_plan
-from hotloop.jobs.forecast.memory_fit import forecast_of
-from hotloop.jobs.forecast.per_rank_memory import suits
-from hotloop.jobs.request import DATA_PATHS, parse_use, plan_of, read_plan
-from hotloop.machine.threads import usable_threads
+from hotloop.jobs.request import DATA_PATHS, parse_use, read_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from hotloop.config.derive_plan import Choice
-    from hotloop.core.hardware import Hardware
-    from hotloop.core.progress import Tell
     from hotloop.jobs.request import RunRequest
-    from hotloop.session.job import Job
     from hotloop.session.ranks import ProcessGroup
 
 __all__ = [
-    "agreed",
-    "planned",
+    "refuse_changes",
+    "refuse_other_code",
+    "refuse_other_data",
     "refuse_other_plan",
     "refuse_unlike",
     "refuse_unlike_data",
-    "shared_out",
 ]
-
-
-def planned(
-    request: RunRequest,
-    hardware: Hardware,
-    steps: int,
-    plan: Plan | None,
-    ranks: int,
-    tell: Tell,
-) -> tuple[Plan, Mapping[str, str], Sequence[Choice], bool]:
-    """Return the plan, who asked for each technique, and whether the micro batch may be halved."""
-    if plan is not None:
-        plan = for_ranks(plan, ranks, request.config.training.batch_size)
-        origins = {use.id: "the run's plan" for use in plan.techniques}
-        apply_plan.check(plan, hardware, origins)
-        return plan, origins, [], False
-    threads = usable_threads(hardware.cores)
-    plan, origins, choices, refused = plan_of(
-        request, hardware, steps=steps, threads=threads, ranks=ranks
-    )
-    for why in refused:
-        tell(Note(text=why, warning=True))
-    fit = request.origins["training.batch_size"].startswith(("auto", "preset"))
-    apply_plan.check(plan, hardware, origins)
-    return plan, origins, choices, fit
-
-
-def shared_out(
-    job: Job,
-    plan: Plan,
-    hardware: Hardware,
-    settings: Mapping[str, object],
-    origins: Mapping[str, str],
-    choices: Sequence[Choice],
-) -> tuple[Plan, Mapping[str, str], Sequence[Choice]]:
-    """Return the plan with the way of sharing that suits the model, where nobody asked for one."""
-    if plan.choice("ddp") is None or origins["ddp"] != "auto":
-        return plan, origins, choices
-    id, reason = suits(forecast_of(job, plan, hardware, settings), plan, hardware)
-    use, away = Use.of(id), {"ddp"} - {id}
-    away |= {clash for clash in techniques.get(id).excludes if origins.get(clash) == "auto"}
-    changed = plan.plus(id)
-    for clash in away:
-        changed = changed.minus(clash)
-    if techniques.get(id).blocked(hardware, changed) is not None:  # by what was asked for
-        return plan, origins, choices
-    chosen = [
-        replace(choice, use=use, reason=reason) if choice.use.id == "ddp" else choice
-        for choice in choices
-        if choice.use.id == "ddp" or choice.use.id not in away
-    ]
-    return changed, {**origins, id: "auto"}, chosen
-
-
-def agreed(plan: Plan, ranks: ProcessGroup) -> Plan:
-    """Return the first rank's plan: what was measured or forecast may be otherwise here."""
-    return Plan.from_json(ranks.exchange(plan.to_json())[0])
 
 
 def refuse_unlike(request: RunRequest, ranks: ProcessGroup) -> None:
@@ -167,3 +101,33 @@ def refuse_other_plan(
 
 def _keeps(said: str, has: str) -> UsageError:
     return UsageError(f"{said}: a resumed run keeps its plan, which has {has}; leave it out")
+
+
+def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:
+    """Raise ConfigError with a diff when a run in the way was started with other settings."""
+    if changed := differences(record["config"], flatten(request.config)):
+        raise ConfigError(
+            "a run of this set is there with other settings:\n  "
+            + "\n  ".join(changed)
+            + "\nname another folder with --out"
+        )
+
+
+def refuse_other_data(record: Mapping[str, Any], fingerprint: str) -> None:
+    """Raise ConfigError when the data are not those a run was started with."""
+    was = record["data"]["fingerprint"]
+    if was != fingerprint:
+        raise ConfigError(
+            f"the data have changed since the run was started:\n  data fingerprint: run has {was}, "
+            f"now {fingerprint}\ngo on with the same data, or start a new run with init_from"
+        )
+
+
+def refuse_other_code(record: Mapping[str, Any]) -> None:
+    """Raise ConfigError where a finished run that others go on from was made by other code."""
+    was, now = record.get("code", "unknown"), code_version()
+    if record["status"] == "complete" and was != now:
+        raise ConfigError(
+            f"that run was made by other code of hotloop:\n  run has {was}, now {now}\n"
+            "name another folder with --out, or train the phases after it one by one (phase=...)"
+        )

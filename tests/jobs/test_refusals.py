@@ -2,13 +2,10 @@ import json
 from contextlib import nullcontext
 
 import pytest
-from tests.jobs.forecast.test_per_rank_memory import FOUR, WHOLE, card
 
-from hotloop.config.derive_plan import Choice
 from hotloop.core.errors import ConfigError, DataError, PlanError, UsageError
 from hotloop.core.plan import Plan, Use
-from hotloop.jobs import planning
-from hotloop.jobs.planning import refuse_other_plan, refuse_unlike, refuse_unlike_data, shared_out
+from hotloop.jobs.refusals import refuse_other_plan, refuse_unlike, refuse_unlike_data
 from hotloop.jobs.request import fresh_request
 from hotloop.session.ranks import SINGLE_PROCESS
 
@@ -138,15 +135,3 @@ def test_a_rank_that_has_read_other_data_is_refused():
     refuse_unlike_data("abc", Second("abc"))
     with pytest.raises(DataError, match="fingerprint is abc, and xyz"):
         refuse_unlike_data("abc", Second("xyz"))
-
-
-@pytest.mark.parametrize(("asked", "shares"), [("auto", "fsdp2"), ("command line", "ddp")])
-def test_fp16_that_nobody_asked_for_gives_way_to_rows(asked, shares, monkeypatch):
-    monkeypatch.setattr(planning, "forecast_of", lambda *given: WHOLE)
-    plan = FOUR.minus("fsdp2").plus("ddp").plus("autocast-fp16")
-    origins = {"ddp": "auto", "autocast-fp16": asked}
-    choices = [Choice(use=use, origin=origins[use.id], reason="so") for use in plan.techniques]
-    found, _, told = shared_out(None, plan, card(16), {}, origins, choices)
-    assert found.choice(shares) is not None
-    assert (found.choice("autocast-fp16") is None) == (shares == "fsdp2")
-    assert {choice.use.id for choice in told} == {use.id for use in found.techniques}
