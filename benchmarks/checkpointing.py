@@ -176,7 +176,7 @@ class Ways:
 
     def hotloop(self, *, background: bool) -> Callable[[], dict[str, float]]:
         """Let the engine's keeper save, checksums, retention and all."""
-        self.session.background_saves = background
+        self.session.stepping.background_saves = background
         name = ASYNC if background else SYNC
         kept = _Kept(name, self.session, RunDir(self.folder / f"run-{background}"))
         self.kept.append(kept)

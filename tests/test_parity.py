@@ -179,7 +179,7 @@ def trace(
         if "compile" in session.undo:
             failure = warm_up(session, made.train.batch(0, 0, plan.micro_batch))
             effects = after_warm_up(effects, session, failure)
-        if session.graphs:
+        if session.stepping.graphs:
             failure = record(session, made.train.batch(0, 0, plan.micro_batch), how=called_again)
             effects = after_warm_up(effects, session, failure, of="cuda-graphs")
         return _steps(session, plan, effects)
@@ -206,7 +206,8 @@ class Here:
 def _steps(session: Session, plan: Plan, effects: list[Effect]) -> Trace:
     size = plan.micro_batch * plan.accumulation
     feed = AccumulationWindows(samples=session.job.train, batch_size=size, drop_last=True)
-    source = Prefetch(Direct(feed), Here()) if session.prefetch else source_of(feed, session)
+    prefetches = session.loading.prefetch
+    source = Prefetch(Direct(feed), Here()) if prefetches else source_of(feed, session)
     at, guard, optimizer = Position(), NonFiniteGuard(session), session.optimizer
     losses: list[float] = []
     gradients: dict[str, Tensor] = {}

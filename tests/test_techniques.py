@@ -321,8 +321,10 @@ IN_A_SCRIPT: Mapping[str, Mapping[str, Value]] = {
 def first_call(session: Session) -> None:
     batch = session.job.train.batch(0, 0, 2)
     session.forward(batch.tensors).backward()
-    if session.graphs:  # a card would record it
-        session.replay = GraphedMicroStep(session, batch.tensors, lambda once: (once, once()))
+    if session.stepping.graphs:  # a card would record it
+        session.stepping.replay = GraphedMicroStep(
+            session, batch.tensors, lambda once: (once, once())
+        )
 
 
 def importing_torch(files: Sequence[Path]) -> list[str]:

@@ -9,7 +9,7 @@ from hotloop.data.sampling.context_windows import Windows
 from hotloop.engine.loader_processes import WindowWorkers
 from hotloop.engine.prefetch import Direct, Prefetch, source_of
 from hotloop.session.accumulation_windows import AccumulationWindows, Position
-from hotloop.session.session import Session
+from hotloop.session.session import Loading, Session
 
 
 class Lane:
@@ -57,7 +57,7 @@ def test_a_window_that_is_not_the_one_sent_is_made_anew():
         assert values(source.window(at, micro)) == values(one.window(at, micro))
 
 
-def session(**slots) -> Session:
+def session(**loading) -> Session:
     return Session(
         job=None,
         hardware=Hardware(device="cpu", name="cpu"),
@@ -66,7 +66,7 @@ def session(**slots) -> Session:
         micro_batch=4,
         accumulation=1,
         forward=lambda tensors: tensors,
-        **slots,
+        loading=Loading(**loading),
     )
 
 

@@ -55,7 +55,7 @@ def test_another_optimizer_is_not_cut():
     session = in_a_group()
     session.optimizer = torch.optim.SGD(session.model.parameters(), lr=0.1)
     assert get("deepspeed").apply(session) == 0
-    assert session.shares is None
+    assert session.parallel.sync is None
 
 
 def test_weights_in_pieces_need_models_that_use_them_in_their_passes():

@@ -138,7 +138,7 @@ def test_in_the_engine_no_processes_is_what_there_is_and_pinning_can_be_left_out
     assert TECHNIQUE.apply(of, count=0) == 0
     assert "no process was asked for" in TECHNIQUE.nothing
     assert TECHNIQUE.apply(of, count=1, pin="off") == 1
-    assert (of.workers, of.workers_pin) == (1, False)
+    assert (of.loading.workers, of.loading.pins) == (1, False)
 
 
 # Pinned memory.

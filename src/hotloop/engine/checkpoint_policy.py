@@ -84,18 +84,18 @@ class CheckpointPolicy:
         self.durable: float | None = None  # seconds until the newest one was; None: none yet
         self._tried, self._last_time = last_step, ledger.elapsed()
         self._background: Background[_Outcome] = Background()  # its memory is for a held one, too
-        self.is_beside = session.background_saves  # whether its thread writes
+        self.is_beside = session.stepping.background_saves  # whether its thread writes
         self._copies = True  # whether there is memory for them
         self._held: Snapshot | None = None  # the best so far, not yet saved
         self._told = False  # whether it was said that one waits
 
     def visit(self, at: Position, now: Now) -> None:
         """Save what is due at a position; a new best that is not is held."""
-        if self._session.ranks.world == 1 or self._recorder.has_read:
+        if self._session.parallel.group.world == 1 or self._recorder.has_read:
             self._settle(wait=False)  # which reads: one rank must not see a bad step before others
         if at.step == self._tried:
             return
-        if self._session.ranks.world > 1 and not now.copies:
+        if self._session.parallel.group.world > 1 and not now.copies:
             self._held = None  # another rank has none of it
         held, is_best = self._held, at.best_step == at.step
         if self._due(at) or now.save_due or (is_best and (now.best_due or not now.copies)):
@@ -211,7 +211,7 @@ class CheckpointPolicy:
         self._held = self._copied(self._snapshot(at))
         self._ledger.mark("save")
         if self._held is None:
-            if self._session.ranks.world == 1:  # others would not come to a save
+            if self._session.parallel.group.world == 1:  # others would not come to a save
                 self.save(at)
         elif not self._told and self._cooldown >= LONG_COOLDOWN:
             text = (
@@ -246,7 +246,7 @@ class CheckpointPolicy:
         """Make a snapshot last, possibly in a thread: nothing here is told or logged."""
         size, error = 0, None
         try:
-            ranks = self._session.ranks
+            ranks = self._session.parallel.group
             size = state.write(self._run.checkpoints, snapshot, disk=self._disk, ranks=ranks)
             if ranks.rank == 0:
                 folders.retain(self._run.checkpoints, keep=self.policy.keep, best_step=best_step)

@@ -47,7 +47,7 @@ def evaluate(
     more often changes no weight by a bit. Several ranks share the micro batches, each of which is
     read once. Raises DataError when nothing of them carries loss.
     """
-    judge, ranks = session.job.judge, session.ranks
+    judge, ranks = session.job.judge, session.parallel.group
     counts = {} if judge is None else {"counts": judge.start(session.device)}
     cut, size = session.job.cut, len(samples)
     if batches is not None:
@@ -60,7 +60,7 @@ def evaluate(
     training = session.model.training
     session.model.eval()
     try:
-        with torch.random.fork_rng(devices), torch.no_grad(), session.steady():
+        with torch.random.fork_rng(devices), torch.no_grad(), session.stepping.steady():
             for first, count in spans:
                 poll()
                 batch = batch_at(samples, (0, first, count))

@@ -92,7 +92,7 @@ class Loop:
     accord: RankAgreement = field(init=False)  # with the other ranks
 
     def __post_init__(self) -> None:
-        self.accord = RankAgreement(self.session.ranks, self._look)
+        self.accord = RankAgreement(self.session.parallel.group, self._look)
 
     def train(self, at: Position) -> Ending:
         """Run optimizer steps from a position until the run ends; every exit has saved.
@@ -106,8 +106,8 @@ class Loop:
         try:
             return self._steps(at)
         except BaseException as error:  # of whatever kind: no completed step is lost
-            if self.session.ranks.world > 1 and not isinstance(error, DivergedError):
-                self.session.ranks.leave()
+            if self.session.parallel.group.world > 1 and not isinstance(error, DivergedError):
+                self.session.parallel.group.leave()
                 self.keeper.abandon()
             elif (good := self.recorder.before_bad or self.good) is not None:
                 state.set_rng_state(self.session.device, good[1])
@@ -120,7 +120,8 @@ class Loop:
         optimizer = session.optimizer
         assert optimizer is not None
         session.model.train()
-        watched = Gradients(session.model, session.custody) if session.job.learns_all else None
+        sharded = session.parallel.sharded_optimizer
+        watched = Gradients(session.model, sharded) if session.job.learns_all else None
         while True:
             at = self._evaluate(at) if self._evaluation_due(at) else at
             if (ending := self._ending(at)) is not None:
@@ -180,7 +181,7 @@ class Loop:
         """Return what is so on this rank now."""
         rules, keeper = self.rules, self.keeper
         each = sum(self.ledger.step.values())
-        if self.session.ranks.world > 1:  # what is agreed counts after the step in flight
+        if self.session.parallel.group.world > 1:  # what is agreed counts after the step in flight
             each = 2 * max(each, self.each)
         out = rules.max_time is not None and (
             self.ledger.elapsed() + each + keeper.seconds >= rules.max_time
@@ -195,7 +196,7 @@ class Loop:
 
     def _droppable(self) -> AbstractContextManager[None]:
         """Hold a window that a signal may drop; not where others would wait for it."""
-        return self.signals.droppable() if self.session.ranks.world == 1 else nullcontext()
+        return self.signals.droppable() if self.session.parallel.group.world == 1 else nullcontext()
 
     def _evaluation_due(self, at: Position) -> bool:
         rules = self.rules
@@ -214,7 +215,7 @@ class Loop:
         self.recorder.flush()
         self.good = at, state.rng_state(self.session.device)
         rules, session = self.rules, self.session
-        alone = session.ranks.world == 1
+        alone = session.parallel.group.world == 1
         poll = self.signals.poll if alone else self.accord.poll
         try:
             with self.signals.droppable(at_once=True) if alone else nullcontext():
@@ -276,7 +277,7 @@ class Loop:
         if within(reason, Dropped) is not None:  # the compiler wraps what passes through it
             return True
         assert isinstance(reason, RuntimeError)
-        if session.ranks.world > 1:  # the others are in the middle of theirs
+        if session.parallel.group.world > 1:  # the others are in the middle of theirs
             return False
         if is_out_of_memory(reason) and halve_micro_batch(session, self.feed.batch_size):
             text = (

@@ -73,7 +73,7 @@ class MetricsLog:
     ) -> None:
         self._session, self._samples, self.journal = session, samples, journal
         self._ledger, self._tell, self._readings = ledger, tell, readings
-        self._log_every = log_every if session.lag_reads else 1
+        self._log_every = log_every if session.stepping.lag_reads else 1
         self._tell_every, self._steps = log_every, steps
         self._flops, self._peak, self._steady_from = flops_per_token, peak_flops, steady_from
         self._pending: list[_Step] = []
@@ -88,7 +88,7 @@ class MetricsLog:
         self._read_last: tuple[_Step, float] | None = None  # newest step with its loss
         self._guesses = guesses  # values that the loss is a choice among
         # Losses of the first steps, until they were looked at; of several ranks each has a part.
-        self._first: list[float] | None = None if session.ranks.world > 1 else []
+        self._first: list[float] | None = None if session.parallel.group.world > 1 else []
         self._now: Readings = {"memory_bytes": None, "utilisation": None}
         self._read_at = self._noted_at = -math.inf  # when readings were taken, and written
 
@@ -143,7 +143,7 @@ class MetricsLog:
     def event(self, kind: str, step: int, **fields: object) -> None:
         """Write an event that is no step, after all steps so far; what is all ranks', once."""
         self._read()
-        if self._session.ranks.rank > 0 and kind not in _OF_EACH:
+        if self._session.parallel.group.rank > 0 and kind not in _OF_EACH:
             return
         self._lines.append(event_line(kind, step=step, t=self._ledger.elapsed(), **fields))
         self._write()
@@ -211,7 +211,7 @@ class MetricsLog:
             self._read_last = step, loss
             self._look_at(step.number, loss)
         self._pending = []
-        if self._session.scaler and self._session.lag_reads:
+        if self._session.scaler and self._session.stepping.lag_reads:
             refuse_collapse(self._session.scaler)
 
     def _look_at(self, step: int, loss: float) -> None:

@@ -44,10 +44,11 @@ class WindowSource(Protocol):
 def source_of(feed: AccumulationWindows, session: Session) -> WindowSource:
     """Return the source that the session's slots ask for."""
     source: WindowSource = Direct(feed)
-    if session.workers:
-        pin = session.workers_pin and session.device.type == "cuda"
-        source = WindowWorkers(feed, count=session.workers, ahead=session.workers_ahead, pin=pin)
-    return Prefetch(source, CudaCopyStream(session.device)) if session.prefetch else source
+    loading = session.loading
+    if loading.workers:
+        pin = loading.pins and session.device.type == "cuda"
+        source = WindowWorkers(feed, count=loading.workers, ahead=loading.windows_ahead, pin=pin)
+    return Prefetch(source, CudaCopyStream(session.device)) if loading.prefetch else source
 
 
 class Direct:

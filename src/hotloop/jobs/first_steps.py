@@ -90,7 +90,7 @@ class FirstSteps:
         self.ledger, self._signals, self._tell = ledger, signals, tell
         self._source, self._guard = source_of(parts.feed, session), NonFiniteGuard(session)
         self._rate, self._training = schedule_of(parts), parts.request.config.training
-        self._accord = RankAgreement(session.ranks, Now)
+        self._accord = RankAgreement(session.parallel.group, Now)
         self._losses: list[float] = []
         self._readings: list[float] = []  # seconds of a step
         self.problem: str | None = None
@@ -147,7 +147,7 @@ class FirstSteps:
             if clock() - began > budget.least:
                 break
         # The loop waits for the device once in a log interval where losses are read late.
-        block = self._training.log_every if self._session.lag_reads else 1
+        block = self._training.log_every if self._session.stepping.lag_reads else 1
         block = max(block, int(SHORTEST / self._readings[-1]))
         self._readings.clear()
         began, waited, first = clock(), self.ledger.rows()["data wait"], self._at.step
@@ -171,7 +171,7 @@ class FirstSteps:
         began = clock()
         for _ in range(steps):
             loss = self.step()
-            if not self._session.lag_reads:
+            if not self._session.stepping.lag_reads:
                 loss.item()  # as the run's log does
         value = loss.item()
         self.ledger.mark("wait")
@@ -218,7 +218,7 @@ class FirstSteps:
 
     def _halve(self) -> None:
         was = self._session.micro_batch
-        if self._session.ranks.world > 1:  # the others are in the middle of theirs
+        if self._session.parallel.group.world > 1:  # the others are in the middle of theirs
             raise DeviceError(f"out of memory with a micro batch of {was}")
         drop_gradients(self._session)
         if not halve_micro_batch(self._session, self._parts.feed.batch_size):
@@ -276,7 +276,7 @@ class FirstSteps:
         def snapshot() -> state.Snapshot:
             return state.take(self._session, self._at, self._parts.identity, validation_loss=None)
 
-        if self._session.background_saves:  # the loop waits for a copy into memory that it has
+        if self._session.stepping.background_saves:  # the loop waits for a copy into memory
             background = Background[None]()
             try:
                 for _ in range(2):

@@ -225,7 +225,7 @@ def set_up(
             effects = apply_plan.after_warm_up(effects, session, failure)
             ledger.mark("compile")
         apply_plan.settle_in(session, _first_batch(parts, session))
-        if session.graphs:
+        if session.stepping.graphs:
             ledger.mark("start")
             failure = apply_plan.record(session, _first_batch(parts, session))
             effects = apply_plan.after_warm_up(effects, session, failure, of="cuda-graphs")

@@ -49,9 +49,9 @@ def apply(session: Session | ScriptSession) -> int:
         from hotloop.techniques.on_scripts.device_prefetch import CudaCopyStream
 
         return send_ahead(session, CudaCopyStream, "cuda")
-    if session.prefetch:
+    if session.loading.prefetch:
         return 0
-    session.prefetch = True
+    session.loading.prefetch = True
     return 1
 
 
@@ -108,7 +108,7 @@ def read_back(session: Session | ScriptSession) -> str | None:
             session.refused = "the loop moves no tensor of its batches to the card by .to or .cuda"
             return None
         return f"the next batch is copied to {sending.device} on a side stream"
-    return "the next window is copied on a side stream" if session.prefetch else None
+    return "the next window is copied on a side stream" if session.loading.prefetch else None
 
 
 TECHNIQUE = Technique(

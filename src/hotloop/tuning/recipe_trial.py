@@ -151,7 +151,7 @@ class RecipeTrial:
     def train(self) -> None:
         """Make the engine's steps without an end."""
         # The loop reads losses that late where the session says so, and reading one waits.
-        lags, training = self.session.lag_reads, self.parts.request.config.training
+        lags, training = self.session.stepping.lag_reads, self.parts.request.config.training
         every = training.log_every if lags else 1
         while True:
             loss = self._tried.step()

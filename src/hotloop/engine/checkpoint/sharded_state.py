@@ -29,7 +29,8 @@ ENTRIES = ("exp_avg", "exp_avg_sq")  # of AdamW, for each parameter, besides its
 
 def whole(session: Session) -> AbstractContextManager[None]:
     """Hold a block that writes weights; all ranks enter it, and see them whole."""
-    return nullcontext() if session.custody is None else session.custody.whole()
+    sharded = session.parallel.sharded_optimizer
+    return nullcontext() if sharded is None else sharded.whole()
 
 
 def weights_of(
@@ -73,7 +74,7 @@ def _own(
 ) -> dict[str, Tensor]:
     """Return this rank's share of tensors to be asked for, in float32, and of those at hand."""
     shapes = {name: torch.empty(shape, device="meta") for name, (shape, _) in asked.items()}
-    found = mine({**shapes, **there}, session.ranks.rank, session.ranks.world)
+    found = mine({**shapes, **there}, session.parallel.group.rank, session.parallel.group.world)
     for name, (_, ask) in asked.items():
         tensor = ask()
         if name in found:
