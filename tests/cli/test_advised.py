@@ -73,7 +73,7 @@ SPEAKS_FOR = {  # the longest beginning of the path counts
     "recipes/sft/config.py": ("data tokenize",),
     "recipes/sft/sampling.py": ("sample",),
     "report/": ("report",),
-    "report/routing.py": ("predict",),
+    "recipes/task_router/report_section.py": ("predict",),
     "report/sentences.py": ("run", "doctor"),
     "jobs/request.py": TRAINING,
     "rules/": ("doctor",),
@@ -94,7 +94,7 @@ ONLY = {
     ("report/figures.py", "--measure-peak"): ("train",),
 }
 SECTIONS = {  # keys of a module that speaks of some recipes alone
-    "bench/text_ladders.py": ("chat-sft", "expert-sft"),
+    "recipes/building/text_rungs.py": ("chat-sft", "expert-sft"),
     "bench/whole_run.py": ("char-lm",),
     "diagnosis/checks/characters.py": ("char-lm",),
     "diagnosis/checks/data.py": ("char-lm",),  # in its words for windows of characters

@@ -17,7 +17,6 @@ from hotloop.core.storage.rundir import RunDir
 from hotloop.core.version import code_version
 from hotloop.recipes.building.declared_code import CODE, code_in, files_of, refuse_untyped
 from hotloop.recipes.registry import Recipe, find
-from hotloop.recipes.sft.manifests import typed_manifests
 from hotloop.techniques.selection import TYPED, without_effect
 
 if TYPE_CHECKING:
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
 
     from hotloop.config.derive_plan import RequestedTechnique
     from hotloop.core.hardware import Hardware
-    from hotloop.recipes.sft.manifest_answers import Answer
-    from hotloop.recipes.sft.manifests import Manifest
+    from hotloop.recipes.building.protocols import Answer, Manifest
 
 __all__ = [
     "RunRequest",
@@ -108,7 +106,7 @@ def fresh_request(
     Raises UsageError, ConfigError or PlanError.
     """
     found = find(recipe)
-    experts = typed_manifests(assignments) if found.takes_manifests else []
+    experts = found.load(found.manifests)(assignments) if found.manifests else []
     if len(experts) > 1:
         names = ", ".join(manifest.name for manifest, _ in experts)
         raise UsageError(f"that is a run for each of {names}: name one manifest")
@@ -134,9 +132,9 @@ def expert_requests(
     `asked` as of `fresh_request`, which raises the same.
     """
     found = find(recipe)
-    if not found.takes_manifests:
+    if not found.manifests:
         return []
-    experts = typed_manifests(assignments)
+    experts = found.load(found.manifests)(assignments)
     usual = {"config_file": None, "plan_file": None, "added": (), "removed": ()}
     typed = [word for word in assignments if not word.startswith("manifest=")]
     return [

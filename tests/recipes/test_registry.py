@@ -1,0 +1,112 @@
+"""An entry says all that the rest needs to know of a recipe, and nothing else names a recipe."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.paths import ROOT
+from tests.test_architecture import imports
+
+from hotloop.recipes.building.ladder import Ladder
+from hotloop.recipes.registry import RECIPES
+
+SRC = ROOT / "src" / "hotloop"
+# Texts that may name a recipe: below src/hotloop -> why.
+TEXTS = {
+    "api.py": "the example of a call",
+    "cli/main.py": "examples of commands in the help",
+    "cli/train.py": "the example of a command in the help",
+    "cli/guides/": "examples of commands, and what was measured",
+    "config/gpu_presets.py": "says whose presets call GPUs so",
+    "jobs/forecast/memory_forecast.py": "what was measured",
+    "techniques/": "what was measured",
+}
+# Code that may, until it goes by the entry's `data`.
+CODE = {"diagnosis/checks/rows.py", "diagnosis/checks/tasks.py"}
+PATHS = ("module", "ladder", "sample", "predict", "section", "manifests")
+FOLDERS = {recipe.package.rpartition(".")[2] for recipe in RECIPES.values()}
+NAMES = {*RECIPES, *(name.replace("-", "_") for name in RECIPES)}
+# No name of a module such as hotloop.models.task_router, which is a model.
+NAME = re.compile(rf"(?<![\w.-])({'|'.join(sorted(NAMES))})(?![\w-])")
+EVERY = pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))
+
+
+def files(*endings: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(SRC.rglob("*")):
+        name = str(path.relative_to(SRC))
+        if path.suffix in endings and not name.startswith("recipes/"):
+            yield name, path
+
+
+def test_no_other_package_imports_the_folder_of_a_recipe():
+    inside = tuple(f"hotloop.recipes.{folder}." for folder in FOLDERS)
+    wrong = [
+        f"{file} imports {name}"
+        for file, path in files(".py")
+        for name in imports(ast.parse(path.read_text()))
+        if f"{name}.".startswith(inside) and file not in CODE
+    ]
+    assert not wrong, (
+        "name what is imported in the recipe's entry in recipes/registry.py, and ask that for it: "
+        "recipe.load(recipe.predict); what several recipes share belongs in recipes/building/\n"
+        + "\n".join(wrong)
+    )
+
+
+def test_no_other_package_names_a_recipe():
+    wrong = [
+        f"{file}:{number} names {found[1]}"
+        for file, path in files(".py", ".md")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (found := NAME.search(line)) and not file.startswith((*TEXTS, *CODE))
+    ]
+    assert not wrong, (
+        "what depends on the recipe belongs in a field of its entry in recipes/registry.py; a text "
+        "that must name one as an example is listed in TEXTS of this test, with the reason\n"
+        + "\n".join(wrong)
+    )
+
+
+def test_texts_that_may_name_a_recipe_are_no_code():
+    wrong = []
+    for file, path in files(".py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and node.value in NAMES:
+                wrong.append(f"{file}:{node.lineno} is code that goes by the name {node.value!r}")
+    assert not wrong, "ask a field of the entry in recipes/registry.py:\n" + "\n".join(wrong)
+
+
+@EVERY
+def test_what_an_entry_names_is_there(recipe):
+    for field in PATHS:
+        if path := getattr(recipe, field):
+            assert recipe.load(path) is not None, f"{recipe.name}: {field}={path}"
+    lacking = [n for n in ("prepare_data", "build", "rebuilt") if not hasattr(recipe.load(), n)]
+    assert not lacking, f"{recipe.load().__name__} lacks {', '.join(lacking)}"
+    assert recipe.sample or recipe.predict, f"{recipe.name}: what is its model good for?"
+    assert bool(recipe.predicts) == bool(recipe.predict), "predicts says what `predict` does"
+
+
+@EVERY
+def test_an_entry_stands_under_its_own_name(recipe):
+    assert RECIPES[recipe.name] is recipe
+    if recipe.ladder:
+        ladder = recipe.load(recipe.ladder)
+        assert isinstance(ladder, Ladder)
+        assert ladder.recipe == recipe.name
+
+
+def test_ladders_sections_and_manifests_load_without_torch():
+    code = (
+        "import sys\n"
+        "from hotloop.recipes.registry import RECIPES\n"
+        "for recipe in RECIPES.values():\n"
+        "    for path in filter(None, (recipe.ladder, recipe.section, recipe.manifests)):\n"
+        "        recipe.load(path)\n"
+        "        assert 'torch' not in sys.modules, (recipe.name, path)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
