@@ -7,7 +7,6 @@ import pytest
 from tests.data.tokenising.test_tokenize import jsonl
 from tests.golden import tiny_models, tiny_tokenizer
 
-from hotloop.bench.ladders import find
 from hotloop.bench.tokens_per_sample import work_of
 from hotloop.config.schema import flatten
 from hotloop.config.settings import rebuild
@@ -17,13 +16,13 @@ from hotloop.jobs import train as engine
 from hotloop.jobs.job import assemble
 from hotloop.jobs.request import fresh_request
 from hotloop.recipes.building.ladder import PlainLoopKind, Spot
-from hotloop.recipes.registry import RECIPES
-from hotloop.recipes.sft.ladders import EXPERT_SFT
+from hotloop.recipes.pair_classifier.ladder import LADDER as PAIR_CLASSIFIER
+from hotloop.recipes.sft.ladders import CHAT_SFT, EXPERT_SFT
 from hotloop.recipes.task_router.ladder import LADDER as TASK_ROUTER
 
 from .conftest import SLOW, Races, Told, climbed
 
-LADDERS = [find(name) for name in RECIPES if name != "char-lm"]
+LADDERS = [PAIR_CLASSIFIER, CHAT_SFT, EXPERT_SFT, TASK_ROUTER]
 BY_RECIPE = pytest.mark.parametrize("ladder", LADDERS, ids=lambda ladder: ladder.recipe)
 CPU = Hardware(device="cpu", name="a CPU", cpu_features=frozenset({"avx2"}), cores=2)
 OWN = Plan(micro_batch=4, accumulation=2).plus("fused-adamw")

@@ -5,12 +5,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from tests.paths import ROOT
 from tests.test_architecture import imports
 
+from hotloop.config.common import Training
+from hotloop.config.schema import flatten
+from hotloop.diagnosis.recipe import OF_DATA
 from hotloop.recipes.building.ladder import Ladder
 from hotloop.recipes.registry import RECIPES
 
@@ -87,17 +91,34 @@ def test_what_an_entry_names_is_there(recipe):
             assert recipe.load(path) is not None, f"{recipe.name}: {field}={path}"
     lacking = [n for n in ("prepare_data", "build", "rebuilt") if not hasattr(recipe.load(), n)]
     assert not lacking, f"{recipe.load().__name__} lacks {', '.join(lacking)}"
-    assert recipe.sample or recipe.predict, f"{recipe.name}: what is its model good for?"
+    assert recipe.sample or recipe.predict, f"{recipe.name} has no `sample` and no `predict`"
     assert bool(recipe.predicts) == bool(recipe.predict), "predicts says what `predict` does"
 
 
 @EVERY
 def test_an_entry_stands_under_its_own_name(recipe):
     assert RECIPES[recipe.name] is recipe
-    if recipe.ladder:
-        ladder = recipe.load(recipe.ladder)
-        assert isinstance(ladder, Ladder)
-        assert ladder.recipe == recipe.name
+    ladder = recipe.load(recipe.ladder)
+    assert isinstance(ladder, Ladder)
+    assert ladder.recipe == recipe.name
+    ids = [rung.id for rung in ladder.rungs]
+    assert len(set(ids)) == len(ids), "each rung has an id of its own"
+    assert ladder.judged in ids, "targets are about a rung that is there"
+
+
+@EVERY
+def test_a_configuration_has_what_every_run_is_asked_for(recipe):
+    keys = {*flatten(recipe.resolve.schema())}
+    lacking = ["seed", "preset", "experiment", "init_from", "data.drop_last"]
+    lacking += [f"training.{each.name}" for each in fields(Training)]
+    lacking = [key for key in lacking if key not in keys]
+    assert not lacking, f"{recipe.resolve.schema.__name__} lacks {', '.join(lacking)}"
+    assert {*recipe.paths} <= keys, "`paths` are settings of the recipe"
+
+
+def test_every_kind_of_data_has_checks_before_a_run():
+    kinds = {kind for kind, checks in OF_DATA.items() if checks}
+    assert kinds == {recipe.data for recipe in RECIPES.values() if recipe.data}
 
 
 def test_ladders_sections_and_manifests_load_without_torch():

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LADDERS", "find"]
 
-LADDERS = tuple(recipe.name for recipe in RECIPES.values() if recipe.ladder)
+LADDERS = tuple(RECIPES)
 
 
 def find(name: str) -> Ladder:

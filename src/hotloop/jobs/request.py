@@ -40,13 +40,7 @@ __all__ = [
 
 _NAMED = ("data.sets", "data.files")  # {name: path}
 DATA_PATHS = ("data.path", "data.valid_path", "data.cache", *_NAMED)
-PATHS = (
-    *(key for key in DATA_PATHS if key not in _NAMED),
-    "init_from",
-    "manifest",
-    "adapters_from",
-    "router_from",
-)
+_PATHS = (*(key for key in DATA_PATHS if key not in _NAMED), "init_from")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +170,9 @@ def _resolved(
         manifest=None if manifest is None else manifest.layer,
     )
     refuse_untyped(flatten(resolved.config), resolved.origins)
-    config = rebuild(found.resolve.schema, _absolute(flatten(resolved.config)), origin="settings")
+    config = rebuild(
+        found.resolve.schema, _absolute(flatten(resolved.config), found.paths), origin="settings"
+    )
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
         techniques.get(id)
@@ -227,9 +223,9 @@ def read_plan(
     return plan
 
 
-def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose paths no longer depend on the working folder."""
-    paths = {key: _path(flat[key]) for key in PATHS if flat.get(key) is not None}
+def _absolute(flat: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
+    """Return settings whose paths no longer depend on the working folder; `own` of the recipe."""
+    paths = {key: _path(flat[key]) for key in (*_PATHS, *own) if flat.get(key) is not None}
     named = {key: found for key in _NAMED if (found := flat.get(key))}
     if declared := flat.get(CODE):
         paths[CODE] = ",".join(_path(str(file)) for file in files_of(declared))

@@ -64,12 +64,13 @@ class Recipe:
     is_chain: bool = False  # each run of the series goes on from those before it
     # Techniques that settings ask for, by id.
     asked: Callable[[Any], Mapping[str, RequestedTechnique]] = lambda config: {}
-    data: DataKind | None = None  # what its rows are, for a preflight; None: of no kind here
+    paths: tuple[str, ...] = ()  # settings of its own that name a file or folder
+    data: DataKind | None  # what its rows are, for a preflight; None: of another kind
     package: str  # its folder
     # Where in the package the rest finds what belongs to this recipe, as "module" or "module:name".
     # Empty: it has none.
     module: str = "recipe"  # has prepare_data, build and rebuilt
-    ladder: str = ""  # a building.ladder.Ladder, for hotloop bench
+    ladder: str  # a building.ladder.Ladder, for hotloop bench
     sample: str = ""  # draws texts, for hotloop sample: as building.protocols.Sample
     predicts: str = ""  # what, for the help of hotloop predict
     predict: str = ""  # says something of rows, for hotloop predict: as building.protocols.Predict
@@ -132,6 +133,7 @@ RECIPES = {
         idle=idle_sft,
         auto=auto_sft,
         asked=asked_of,
+        paths=("manifest",),
         data="texts",
         package=sft.__name__,
         module="experts",
@@ -150,6 +152,7 @@ RECIPES = {
         after=after_phases,
         one="phase=1",
         is_chain=True,
+        paths=("adapters_from", "router_from"),
         data="rows of tasks",
         package=task_router.__name__,
         ladder="ladder:LADDER",
