@@ -262,7 +262,7 @@ def moved_data(
     if not assignments and config is None:
         return {}
     found = find(str(record["recipe"]))
-    asked = _absolute(found.resolve.asked(assignments, config_file=config))
+    asked = _absolute(found.resolve.asked(assignments, config_file=config), found.paths)
     if not any(word.startswith(f"{CODE}=") for word in assignments):
         asked.pop(CODE, None)  # a file names no code
     moved = {key: asked.pop(key) for key in (*DATA_PATHS, CODE) if key in asked}
