@@ -1,6 +1,7 @@
 """An entry says all that the rest needs to know of a recipe, and nothing else names a recipe."""
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from hotloop.config.common import Training
 from hotloop.config.schema import flatten
 from hotloop.diagnosis.recipe import OF_DATA
 from hotloop.recipes.building.ladder import Ladder
+from hotloop.recipes.building.protocols import Predict, Sample
 from hotloop.recipes.registry import RECIPES
 
 SRC = ROOT / "src" / "hotloop"
@@ -35,7 +37,9 @@ PATHS = ("module", "ladder", "sample", "predict", "section", "manifests")
 FOLDERS = {recipe.package.rpartition(".")[2] for recipe in RECIPES.values()}
 NAMES = {*RECIPES, *(name.replace("-", "_") for name in RECIPES)}
 # No name of a module such as hotloop.models.task_router, which is a model.
-NAME = re.compile(rf"(?<![\w.-])({'|'.join(sorted(NAMES))})(?![\w-])")
+NAME = re.compile(
+    rf"(?<![\w.-])({'|'.join(sorted(NAMES))})(?![\w-])|recipes[./]({'|'.join(sorted(FOLDERS))})\b"
+)
 EVERY = pytest.mark.parametrize("recipe", RECIPES.values(), ids=list(RECIPES))
 
 
@@ -63,7 +67,7 @@ def test_no_other_package_imports_the_folder_of_a_recipe():
 
 def test_no_other_package_names_a_recipe():
     wrong = [
-        f"{file}:{number} names {found[1]}"
+        f"{file}:{number} names {found[0]}"
         for file, path in files(".py", ".md")
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if (found := NAME.search(line)) and not file.startswith((*TEXTS, *CODE))
@@ -93,6 +97,17 @@ def test_what_an_entry_names_is_there(recipe):
     assert not lacking, f"{recipe.load().__name__} lacks {', '.join(lacking)}"
     assert recipe.sample or recipe.predict, f"{recipe.name} has no `sample` and no `predict`"
     assert bool(recipe.predicts) == bool(recipe.predict), "predicts says what `predict` does"
+
+
+@EVERY
+@pytest.mark.parametrize("protocol", [Sample, Predict])
+def test_samples_and_predictions_take_what_the_library_gives(recipe, protocol):
+    if not (path := getattr(recipe, protocol.__name__.lower())):
+        return
+    taken = inspect.signature(recipe.load(path)).parameters
+    given = [*inspect.signature(protocol.__call__).parameters][1:]
+    lacking = [name for name in given if name not in taken]
+    assert not lacking, f"{path} of {recipe.package} takes no {', '.join(lacking)}"
 
 
 @EVERY
