@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from hotloop.bench.char_lm_ladder import LADDER
 from hotloop.bench.matmul_ceiling import Ceilings
 from hotloop.bench.result import Result
 from hotloop.bench.run_ladder import Climb
@@ -15,6 +14,7 @@ from hotloop.core.trial import FEWEST, Trial
 from hotloop.jobs import train
 from hotloop.jobs.job import PreparedRun, assemble
 from hotloop.jobs.request import fresh_request
+from hotloop.recipes.char_lm.ladder import LADDER
 from hotloop.tuning.interleaved_timing import RaceLength
 
 FAST = {"own": 0.02, "sdpa": 0.05}  # seconds of a step by rung; the others take as long as before

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from hotloop.bench.char_lm_ladder import LADDER
+from hotloop.recipes.char_lm.ladder import LADDER
 from hotloop.tuning.recipe_trial import record_of
 
 from .conftest import Races, Told, climbed

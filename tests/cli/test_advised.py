@@ -66,14 +66,11 @@ SPEAKS_FOR = {  # the longest beginning of the path counts
     "jobs/refusals.py": ("train",),
     "jobs/forecast/limits.py": ("train",),
     "recipes/building/sampling_options.py": ("sample",),
-    "recipes/char_lm/sampling.py": ("sample",),
-    "recipes/pair_classifier/predictions.py": ("predict",),
     "recipes/pair_classifier/rows.py": ("data tokenize",),
     "recipes/task_router/rows.py": ("data tokenize",),
     "recipes/sft/config.py": ("data tokenize",),
-    "recipes/sft/sampling.py": ("sample",),
     "report/": ("report",),
-    "report/routing.py": ("predict",),
+    "recipes/task_router/report_section.py": ("predict",),
     "report/sentences.py": ("run", "doctor"),
     "jobs/request.py": TRAINING,
     "rules/": ("doctor",),
@@ -94,7 +91,7 @@ ONLY = {
     ("report/figures.py", "--measure-peak"): ("train",),
 }
 SECTIONS = {  # keys of a module that speaks of some recipes alone
-    "bench/text_ladders.py": ("chat-sft", "expert-sft"),
+    "recipes/building/text_rungs.py": ("chat-sft", "expert-sft"),
     "bench/whole_run.py": ("char-lm",),
     "diagnosis/checks/characters.py": ("char-lm",),
     "diagnosis/checks/data.py": ("char-lm",),  # in its words for windows of characters
@@ -110,13 +107,15 @@ SECTIONS = {  # keys of a module that speaks of some recipes alone
     "jobs/forecast/memory_fit.py": ("chat-sft", "expert-sft"),
     "models/backbone.py": ("pair-classifier", "chat-sft", "expert-sft", "task-router"),
     "config/derive_plan.py": ("char-lm",),
-    "recipes/char_lm/": ("char-lm",),
     "recipes/building/declared_code.py": ("task-router",),
     "recipes/sft/manifest": ("expert-sft",),
-    "recipes/pair_classifier/": ("pair-classifier",),
-    "recipes/sft": ("chat-sft", "expert-sft"),
-    "recipes/task_router": ("task-router",),
 }
+for recipe in RECIPES.values():
+    folder = f"recipes/{recipe.package.rpartition('.')[2]}/"
+    SECTIONS[folder] = (*SECTIONS.get(folder, ()), recipe.name)
+    for verb, path in (("sample", recipe.sample), ("predict", recipe.predict)):
+        if path:
+            SPEAKS_FOR[f"{folder}{path.partition(':')[0]}.py"] = (verb,)
 # Lists of keys of all recipes, old spellings; and what is code and no key.
 NO_ADVICE = {
     "config/memory_keys.py",

@@ -3,8 +3,8 @@
 A DataLoader makes and joins each sample in the loop, every micro batch's loss is read, gradients
 are clipped, the learning rate follows its schedule. Model and optimizer are those that the plan
 makes; validation and saving are the engine's, for a plain loop has none. Rows of tokens come in a
-random order and padded, as `bench.ladder.PlainLoopKind` says; they are tokenised before. A task
-router's rows may be computed one by one, and the frozen model's states at every step.
+random order and padded, as `recipes.building.ladder.PlainLoopKind` says; they are tokenised before.
+A task router's rows may be computed one by one, and the frozen model's states at every step.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ from hotloop.core.hardware import Hardware
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hotloop.bench.ladder import Claim
     from hotloop.core.agreement import Parity
     from hotloop.core.measurement import Measurement
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Comparison
+    from hotloop.recipes.building.ladder import Claim
 
 __all__ = ["OWN", "SCHEMA", "Epoch", "Result", "RungResult", "State", "read"]
 

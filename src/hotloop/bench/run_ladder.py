@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
-from hotloop.bench.ladder import Spot
 from hotloop.bench.matmul_ceiling import Ceilings
 from hotloop.bench.rates import figures, forecast_epoch
 from hotloop.bench.result import Result, RungResult, State
@@ -23,6 +22,7 @@ from hotloop.core.errors import HotloopError
 from hotloop.core.trial import compare
 from hotloop.core.units import duration
 from hotloop.jobs.job import assemble
+from hotloop.recipes.building.ladder import Spot
 from hotloop.tuning import recipe_trial
 from hotloop.tuning.interleaved_timing import Entry, race
 from hotloop.tuning.moves import promise
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
-    from hotloop.bench.ladder import Ladder, Rung
     from hotloop.core.plan import Plan
     from hotloop.core.trial import Trial
     from hotloop.jobs.job import PreparedRun
+    from hotloop.recipes.building.ladder import Ladder, Rung
     from hotloop.tuning.interleaved_timing import RaceLength
 
 __all__ = ["Climb"]

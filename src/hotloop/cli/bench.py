@@ -26,9 +26,9 @@ from hotloop.machine.threads import load, others, watch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hotloop.bench.ladder import Ladder
     from hotloop.bench.result import Result
     from hotloop.bench.targets import Requirement, RequirementVerdict
+    from hotloop.recipes.building.ladder import Ladder
     from hotloop.tuning.interleaved_timing import RaceLength
 
 __all__ = ["run"]
@@ -147,7 +147,7 @@ def _command(options: argparse.Namespace) -> list[str]:
 
 
 def _with_plan(ladder: Ladder, path: Path) -> Ladder:
-    from hotloop.bench.ladder import Rung
+    from hotloop.recipes.building.ladder import Rung
 
     plan = read_plan(path, takes_techniques=False)
     rung = Rung(id="plan", name=f"plan {path.name}", change=lambda _, __: plan, is_top=True)

@@ -21,6 +21,7 @@ from hotloop.core.env import ENV
 from hotloop.core.errors import ConfigError, UsageError
 from hotloop.core.storage.files import write_json
 from hotloop.core.units import bytes_, count, duration, many
+from hotloop.recipes.registry import RECIPES
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from hotloop.data.tokenising.tokenize import Made
 
 __all__ = ["run"]
+
+_EXPERTS: Final = next(recipe.name for recipe in RECIPES.values() if recipe.manifests)
 
 
 def run(args: Sequence[str]) -> int:
@@ -90,7 +93,7 @@ def _made(
 
 
 def _of_manifests(options: argparse.Namespace) -> int:
-    """Make the caches of experts: just what `hotloop train expert-sft` looks for."""
+    """Make the caches of experts: just what `hotloop train` looks for."""
     for given in ("sources", "tokenizer", "out", "pack", "max_length", "shape", "fields", "loss"):
         if getattr(options, given):
             raise UsageError(f"--manifest says all that decides the tokens: leave {given} out")
@@ -99,7 +102,7 @@ def _of_manifests(options: argparse.Namespace) -> int:
     from hotloop.models.weights.discovery import find_model
 
     told = {}
-    for name, request in expert_requests("expert-sft", [f"manifest={options.manifest}"]):
+    for name, request in expert_requests(_EXPERTS, [f"manifest={options.manifest}"]):
         recipe, config = request.recipe.load(), request.config
         if config.data.cache is None:
             raise ConfigError(
@@ -122,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("sources", nargs="*", metavar="SOURCE", help="files, folders or patterns such as 'a/*.gz'")
     add("--tokenizer", metavar="DIR_OR_ID", help="a model folder, or a hub id")
-    add("--manifest", metavar="FILE,...", help="make the caches of expert-sft's manifests")
+    add("--manifest", metavar="FILE,...", help=f"make the caches of {_EXPERTS}'s manifests")
     add("--out", type=Path, metavar="DIR", help="the folder to make")
     add("--pack", type=int, metavar="N", help="pack texts into rows of N tokens")
     add("--strategy", choices=("best-fit", "concat"), default="best-fit")

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 from hotloop.core.errors import HotloopError, UsageError
 from hotloop.core.storage.files import write_file, write_json
 from hotloop.core.storage.rundir import RunDir
+from hotloop.recipes.registry import RECIPES
 from hotloop.report.facts import read_facts
+from hotloop.report.markup import Html
 from hotloop.report.page import page
 from hotloop.report.pair import pair
 from hotloop.report.summary import summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from hotloop.report.facts import Facts
 
 __all__ = ["run"]
 
@@ -44,13 +48,22 @@ def run(args: Sequence[str], *, draw: Callable[[Path], str] | None = None) -> in
         out = options.out or Path(f"report-{runs[0].name}-vs-{runs[1].name}.html")
     else:
         sample, why = (None, NOT_ASKED) if options.no_sample else _drawn(options.runs[0], draw)
-        written = page(runs[0], sample=sample, why_no_sample=why)
+        written = page(runs[0], own=_own(runs[0]), sample=sample, why_no_sample=why)
         out = options.out or RunDir(options.runs[0]).report
     write_file(out, written)
     if options.json:
         write_json(options.json, summary(*runs))
     print(out)
     return 0
+
+
+def _own(run: Facts) -> Html:
+    """Return the section that the run's recipe has of its own."""
+    recipe = RECIPES.get(run.recipe or "")
+    if recipe is None or not recipe.section:
+        return Html("")
+    section: Html = recipe.load(recipe.section)(run)
+    return section
 
 
 def _drawn(path: Path, draw: Callable[[Path], str] | None) -> tuple[str | None, str | None]:

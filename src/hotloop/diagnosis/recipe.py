@@ -13,9 +13,6 @@ from hotloop.core.finding import Diagnosis, ranked
 from hotloop.core.storage.files import free_bytes
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import bytes_
-from hotloop.data.sampling.labelled_rows import Labelled
-from hotloop.data.sampling.text_rows import Texts
-from hotloop.data.tokenising.char_corpus import TokenSet
 from hotloop.diagnosis.checks import (
     characters,
     data,
@@ -37,7 +34,6 @@ from hotloop.jobs.run import set_up
 from hotloop.jobs.start_point import start_weights
 from hotloop.machine.clock import clock
 from hotloop.machine.torch_build import torch_build
-from hotloop.recipes.task_router.rows import TaskRows
 from hotloop.rules import judged
 
 if TYPE_CHECKING:
@@ -50,6 +46,7 @@ if TYPE_CHECKING:
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
     from hotloop.jobs.job import PreparedRun
     from hotloop.jobs.request import RunRequest
+    from hotloop.recipes.registry import DataKind
 
 __all__ = ["CHECKS", "RecipeCheck", "rehearse", "rehearsed"]
 
@@ -78,8 +75,10 @@ CHECKS: tuple[Check, ...] = (
     speed.long_start,
     speed.compile_loss,
 )
-OF_DATA: dict[type, tuple[Check, ...]] = {
-    TokenSet: (
+# What the entry of a recipe calls its data: checks of them.
+OF_DATA: dict[DataKind | None, tuple[Check, ...]] = {
+    None: (),
+    "characters": (
         settings.learning_rate_off,  # a rule for models that are trained from scratch
         characters.cut_text,
         characters.unseen_characters,
@@ -87,7 +86,7 @@ OF_DATA: dict[type, tuple[Check, ...]] = {
         characters.repeated_lines,
         characters.leaked_lines,
     ),
-    Labelled: (
+    "labelled rows": (
         labels.small_validation,
         labels.leaked_rows,
         labels.contradicting_rows,
@@ -95,14 +94,14 @@ OF_DATA: dict[type, tuple[Check, ...]] = {
         rows.cut_tokens,
         rows.padding,
     ),
-    Texts: (
+    "texts": (
         texts.small_validation,
         texts.leaked_texts,
         texts.repeated_texts,
         rows.cut_tokens,
         rows.padding,
     ),
-    TaskRows: (
+    "rows of tasks": (
         tasks.small_validation,
         tasks.few_rows,
         tasks.leaked_rows,
@@ -233,7 +232,7 @@ def _judged(
     diagnosis = Diagnosis(
         findings=ranked(
             judged(found)
-            for check in (*CHECKS, *OF_DATA[type(parts.data)])
+            for check in (*CHECKS, *OF_DATA[parts.request.recipe.data])
             if (found := check(case)) is not None
         ),
         wall=wall,

@@ -15,13 +15,11 @@ from hotloop.core.storage.files import read_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.recipes.building.declared_code import CODE, code_in, files_of, refuse_untyped
 from hotloop.recipes.registry import Recipe, find
-from hotloop.recipes.sft.manifests import typed_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.recipes.sft.manifest_answers import Answer
-    from hotloop.recipes.sft.manifests import Manifest
+    from hotloop.recipes.building.protocols import Answer, Manifest
 
 __all__ = [
     "RunRequest",
@@ -34,13 +32,7 @@ __all__ = [
 
 _NAMED = ("data.sets", "data.files")  # {name: path}
 DATA_PATHS = ("data.path", "data.valid_path", "data.cache", *_NAMED)
-PATHS = (
-    *(key for key in DATA_PATHS if key not in _NAMED),
-    "init_from",
-    "manifest",
-    "adapters_from",
-    "router_from",
-)
+_PATHS = (*(key for key in DATA_PATHS if key not in _NAMED), "init_from")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +92,7 @@ def fresh_request(
     Raises UsageError, ConfigError or PlanError.
     """
     found = find(recipe)
-    experts = typed_manifests(assignments) if found.takes_manifests else []
+    experts = found.load(found.manifests)(assignments) if found.manifests else []
     if len(experts) > 1:
         names = ", ".join(manifest.name for manifest, _ in experts)
         raise UsageError(f"that is a run for each of {names}: name one manifest")
@@ -126,9 +118,9 @@ def expert_requests(
     `asked` as of `fresh_request`, which raises the same.
     """
     found = find(recipe)
-    if not found.takes_manifests:
+    if not found.manifests:
         return []
-    experts = typed_manifests(assignments)
+    experts = found.load(found.manifests)(assignments)
     usual = {"config_file": None, "plan_file": None, "added": (), "removed": ()}
     typed = [word for word in assignments if not word.startswith("manifest=")]
     return [
@@ -170,7 +162,9 @@ def _resolved(
         manifest=None if manifest is None else manifest.layer,
     )
     refuse_untyped(flatten(resolved.config), resolved.origins)
-    config = rebuild(found.resolve.schema, _absolute(flatten(resolved.config)), origin="settings")
+    config = rebuild(
+        found.resolve.schema, _absolute(flatten(resolved.config), found.paths), origin="settings"
+    )
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
         techniques.get(id)
@@ -221,9 +215,9 @@ def read_plan(
     return plan
 
 
-def _absolute(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings whose paths no longer depend on the working folder."""
-    paths = {key: _path(flat[key]) for key in PATHS if flat.get(key) is not None}
+def _absolute(flat: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
+    """Return settings whose paths no longer depend on the working folder; `own` of the recipe."""
+    paths = {key: _path(flat[key]) for key in (*_PATHS, *own) if flat.get(key) is not None}
     named = {key: found for key in _NAMED if (found := flat.get(key))}
     if declared := flat.get(CODE):
         paths[CODE] = ",".join(_path(str(file)) for file in files_of(declared))
@@ -260,7 +254,7 @@ def moved_data(
     if not assignments and config is None:
         return {}
     found = find(str(record["recipe"]))
-    asked = _absolute(found.resolve.asked(assignments, config_file=config))
+    asked = _absolute(found.resolve.asked(assignments, config_file=config), found.paths)
     if not any(word.startswith(f"{CODE}=") for word in assignments):
         asked.pop(CODE, None)  # a file names no code
     moved = {key: asked.pop(key) for key in (*DATA_PATHS, CODE) if key in asked}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hotloop.config.derive_plan import auto_layer
 from hotloop.core.errors import UsageError, did_you_mean
@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from hotloop.config.resolve import Resolver
     from hotloop.core.hardware import Hardware
 
-__all__ = ["RECIPES", "Recipe", "find"]
+__all__ = ["RECIPES", "DataKind", "Recipe", "find"]
+
+DataKind = Literal["characters", "labelled rows", "texts", "rows of tasks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A recipe's configuration side; `module` is its torch side."""
+    """A recipe's configuration side, and where the rest of it is."""
 
     name: str
     summary: str
@@ -62,12 +64,24 @@ class Recipe:
     is_chain: bool = False  # each run of the series goes on from those before it
     # Techniques that settings ask for, by id.
     asked: Callable[[Any], Mapping[str, RequestedTechnique]] = lambda config: {}
-    takes_manifests: bool = False
-    module: str  # has prepare_data, build, rebuilt, and sample or predict
+    paths: tuple[str, ...] = ()  # settings of its own that name a file or folder
+    data: DataKind | None  # what its rows are, for a preflight; None: of another kind
+    package: str  # its folder
+    # Where in the package the rest finds what belongs to this recipe, as "module" or "module:name".
+    # Empty: it has none.
+    module: str = "recipe"  # has prepare_data, build and rebuilt
+    ladder: str  # a building.ladder.Ladder, for hotloop bench
+    sample: str = ""  # draws texts, for hotloop sample: as building.protocols.Sample
+    predicts: str = ""  # what, for the help of hotloop predict
+    predict: str = ""  # says something of rows, for hotloop predict: as building.protocols.Predict
+    section: str = ""  # report.facts.Facts -> Html: of the page of a run
+    manifests: str = ""  # key=value arguments -> building.protocols.Manifest and folder of each run
 
-    def load(self) -> Any:
-        """Import and return the torch side."""
-        return importlib.import_module(self.module)
+    def load(self, path: str = "") -> Any:
+        """Import and return what a field names; without `path` the torch side."""
+        module, _, name = (path or self.module).partition(":")
+        found = importlib.import_module(f"{self.package}.{module}")
+        return getattr(found, name) if name else found
 
 
 RECIPES = {
@@ -80,7 +94,10 @@ RECIPES = {
         auto=auto_layer,
         series=set_labels,
         member=one_set,
-        module=f"{char_lm.__name__}.recipe",
+        data="characters",
+        package=char_lm.__name__,
+        ladder="ladder:LADDER",
+        sample="sampling:sample",
     ),
     "pair-classifier": Recipe(
         name="pair-classifier",
@@ -90,7 +107,11 @@ RECIPES = {
         auto=auto_pair_classifier,
         series=fold_names,
         member=one_fold,
-        module=f"{pair_classifier.__name__}.recipe",
+        data="labelled rows",
+        package=pair_classifier.__name__,
+        ladder="ladder:LADDER",
+        predicts="labels of texts or pairs of texts",
+        predict="predictions:predict",
     ),
     "chat-sft": Recipe(
         name="chat-sft",
@@ -99,7 +120,11 @@ RECIPES = {
         idle=idle_sft,
         auto=auto_sft,
         asked=asked_of,
-        module=f"{sft.__name__}.chat",
+        data="texts",
+        package=sft.__name__,
+        module="chat",
+        ladder="ladders:CHAT_SFT",
+        sample="sampling:sample",
     ),
     "expert-sft": Recipe(
         name="expert-sft",
@@ -108,8 +133,13 @@ RECIPES = {
         idle=idle_sft,
         auto=auto_sft,
         asked=asked_of,
-        takes_manifests=True,
-        module=f"{sft.__name__}.experts",
+        paths=("manifest",),
+        data="texts",
+        package=sft.__name__,
+        module="experts",
+        ladder="ladders:EXPERT_SFT",
+        sample="sampling:sample",
+        manifests="manifests:typed_manifests",
     ),
     "task-router": Recipe(
         name="task-router",
@@ -122,7 +152,15 @@ RECIPES = {
         after=after_phases,
         one="phase=1",
         is_chain=True,
-        module=f"{task_router.__name__}.recipe",
+        paths=("adapters_from", "router_from"),
+        data="rows of tasks",
+        package=task_router.__name__,
+        ladder="ladder:LADDER",
+        predicts="routes and answers, of its own held-out rows where no file is named; in a file "
+        "each row has the key task and is as rows of that task, or it has text (and question), of "
+        "a decoder prompt",
+        predict="predictions:predict",
+        section="report_section:routing",
     ),
 }
 

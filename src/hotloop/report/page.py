@@ -9,7 +9,6 @@ from hotloop.report.document import document
 from hotloop.report.figures import figures
 from hotloop.report.markup import UNKNOWN, Html, join, missing, tag
 from hotloop.report.ranks import ranks
-from hotloop.report.routing import routing
 from hotloop.report.wall import wall
 
 if TYPE_CHECKING:
@@ -18,14 +17,25 @@ if TYPE_CHECKING:
 
 __all__ = ["page"]
 
+_NOTHING = Html("")
 
-def page(run: Facts, *, sample: str | None = None, why_no_sample: str | None = None) -> str:
-    """Return the report of a run as HTML; `sample` is text the trained model wrote."""
+
+def page(
+    run: Facts,
+    *,
+    own: Html = _NOTHING,
+    sample: str | None = None,
+    why_no_sample: str | None = None,
+) -> str:
+    """Return the report of a run as HTML; `sample` is text the trained model wrote.
+
+    `own` is the section of the recipe's own.
+    """
     shown = [curves.Shown(run=run, look="a")]
     main = tag(
         "main",
         sections.section("Losses", sections.charts(*_course(shown[0]))),
-        routing(run),
+        own,
         sections.speed_and_memory(shown),
         sections.section("Where the wall time went", wall(run)),
         ranks(run),

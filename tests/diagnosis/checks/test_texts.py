@@ -14,8 +14,6 @@ from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
 from hotloop.diagnosis.checks import rows, texts
-from hotloop.diagnosis.recipe import OF_DATA
-from hotloop.recipes.registry import RECIPES
 from hotloop.session.accumulation_windows import AccumulationWindows
 
 
@@ -60,12 +58,6 @@ def case_of(tmp_path):
 
 def pairs(count, first=0, answer="this is the answer to it"):
     return [(f"what is row {at} of many", answer) for at in range(first, first + count)]
-
-
-def test_every_recipe_has_checks_of_its_data():
-    kinds = {kind.__name__ for kind in OF_DATA}
-    assert kinds == {"TokenSet", "Labelled", "Texts", "TaskRows"}
-    assert len(RECIPES) == 5, "another recipe: has it data of another kind?"
 
 
 def test_a_small_validation_says_how_well_its_loss_is_known(case_of):

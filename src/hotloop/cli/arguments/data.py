@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from hotloop.core.env import ENV
 from hotloop.core.errors import UsageError
 from hotloop.core.units import count, duration
-from hotloop.data.readers.portions import Format
+from hotloop.data.readers.formats import FORMATS
 from hotloop.report.excerpt import visible
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ TERMINAL_EVERY, FILE_EVERY, FILE_WIDTH = 0.2, 10.0, 120  # seconds; columns with
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how rows become tokens, but for the tokenizer."""
     add = parser.add_argument
-    add("--format", choices=get_args(Format), help="of all files; else the name of each says it")
+    add("--format", choices=tuple(FORMATS), help="of all files; else the name of each says it")
     add("--shape", metavar="NAME", help="text, prompt, instruction, chat or pair; else found out")
     add("--fields", metavar="PART=KEY,...", help="which key is what, such as prompt=question")
     add("--loss", metavar="WHAT", help="all, completion or assistant: what carries loss")

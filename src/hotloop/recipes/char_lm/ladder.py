@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hotloop.bench.ladder import Claim, Ladder, Rung, either, using
 from hotloop.core.plan import Plan
+from hotloop.recipes.building.ladder import Claim, Ladder, Rung, either, lean, using
 
 if TYPE_CHECKING:
-    from hotloop.bench.ladder import Spot
+    from hotloop.recipes.building.ladder import Spot
 
 __all__ = ["LADDER"]
 
@@ -35,11 +35,6 @@ def _whole(below: Plan, spot: Spot) -> Plan | str:
         return "the micro batch is as large already"
     own = spot.own
     return replace(below, micro_batch=own.micro_batch, accumulation=own.accumulation)
-
-
-def _lean(below: Plan, spot: Spot) -> Plan:
-    plan = below.plus("gc-freeze")
-    return plan if spot.hardware.device == "cpu" else plan.plus("lagged-loss-read")
 
 
 def _by_hand(below: Plan, spot: Spot) -> Plan:
@@ -96,7 +91,7 @@ LADDER = Ladder(
             name="+ fused AdamW",
             change=using("fused-adamw"),
         ),
-        Rung(id="lean", name="+ gc freeze, late reads", change=_lean),
+        Rung(id="lean", name="+ gc freeze, late reads", change=lean),
         Rung(
             id="graphs",
             name="+ CUDA graphs",

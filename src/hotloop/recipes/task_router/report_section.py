@@ -1,4 +1,4 @@
-"""Of a task router: how rows were routed and each task answered, and what other ways would do."""
+"""The section of a task router's page: how rows were routed and answered, and by other ways."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hotloop.core.errors import DataError
 from hotloop.core.storage.files import read_json
 from hotloop.core.storage.rundir import RunDir
+from hotloop.recipes.task_router.score_table import columns, counted, said
 from hotloop.report import curves, sections
 from hotloop.report.markup import Html, missing, table, tag
-from hotloop.report.router_table import columns, counted, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["routing"]
 
-RECIPE = "task-router"
 _RIGHT, _TOKENS, _WENT, _ARROW = ": right", ": tokens right", "routed ", " -> "
 _ROUTES = {  # figure -> (what it is, its unit)
     "routing_accuracy": ("Rows routed to their own task", "share"),
@@ -31,9 +30,7 @@ _SHADES = 10  # classes of page.css
 
 
 def routing(run: Facts) -> Html:
-    """Return the section of a run of task-router; of others nothing."""
-    if run.recipe != RECIPE:
-        return Html("")
+    """Return the section."""
     shown, last = curves.Shown(run=run, look="a"), _last(run)
     names = [name.removesuffix(_RIGHT) for name in last if name.endswith(_RIGHT)]
     tasks = [n + (_TOKENS if n + _TOKENS in last else _RIGHT) for n in names]

@@ -5,9 +5,9 @@ import json
 import pytest
 from tests.recipes.task_router.test_recipe import data, model, phases  # noqa: F401
 
+from hotloop.recipes.task_router.report_section import routing
+from hotloop.recipes.task_router.score_table import router_table, table
 from hotloop.report.facts import read_facts
-from hotloop.report.router_table import router_table, table
-from hotloop.report.routing import routing
 
 ONE = pytest.mark.parametrize("model", ["bert"], indirect=True, scope="module")
 ANSWERS = {

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from hotloop.bench.char_lm_ladder import LADDER
-from hotloop.bench.ladder import Spot
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
+from hotloop.recipes.building.ladder import Spot
+from hotloop.recipes.char_lm.ladder import LADDER
 
 OLD = Hardware(device="cpu", name="a CPU", cpu_features=frozenset({"avx2"}), cores=2)
 NEW = replace(OLD, cpu_features=frozenset({"avx2", "avx512_bf16"}))

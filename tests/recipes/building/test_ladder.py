@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from hotloop.bench.ladder import Rung, Spot, either, using
 from hotloop.core.hardware import Hardware
 from hotloop.core.plan import Plan
+from hotloop.recipes.building.ladder import Rung, Spot, either, using
 
 CPU = Hardware(device="cpu", name="a CPU", cpu_features=frozenset({"avx2"}), cores=2)
 SPOT = Spot(config=None, hardware=CPU, own=Plan(micro_batch=8))

@@ -2,7 +2,7 @@ import numpy as np
 from rich.cells import cell_len
 
 from hotloop.recipes.building.metrics import report
-from hotloop.report.class_table import GROUPS, class_table
+from hotloop.recipes.pair_classifier.class_table import GROUPS, class_table
 
 
 def test_two_classes_and_groups_as_text():

@@ -22,6 +22,7 @@ __all__ = [
     "Spot",
     "as_asked",
     "either",
+    "lean",
     "using",
 ]
 
@@ -129,3 +130,9 @@ def either(
         return "; ".join(whys)
 
     return change
+
+
+def lean(below: Plan, spot: Spot) -> Plan:
+    """Return the plan with what takes the host's own work out of a step."""
+    plan = below.plus("gc-freeze")
+    return plan if spot.hardware.device == "cpu" else plan.plus("lagged-loss-read")
