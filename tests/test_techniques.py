@@ -245,11 +245,17 @@ def wrong_effect(technique: Technique, examples: Examples) -> list[str]:
         if leaves and not session.undo:
             wrong.append(f"its stage is {technique.stage.name}, so `apply` must {UNDO}")
     finally:
-        for id in list(session.undo):
-            session.undo.pop(id)()
-    if leaves and (still := technique.read_back(session)):
-        wrong.append(f"after its undo `read_back` must return None; it says {still!r}")
-    return wrong
+        left = left_by(technique, session)
+    return wrong + [left] * bool(left)
+
+
+def left_by(technique: Technique, session: TechniqueTarget) -> str:
+    """Undo everything; return what is wrong where a switch of the process is still on."""
+    for id in list(session.undo):
+        session.undo.pop(id)()
+    leaves = technique.stage in (Stage.PROCESS, Stage.COMPILE)
+    still = technique.read_back(session) if leaves else None
+    return f"after its undo `read_back` must return None; it says {still!r}" if still else ""
 
 
 def wrong_in_a_script(technique: Technique, examples: Examples) -> list[str]:
@@ -275,10 +281,8 @@ def wrong_in_a_script(technique: Technique, examples: Examples) -> list[str]:
         (effect,) = put_in.effects()
     finally:
         host.finish()
-        for session in sessions:
-            for undo in session.undo.values():
-                undo()
-    wrong = [f"a fault: {host.doors.fault}"] * (host.doors.fault is not None)
+        left = [words for session in sessions if (words := left_by(technique, session))]
+    wrong = [f"a fault: {host.doors.fault}"] * (host.doors.fault is not None) + left
     if effect.word == "in effect":
         return wrong + wrong_words(effect.how, examples.says)
     called = examples.script.__name__
