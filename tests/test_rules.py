@@ -45,7 +45,18 @@ def stem(rule: Rule) -> str:
 
 
 def golden(rule: Rule) -> Any:
-    return importlib.import_module(f"tests.golden.rules.{stem(rule)}")
+    """Return a rule's golden file; fail the test in words where something is missing."""
+    path = ROOT / "tests" / "golden" / "rules" / f"{stem(rule)}.py"
+    found = importlib.import_module(f"tests.golden.rules.{stem(rule)}") if path.exists() else None
+    if missing := [name for name in ("POSITIVE", "NEGATIVE") if not getattr(found, name, None)]:
+        pytest.fail(
+            f"tests/golden/rules/{path.name} must have cases in {' and '.join(missing)}, as in\n"
+            "    from tests.golden.cases import healthy\n"
+            f"    POSITIVE = [healthy(...)]  # cases that {rule.label} must speak of\n"
+            "    NEGATIVE = [healthy(...)]  # cases that are near, and it must stay silent about",
+            pytrace=False,
+        )
+    return found
 
 
 def order(rule: Rule) -> tuple[str, int]:
@@ -63,19 +74,21 @@ def test_the_list_is_sorted_whole_and_unique():
 @any_rule
 def test_the_page_is_whole(rule: Rule):
     first, _, body = rule.page.partition("\n\n")
-    assert re.fullmatch(r"\S.+\.", first, flags=re.DOTALL)
+    sentence = re.fullmatch(r"\S.+\.", first, flags=re.DOTALL)
+    assert sentence, "the docstring must begin with one sentence, then an empty line"
     _, *rest = re.split(r"^(\w[\w ]*:)", body, flags=re.MULTILINE)
     found = dict(zip(rest[::2], rest[1::2], strict=True))
-    assert tuple(found) == HEADINGS
-    assert all(text.split() for text in found.values())
+    assert tuple(found) == HEADINGS, f"the docstring must have the headings {' '.join(HEADINGS)}"
+    assert all(text.split() for text in found.values()), "a heading of the docstring says nothing"
     (module,) = (
         m
         for name, m in sys.modules.items()
         if re.search(rf"\.rules\.\w+\.{stem(rule)}$", name) and name.startswith("hotloop")
     )
-    assert rule.page == module.__doc__
+    assert rule.page == module.__doc__, "write page=__doc__ or ''"
     card = {Needs.CARD, Needs.READINGS} & set(rule.needs)
-    assert (UNSEEN in " ".join(found["Seen:"].split())) or not card
+    seen = " ".join(found["Seen:"].split())
+    assert UNSEEN in seen or not card, f'it needs a card, so Seen: must say "{UNSEEN}"'
 
 
 @every_rule

@@ -203,7 +203,10 @@ def test_an_option_that_is_advised_is_one_of_the_command(name):
             ]
             verbs = [verb for verb in before[-1:] if verb in VERBS or verb.startswith("data ")]
             verbs = verbs or ONLY.get((name, option)) or speaks_for(name)
-            assert verbs, f"{name}:{line} names {option}: which command says it? (SPEAKS_FOR)"
+            assert verbs, (
+                f"{name}:{line} names {option}, and no command is known that says it: add the "
+                "verb to VERBS of cli/main.py, or the file to SPEAKS_FOR of this test"
+            )
             wrong += [(line, verb, option) for verb in verbs if option not in options(verb)]
     assert not wrong, f"{name}: no such option: {wrong}"
 
