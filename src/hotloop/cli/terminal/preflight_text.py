@@ -19,7 +19,7 @@ from hotloop.cli.terminal.train_screen import FILE_WIDTH, Screen
 from hotloop.core.env import ENV
 from hotloop.core.progress import ReadyToTrain
 from hotloop.core.units import bytes_, count, duration, moment
-from hotloop.diagnosis.checks import machine
+from hotloop.rules.device.g17_sysmem_spill import why_spills
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +98,7 @@ class PreflightText:
             },
             "disk speed": _disk_speed(found),
             "/dev/shm": _shm(found),
-            "spill risk": machine.why_spills(hardware) or "none: a full card raises out of memory",
+            "spill risk": why_spills(hardware) or "none: a full card raises out of memory",
             "torch build": _build(found),
             "versions": ", ".join(f"{k} {v}" for k, v in hardware.versions.items()),
         }
