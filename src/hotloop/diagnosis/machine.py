@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hotloop.core.finding import Diagnosis
     from hotloop.core.hardware import Hardware
 
-__all__ = ["MachineCheck", "look"]
+__all__ = ["MachineCheck", "look", "planned_on"]
 
 NOT_CHECKED = (
     "speed of the device: nothing was timed there; hotloop doctor RECIPE times its first steps",
@@ -84,15 +84,7 @@ def look(
     disks = {name: (folder, free_bytes(folder)) for name, folder in folders.items()}
     speed = speed or measure_disk(folders["cache"])
     build = build or torch_build(driver=hardware.versions.get("driver"))
-    case = Case(
-        hardware=hardware,
-        script="",
-        wall={},
-        steps=Steps(count=0),
-        process=ProcessFacts(other_cores=free.busy_cores),
-        planned=_planned(hardware, free, disks, speed, build),
-        not_checked=NOT_CHECKED,
-    )
+    case = planned_on(hardware, free, disks, speed, build)
     return MachineCheck(
         hardware=hardware,
         free=free,
@@ -108,30 +100,38 @@ def look(
     )
 
 
-def _planned(
+def planned_on(
     hardware: Hardware,
     free: Free,
     disks: Mapping[str, tuple[Path, int]],
     speed: DiskSpeed,
     build: TorchBuild,
-) -> PlannedRun:
-    """Return what rules judge of a machine alone."""
+) -> Case:
+    """Return what rules judge of a machine alone; `disks` are those of `runs` and `cache`."""
     folder, room = disks["runs"]
     capability = hardware.capability
-    return PlannedRun(
-        folder=str(folder),
-        free_bytes=room,
-        card_here=build.card_here,
-        torch_cuda=build.cuda,
-        machine=MachineState(
-            free_device_bytes=free.memory_bytes,
-            free_host_bytes=free.host_memory_bytes,
-            shm_bytes=free.shm_bytes,
-            disk=str(disks["cache"][0]),
-            disk_write=speed.write,
-            disk_read=speed.read,
-            disk_timed_bytes=speed.size,
-            unfit_build=None if capability is None else build.why_not(capability),
+    return Case(
+        hardware=hardware,
+        script="",
+        wall={},
+        steps=Steps(count=0),
+        process=ProcessFacts(other_cores=free.busy_cores),
+        not_checked=NOT_CHECKED,
+        planned=PlannedRun(
+            folder=str(folder),
+            free_bytes=room,
+            card_here=build.card_here,
+            torch_cuda=build.cuda,
+            machine=MachineState(
+                free_device_bytes=free.memory_bytes,
+                free_host_bytes=free.host_memory_bytes,
+                shm_bytes=free.shm_bytes,
+                disk=str(disks["cache"][0]),
+                disk_write=speed.write,
+                disk_read=speed.read,
+                disk_timed_bytes=speed.size,
+                unfit_build=None if capability is None else build.why_not(capability),
+            ),
         ),
     )
 

@@ -8,7 +8,7 @@ Stays silent when: the rows are spread more evenly.
 Remedy: class weights, another metric (metric=macro_f1), or other sizes of the tasks.
 Numbers: the run changes with class weights or other rows; another metric changes nothing in what is
     trained.
-Seen: tests/diagnosis/checks/test_labels.py, tests/diagnosis/checks/test_tasks.py.
+Seen: tests/diagnosis/test_planned_labels.py, tests/diagnosis/test_planned_tasks.py.
 Source: hotloop
 """
 

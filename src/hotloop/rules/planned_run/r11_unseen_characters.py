@@ -6,7 +6,7 @@ Says so when: before a run, the validation part holds such a character; a warnin
 Stays silent when: the training part has all of them.
 Remedy: text of one kind for both parts: data.validation_share.
 Numbers: the run changes: it trains on other text.
-Seen: tests/diagnosis/checks/test_characters.py.
+Seen: tests/diagnosis/test_planned_text.py.
 Source: hotloop; a character that was never seen can cost ten nats, so 0.1 % of them moves the mean
     by 0.01.
 """

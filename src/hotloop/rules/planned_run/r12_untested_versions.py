@@ -5,7 +5,7 @@ Says so when: before a run, torch is older than 2.9, or Python is not 3.11 to 3.
 Stays silent when: both are in the range.
 Remedy: pip install -U torch, in a new environment.
 Numbers: nothing by itself.
-Seen: tests/diagnosis/checks/test_machine.py.
+Seen: tests/diagnosis/test_planned_machine.py.
 Source: pyproject.toml
 """
 

@@ -5,7 +5,7 @@ Says so when: before a run, none of them runs on the card.
 Stays silent when: one does, or the card is not known.
 Remedy: install a build of torch for this card.
 Numbers: nothing by itself.
-Seen: tests/diagnosis/checks/test_machine.py, on a made-up card; not yet seen on a card.
+Seen: tests/diagnosis/test_planned_machine.py, on a made-up card; not yet seen on a card.
 Source: https://pytorch.org/get-started/locally/ (2026-11)
 """
 

@@ -6,7 +6,7 @@ Says so when: before a run, the rate is ten times above or below a rule of thumb
 Stays silent when: the rate is within that range, or the run starts from trained weights.
 Remedy: the rate of the rule of thumb, unless the rate was tuned.
 Numbers: the run changes: another learning rate.
-Seen: tests/diagnosis/checks/test_settings.py.
+Seen: tests/diagnosis/test_planned_settings.py.
 Source: Kaplan et al., "Scaling Laws for Neural Language Models", arXiv 2001.08361, 2020, appendix
     D.6; the factor 10 is hotloop's.
 """

@@ -7,7 +7,7 @@ Stays silent when: the error is smaller.
 Remedy: more validation data: data.validation_share, data.valid_path or training.eval_batches.
 Numbers: nothing changes in what is trained from the same rows; a larger share takes rows from the
     training.
-Seen: tests/diagnosis/checks/test_texts.py.
+Seen: tests/diagnosis/test_planned_answers.py.
 Source: hotloop; the standard error of a share p of n rows is sqrt(p (1 - p) / n), 0.5 / sqrt(n) at
     most.
 """

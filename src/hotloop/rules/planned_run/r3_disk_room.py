@@ -7,7 +7,7 @@ Says so when: before a run, the checkpoints that it keeps do not fit or cannot b
 Stays silent when: there is room.
 Remedy: free some space, name another folder with --out, or keep fewer checkpoints.
 Numbers: nothing.
-Seen: tests/diagnosis/checks/test_settings.py.
+Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 

@@ -5,7 +5,7 @@ Says so when: before a run, less than 2 GiB are free.
 Stays silent when: there is more.
 Remedy: end what else runs, or use fewer loader processes.
 Numbers: nothing.
-Seen: tests/diagnosis/checks/test_machine.py.
+Seen: tests/diagnosis/test_planned_machine.py.
 Source: hotloop; torch and its libraries take about a quarter of the 2 GiB.
 """
 

@@ -5,7 +5,7 @@ Says so when: before a run, either is below 100 MB/s.
 Stays silent when: both are faster, or the disk could not be measured.
 Remedy: a local disk for data and runs: --out.
 Numbers: nothing.
-Seen: tests/diagnosis/checks/test_machine.py.
+Seen: tests/diagnosis/test_planned_machine.py.
 Source: hotloop; at 100 MB/s a checkpoint of 1 GB takes 10 s.
 """
 

@@ -6,7 +6,7 @@ Says so when: before a run, the warm-up takes more than a third of the steps; cr
 Stays silent when: the warm-up is shorter.
 Remedy: a tenth of the steps, as usual.
 Numbers: the run changes: another schedule.
-Seen: tests/diagnosis/checks/test_settings.py.
+Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 

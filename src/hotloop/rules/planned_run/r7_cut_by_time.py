@@ -5,7 +5,7 @@ Says so when: before a run, the limit is shorter than the forecast.
 Stays silent when: there is no limit, or the run fits in it.
 Remedy: as many steps as fit into the time (training.max_steps), or go on later with --resume.
 Numbers: the run changes: the learning rate comes down within the time.
-Seen: tests/diagnosis/checks/test_speed.py.
+Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 

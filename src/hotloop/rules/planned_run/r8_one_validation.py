@@ -5,7 +5,7 @@ Says so when: before a run, it makes one.
 Stays silent when: it makes two or more.
 Remedy: training.eval_every_steps, a tenth of the steps.
 Numbers: nothing changes in what is trained.
-Seen: tests/diagnosis/checks/test_settings.py.
+Seen: tests/diagnosis/test_planned_settings.py.
 Source: hotloop
 """
 

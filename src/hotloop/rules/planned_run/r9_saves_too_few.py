@@ -5,7 +5,7 @@ Says so when: before a run, 20 minutes or more can pass between two checkpoints.
 Stays silent when: checkpoints come more often, or the whole run is shorter.
 Remedy: training.save_every=600s, the default.
 Numbers: nothing.
-Seen: tests/diagnosis/checks/test_speed.py.
+Seen: tests/diagnosis/test_planned_time.py.
 Source: hotloop
 """
 
