@@ -181,9 +181,13 @@ def test_the_doctor_gives_a_finding_the_kind_of_its_rule(rule: Rule):
 def test_a_correctness_rule_may_have_any_letter():
     wrong = replace(finding("D25 iterable_dup"), kind=None)  # as of a file without kinds
     slow, sure = finding("S4 saves_too_many"), finding("M7 set_epoch")
-    assert [rules.judged(each).is_correctness for each in (wrong, slow, sure)] == [1, 0, 1]
+    said = [rules.judged(each).is_correctness for each in (wrong, slow, sure)]
+    assert said == [True, False, True], (
+        "D25 and M7 are about correctness, S4 is not, by the kind in their files: is_correctness "
+        "must ask for the kind of a finding's rule, whatever the letter of its id"
+    )
     order = [rules.judged(each) for each in (sure, slow)]
-    assert ranked(reversed(order)) == order
+    assert ranked(reversed(order)) == order, "correctness comes before speed in a report"
 
 
 def finding(label: str) -> Finding:

@@ -57,10 +57,12 @@ class Rule:
     name: str  # "tokenize_hot"
     title: str
     page: str
-    # Trusts that `needs` are met. Several findings: of several causes.
+    # Trusts that `needs` are met. Several findings have several causes.
     judge: Callable[[Case], Finding | Iterable[Finding] | None]
-    needs: tuple[Needs, ...] = ()  # of an observed run, which PLANNED_RUN asks not to be one
-    before_run: bool = False  # it judges a planned run: `case.planned`, whatever else it needs
+    needs: tuple[Needs, ...] = ()  # of an observed run; PLANNED_RUN: it judges planned runs alone
+    before_run: bool = (
+        False  # it judges a planned run, `case.planned`, of which `needs` ask nothing
+    )
     # The umbrella whose cause this rule names: where both fire they are one finding, led by the
     # rule with the higher `weight`. "D1" for what makes the loop wait for data.
     under: str | None = None
@@ -79,14 +81,17 @@ class Rule:
         return f"{self.id} {self.name}"
 
     def findings(self, case: Case) -> list[Finding]:
-        """Return what it says of a case that meets its needs, each with a kind."""
+        """Return what it says of a case that meets its needs; the rule's kind is the default."""
         said = self.judge(case) or ()
         findings = [said] if isinstance(said, Finding) else said
         return [replace(finding, kind=finding.kind or self.kind) for finding in findings]
 
 
 def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
-    """Return why a rule with these needs cannot judge the case, or None: a planned run has none."""
+    """Return why a rule with these needs cannot judge the case, or None.
+
+    They are needs of an observed run: none is unmet by a planned one.
+    """
     if case.planned is not None:
         return None
     there = {
