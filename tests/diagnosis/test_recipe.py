@@ -98,7 +98,7 @@ def test_a_signal_stops_it_and_nothing_is_left_behind(of, tiny, tmp_path, stage)
 def test_the_number_of_timed_steps_can_be_asked_for(of, tiny):
     found = of(tiny, budget=StepBudget(steps=5))
     assert found.diagnosis.steps == 8
-    assert found.diagnosis.step_time is found.timing.step
+    assert found.diagnosis.step_time == found.timing.step
     assert 1 <= found.timing.step.n <= 5
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.paths import ROOT
@@ -15,7 +16,7 @@ from tests.test_architecture import imports
 
 from hotloop.config.common import Training
 from hotloop.config.schema import flatten
-from hotloop.diagnosis.recipe import OF_DATA
+from hotloop.core.case.planned_run import DataKind
 from hotloop.recipes.building.ladder import Ladder
 from hotloop.recipes.building.protocols import Predict, Sample
 from hotloop.recipes.registry import RECIPES
@@ -131,9 +132,8 @@ def test_a_configuration_has_what_every_run_is_asked_for(recipe):
     assert {*recipe.paths} <= keys, "`paths` are settings of the recipe"
 
 
-def test_every_kind_of_data_has_checks_before_a_run():
-    kinds = {kind for kind, checks in OF_DATA.items() if checks}
-    assert kinds == {recipe.data for recipe in RECIPES.values() if recipe.data}
+def test_every_kind_of_data_is_that_of_a_recipe():
+    assert {*get_args(DataKind)} == {recipe.data for recipe in RECIPES.values() if recipe.data}
 
 
 def test_ladders_sections_and_manifests_load_without_torch():

@@ -6,25 +6,13 @@ all of it is thrown away. What stays is the token cache, which the run itself wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import Diagnosis, ranked
 from hotloop.core.storage.files import free_bytes
 from hotloop.core.storage.rundir import RunDir
 from hotloop.core.units import bytes_
-from hotloop.diagnosis.checks import (
-    characters,
-    data,
-    labels,
-    machine,
-    rows,
-    settings,
-    speed,
-    tasks,
-    texts,
-)
-from hotloop.diagnosis.checks.context import Check, PlannedRun
+from hotloop.diagnosis.planned_run import case_of_plan
 from hotloop.engine.wall_time import WallTime
 from hotloop.jobs.first_steps import FirstSteps, StepBudget
 from hotloop.jobs.forecast.limits import nearest_folder
@@ -33,82 +21,22 @@ from hotloop.jobs.job import assemble, default_folder
 from hotloop.jobs.run import set_up
 from hotloop.jobs.start_point import start_weights
 from hotloop.machine.clock import clock
-from hotloop.machine.torch_build import torch_build
-from hotloop.rules import judged
+from hotloop.rules.diagnose import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from hotloop.core.effect import Effect
+    from hotloop.core.finding import Diagnosis
     from hotloop.core.progress import Tell
     from hotloop.engine.signals import Signals
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
     from hotloop.jobs.job import PreparedRun
     from hotloop.jobs.request import RunRequest
-    from hotloop.recipes.registry import DataKind
 
-__all__ = ["CHECKS", "RecipeCheck", "rehearse", "rehearsed"]
+__all__ = ["RecipeCheck", "rehearse", "rehearsed"]
 
-CHECKS: tuple[Check, ...] = (
-    settings.diverged,
-    lambda case: machine.wrong_device(
-        case.parts.hardware, torch_build(driver=case.parts.hardware.versions.get("driver"))
-    ),
-    lambda case: machine.busy_cores(case.parts.hardware, case.busy_cores),
-    settings.near_out_of_memory,
-    settings.disk_room,
-    settings.long_warm_up,
-    settings.one_validation,
-    settings.idle_patience,
-    settings.refused_techniques,
-    settings.headroom,
-    data.repeated_data,
-    data.unread_data,
-    data.dropped_windows,
-    data.batch_beyond_data,
-    speed.cut_by_time,
-    speed.data_wait,
-    speed.long_validations,
-    speed.long_saves,
-    speed.long_risk,
-    speed.long_start,
-    speed.compile_loss,
-)
-# What the entry of a recipe calls its data: checks of them.
-OF_DATA: dict[DataKind | None, tuple[Check, ...]] = {
-    None: (),
-    "characters": (
-        settings.learning_rate_off,  # a rule for models that are trained from scratch
-        characters.cut_text,
-        characters.unseen_characters,
-        characters.small_validation,
-        characters.repeated_lines,
-        characters.leaked_lines,
-    ),
-    "labelled rows": (
-        labels.small_validation,
-        labels.leaked_rows,
-        labels.contradicting_rows,
-        labels.rare_classes,
-        rows.cut_tokens,
-        rows.padding,
-    ),
-    "texts": (
-        texts.small_validation,
-        texts.leaked_texts,
-        texts.repeated_texts,
-        rows.cut_tokens,
-        rows.padding,
-    ),
-    "rows of tasks": (
-        tasks.small_validation,
-        tasks.few_rows,
-        tasks.leaked_rows,
-        rows.cut_tokens,
-        rows.padding,
-    ),
-}
 NOT_CHECKED = (
     "how well it will learn: only the first steps were made",
     "whether the memory is enough in fact: it is a forecast, beside the steps that were made",
@@ -217,36 +145,12 @@ def _judged(
             validation=len(parts.job.valid),
         )
         time = estimate(timing, work, training)
-    case = PlannedRun(
-        parts=parts,
-        effects=effects,
-        timing=timing,
-        time=time,
-        free_bytes=free_bytes(nearest_folder(folder)),
-        problem=tried.problem,
-        halved=tried.halved,
-        unwritable=tried.unwritable,
-        busy_cores=tried.busy_cores,
-    )
-    wall = tried.ledger.rows()
-    diagnosis = Diagnosis(
-        findings=ranked(
-            judged(found)
-            for check in (*CHECKS, *OF_DATA[parts.request.recipe.data])
-            if (found := check(case)) is not None
-        ),
-        wall=wall,
-        steps=tried.made,
-        step_time=None if timing is None else timing.step,
-        not_worth_it=[] if time is None else list(map(judged, speed.not_worth_it(time))),
-        not_checked=NOT_CHECKED,
-        own_time=tried.ledger.elapsed() - sum(wall.values()),
-    )
+    case = case_of_plan(parts, effects, tried, timing=timing, time=time, folder=folder)
     return RecipeCheck(
         parts=parts,
         effects=effects,
         timing=timing,
         estimate=time,
-        diagnosis=diagnosis,
+        diagnosis=diagnose(replace(case, not_checked=NOT_CHECKED)),
         folder=folder,
     )

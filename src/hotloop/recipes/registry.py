@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from hotloop.config.derive_plan import auto_layer
 from hotloop.core.errors import UsageError, did_you_mean
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     from hotloop.config.derive_plan import RequestedTechnique
     from hotloop.config.layers import SettingsLayer
     from hotloop.config.resolve import Resolver
+    from hotloop.core.case.planned_run import DataKind
     from hotloop.core.hardware import Hardware
 
-__all__ = ["RECIPES", "DataKind", "Recipe", "find"]
-
-DataKind = Literal["characters", "labelled rows", "texts", "rows of tasks"]
+__all__ = ["RECIPES", "Recipe", "find"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ RECIPES = {
         auto=auto_pair_classifier,
         series=fold_names,
         member=one_fold,
-        data="labelled rows",
+        data="labels",
         package=pair_classifier.__name__,
         ladder="ladder:LADDER",
         predicts="labels of texts or pairs of texts",
@@ -120,7 +119,7 @@ RECIPES = {
         idle=idle_sft,
         auto=auto_sft,
         asked=asked_of,
-        data="texts",
+        data="answers",
         package=sft.__name__,
         module="chat",
         ladder="ladders:CHAT_SFT",
@@ -134,7 +133,7 @@ RECIPES = {
         auto=auto_sft,
         asked=asked_of,
         paths=("manifest",),
-        data="texts",
+        data="answers",
         package=sft.__name__,
         module="experts",
         ladder="ladders:EXPERT_SFT",
@@ -153,7 +152,7 @@ RECIPES = {
         one="phase=1",
         is_chain=True,
         paths=("adapters_from", "router_from"),
-        data="rows of tasks",
+        data="tasks",
         package=task_router.__name__,
         ladder="ladder:LADDER",
         predicts="routes and answers, of its own held-out rows where no file is named; in a file "

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from hotloop.core.finding import Finding
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from hotloop.core.case.case import Case
-    from hotloop.core.finding import Finding, Kind
+    from hotloop.core.finding import Kind
 
 __all__ = ["HEADINGS", "UNSEEN", "Needs", "Rule", "unmet"]
 
@@ -44,6 +46,7 @@ class Needs(enum.Enum):
     PROFILE = "needs --profile"
     CEILINGS = "needs --ceilings"
     RANKS = "needs more than one process"
+    PLANNED_RUN = "no run is planned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +57,12 @@ class Rule:
     name: str  # "tokenize_hot"
     title: str
     page: str
-    # Trusts that `needs` are met. None: a check of hotloop.diagnosis.checks judges a planned run.
-    judge: Callable[[Case], Finding | None] | None = None
-    needs: tuple[Needs, ...] = ()
+    # Trusts that `needs` are met. Several findings have several causes.
+    judge: Callable[[Case], Finding | Iterable[Finding] | None]
+    needs: tuple[Needs, ...] = ()  # of an observed run; PLANNED_RUN: it judges planned runs alone
+    before_run: bool = (
+        False  # it judges a planned run, `case.planned`, of which `needs` ask nothing
+    )
     # The umbrella whose cause this rule names: where both fire they are one finding, led by the
     # rule with the higher `weight`. "D1" for what makes the loop wait for data.
     under: str | None = None
@@ -74,9 +80,20 @@ class Rule:
         """Return id and name as findings carry them."""
         return f"{self.id} {self.name}"
 
+    def findings(self, case: Case) -> list[Finding]:
+        """Return what it says of a case that meets its needs; the rule's kind is the default."""
+        said = self.judge(case) or ()
+        findings = [said] if isinstance(said, Finding) else said
+        return [replace(finding, kind=finding.kind or self.kind) for finding in findings]
+
 
 def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
-    """Return why a rule with these needs cannot judge the case, or None."""
+    """Return why a rule with these needs cannot judge the case, or None.
+
+    They are needs of an observed run: none is unmet by a planned one.
+    """
+    if case.planned is not None:
+        return None
     there = {
         Needs.STEPS: case.steps.count > 0,
         Needs.STACKS: bool(case.stacks),
@@ -93,5 +110,6 @@ def unmet(case: Case, needs: tuple[Needs, ...]) -> str | None:
         Needs.PROFILE: case.profiled,
         Needs.CEILINGS: bool(case.ceilings),
         Needs.RANKS: case.process.world > 1,
+        Needs.PLANNED_RUN: False,
     }
     return next((need.value for need in needs if not there[need]), None)

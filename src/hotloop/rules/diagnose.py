@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["diagnose"]
 
 Judged = tuple[Rule, Finding]
+Cause = tuple[str, bool, int]  # the umbrella, whether it is about correctness, the rule's n-th
 
 # A script that has none of these has nothing there to check: not worth a sentence.
-_ABSENT = {Needs.LOADER, Needs.CONFIG, Needs.RANKS, Needs.OPTIMIZER}
+_ABSENT = {Needs.LOADER, Needs.CONFIG, Needs.RANKS, Needs.OPTIMIZER, Needs.PLANNED_RUN}
 # These may come later in the script: worth a sentence when it was stopped before.
 _LATER = {Needs.SAVES, Needs.EVALUATIONS}
 
@@ -30,26 +31,25 @@ _LATER = {Needs.SAVES, Needs.EVALUATIONS}
 def diagnose(case: Case, *, rules: Sequence[Rule] = ALL, strict: bool = False) -> Diagnosis:
     """Return what `rules` find in a case: one finding a cause, correctness first, then by seconds.
 
-    A rule that raises does not lose the report: it is named among what was not checked. `strict`
-    lets its exception through.
+    A planned run is judged by the rules with `before_run`. A rule that raises does not lose the
+    report: it is named among what was not checked. `strict` lets its exception through.
     """
+    if case.planned is not None:
+        rules = [rule for rule in rules if rule.before_run]
     judged: list[Judged] = []
     broken: list[str] = []
     for rule in rules:
-        if rule.judge is None or unmet(case, rule.needs) or _is_beside_the_point(case, rule):
+        if unmet(case, rule.needs) or _is_beside_the_point(case, rule):
             continue
         try:
-            finding = rule.judge(case)
+            judged += [(rule, finding) for finding in rule.findings(case)]
         except Exception as error:  # said in the report; a wrong rule must not cost all others
             if strict:
                 raise
             broken.append(f"{rule.label} failed with {type(error).__name__}: please report it")
-            continue
-        if finding is not None:
-            judged.append((rule, replace(finding, kind=rule.kind)))
-    aside = [finding for rule, finding in judged if rule.kind == "not worth it"]
+    aside = [finding for _, finding in judged if finding.kind == "not worth it"]
     return Diagnosis(
-        findings=ranked(_merged(rules, [(r, f) for r, f in judged if r.kind != "not worth it"])),
+        findings=ranked(_merged(rules, [(r, f) for r, f in judged if f.kind != "not worth it"])),
         wall=case.wall,
         steps=case.steps.count,
         step_time=case.step_time,
@@ -85,19 +85,24 @@ def _is_worth_saying(need: Needs, case: Case) -> bool:
 
 
 def _merged(rules: Iterable[Rule], judged: Iterable[Judged]) -> list[Finding]:
-    """Return one finding for each cause: rules of one umbrella, speed and correctness apart."""
+    """Return one finding for each cause: rules of one umbrella, speed and correctness apart.
+
+    Several findings of one rule are of several causes.
+    """
     under = {rule.id: rule.under for rule in rules}
-    causes: dict[tuple[str, bool], list[Judged]] = defaultdict(list)
+    causes: dict[Cause, list[Judged]] = defaultdict(list)
+    said = Counter[str]()
     for rule, finding in judged:
         root = rule.id
         while above := under.get(root):  # an umbrella may stand under another
             root = above
-        causes[root, finding.is_correctness].append((rule, finding))
+        causes[root, finding.is_correctness, said[rule.id]].append((rule, finding))
+        said[rule.id] += 1
     _yield(causes)
     return [_one(members) for members in causes.values()]
 
 
-def _yield(causes: dict[tuple[str, bool], list[Judged]]) -> None:
+def _yield(causes: dict[Cause, list[Judged]]) -> None:
     """Move a finding to the cause that explains at least half of its seconds, if one does."""
     for key in [key for key, members in causes.items() if members[0][0].yields_to]:
         (rule, finding), *_ = causes[key]

@@ -7,34 +7,30 @@ needs more than 70 columns.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 
+from hotloop.cli.terminal.diagnosis import Sheet
 from hotloop.cli.terminal.train_screen import FILE_WIDTH, Screen
 from hotloop.core.env import ENV
 from hotloop.core.progress import ReadyToTrain
 from hotloop.core.units import bytes_, count, duration, moment
-from hotloop.diagnosis.checks import machine
+from hotloop.report import sentences
+from hotloop.rules.device.g17_sysmem_spill import why_spills
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hotloop.core.finding import Diagnosis, Finding
-    from hotloop.core.measurement import Measurement
+    from hotloop.core.finding import Diagnosis
     from hotloop.diagnosis.machine import MachineCheck
     from hotloop.diagnosis.recipe import RecipeCheck
     from hotloop.jobs.forecast.time_estimate import Estimate, Timing
     from hotloop.rules.training_log import Logged
 
 __all__ = ["PreflightText"]
-
-_WORDS = {"critical": "critical", "warn": "warning", "note": "note"}
-_COLOUR = {"critical": "bold red", "warn": "yellow", "note": "dim"}
 
 
 class PreflightText:
@@ -47,6 +43,7 @@ class PreflightText:
             highlight=False,
             width=None if sys.stdout.isatty() else FILE_WIDTH,
         )
+        self._sheet = Sheet(self._out)
 
     def rehearsal(self, found: RecipeCheck) -> None:
         """Print the report on a recipe."""
@@ -57,12 +54,10 @@ class PreflightText:
             low, high = duration(found.estimate.low), duration(found.estimate.high)
             takes = f"about {duration(found.estimate.seconds)} ({low} to {high}) for "
             takes += f"{parts.steps:,} steps"
-        self._say(f"[bold]{name}: {takes}[/] on {escape(hardware.name)} ({hardware.device})")
-        self._say(_counted(diagnosis))
-        self._findings(diagnosis)
+        self._begin(f"{name}: {takes} on {hardware.name} ({hardware.device})", diagnosis)
         if found.timing is not None and found.estimate is not None:
             self._time(found.timing, found.estimate, found.parts.job.loss_unit)
-        self._say()
+        self._sheet.say()
         Screen(console=self._out).tell(
             ReadyToTrain(
                 path=found.folder,
@@ -71,15 +66,13 @@ class PreflightText:
                 effects=found.effects,
             )
         )
-        self._rest(diagnosis)
+        self._end(diagnosis)
 
     def machine(self, found: MachineCheck) -> None:
         """Print the report on this machine."""
         hardware, free, diagnosis = found.hardware, found.free, found.diagnosis
-        self._say(f"[bold]{escape(hardware.name)}[/] ({hardware.device})")
-        self._say(_counted(diagnosis))
-        self._findings(diagnosis)
-        self._say()
+        self._begin(f"{hardware.name} ({hardware.device})", diagnosis)
+        self._sheet.say()
         usable = [id for id, why in found.techniques.items() if why is None]
         not_here = [id for id, why in found.techniques.items() if why is not None]
         cores = "unknown" if hardware.cores is None else f"{hardware.cores:g} for this process"
@@ -98,7 +91,7 @@ class PreflightText:
             },
             "disk speed": _disk_speed(found),
             "/dev/shm": _shm(found),
-            "spill risk": machine.why_spills(hardware) or "none: a full card raises out of memory",
+            "spill risk": why_spills(hardware) or "none: a full card raises out of memory",
             "torch build": _build(found),
             "versions": ", ".join(f"{k} {v}" for k, v in hardware.versions.items()),
         }
@@ -106,33 +99,30 @@ class PreflightText:
             rows.pop("host memory")
             rows.pop("spill risk")
         self._rows(rows)
-        self._rest(diagnosis)
-        self._say("\nhotloop doctor RECIPE key=value checks a run, and how long it will take")
+        self._end(diagnosis)
+        self._sheet.say("\nhotloop doctor RECIPE key=value checks a run, and how long it will take")
 
     def log(self, found: Logged) -> None:
         """Print what a log hides."""
         share = found.hidden / found.wall if found.wall else 0.0
-        self._say(f"[bold]{escape(str(found.path))}: {share:.0%} of the wall time is hidden[/]")
         records = f"{len(found.intervals) + 1 + found.breaks:,} records"
         runs = f" in {found.breaks + 1} runs" if found.breaks else ""
         claimed = f"{duration(found.wall - found.hidden)} of them in {found.claim!r}"
         said = f"{duration(found.wall)} between {records}{runs}, by {found.moment!r}; {claimed}"
-        self._say(escape(said))
-        self._findings(found.diagnosis)
-        self._rest(found.diagnosis)
+        self._begin(f"{found.path}: {share:.0%} of the wall time is hidden", found.diagnosis, said)
+        self._end(found.diagnosis)
 
-    def _findings(self, diagnosis: Diagnosis) -> None:
-        for finding in diagnosis.findings:
-            colour, word = _COLOUR[finding.severity], _WORDS[finding.severity]
-            self._say(f"\n[{colour}]{word}[/]  {escape(finding.rule)}{_cost(finding)}")
-            self._inset(finding.claim)
-            for name, seen in finding.evidence.items():
-                text = seen if isinstance(seen, str) else _reading(seen)
-                self._inset(f"{name}: {text}", indent=4)
-            for cause in finding.because:
-                self._inset(f"because of {cause}", indent=4)
-            for remedy in finding.remedies:
-                self._inset(f"-> {remedy.text}", indent=4)
+    def _begin(self, title: str, diagnosis: Diagnosis, about: str | None = None) -> None:
+        """Print the result in one line, what it rests on, and the findings."""
+        self._sheet.say(title, style="bold")
+        self._sheet.say(about or sentences.counted(diagnosis.findings))
+        if diagnosis.unstable is not None:
+            self._sheet.say(diagnosis.unstable, style="yellow")
+        self._sheet.findings(diagnosis)
+
+    def _end(self, diagnosis: Diagnosis) -> None:
+        self._sheet.not_worth_it(diagnosis)
+        self._sheet.lines("not checked", diagnosis.not_checked)
 
     def _time(self, timing: Timing, time: Estimate, unit: str) -> None:
         work, step = time.work, timing.step
@@ -147,7 +137,7 @@ class PreflightText:
             if timing.save is None
             else f"{time.saves:.0f} x {moment(timing.save)}, n=1",
         }
-        self._say("\n[bold]the run, forecast[/]")
+        self._sheet.title("the run, forecast")
         table = Table(box=None, pad_edge=False)
         table.add_column("")
         for title in ("seconds", "share"):
@@ -158,23 +148,11 @@ class PreflightText:
         span = "from and to: with the first and the third quartile of the steps"
         table.add_row("[bold]all[/]", f"[bold]{time.seconds:.2f}[/]", "100.0%", span)
         self._out.print(table)
-        if (why := step.why_unstable()) is not None:
-            self._say(f"[yellow]not steady:[/] {why}; take the forecast as rough")
         first, last = timing.losses
-        self._say(
+        self._sheet.say(
             f"{timing.made:,} steps were made, {count(1 / step.median)} a second: "
             f"loss {first:.4f} -> {last:.4f} {unit}"
         )
-
-    def _rest(self, diagnosis: Diagnosis) -> None:
-        for title, lines in (
-            ("not worth it", [finding.claim for finding in diagnosis.not_worth_it]),
-            ("not checked", diagnosis.not_checked),
-        ):
-            if lines:
-                self._say(f"\n[bold]{title}[/]")
-            for line in lines:
-                self._inset(line)
 
     def _rows(self, rows: Mapping[str, str]) -> None:
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -183,34 +161,6 @@ class PreflightText:
         for name, text in rows.items():
             table.add_row(f"[bold]{escape(name)}[/]", escape(text))
         self._out.print(table)
-
-    def _say(self, text: str = "") -> None:
-        self._out.print(text)
-
-    def _inset(self, text: str, *, indent: int = 2) -> None:
-        self._out.print(Padding(escape(text), (0, 0, 0, indent), expand=False))
-
-
-def _counted(diagnosis: Diagnosis) -> str:
-    counts = Counter(_WORDS[finding.severity] for finding in diagnosis.findings)
-    said = [
-        f"{counts[word]} {word}{'s' * (counts[word] > 1 and word != 'critical')}"
-        for word in _WORDS.values()
-        if counts[word]
-    ]
-    return ", ".join(said) or "nothing was found that stands in the way"
-
-
-def _cost(finding: Finding) -> str:
-    if finding.share is None or finding.saves is None:
-        return ""
-    return f" ({finding.share:.0%} of the time, at most {moment(finding.saves)} a step)"
-
-
-def _reading(seen: Measurement) -> str:
-    """Return a measurement in a line: median, unit, n and spread."""
-    spread = "" if seen.spread is None else f", spread {seen.spread:.0%}"
-    return f"{seen.median:.4g} {seen.unit}, n={seen.n}{spread} ({seen.source})"
 
 
 def _device(found: MachineCheck) -> str:

@@ -21,13 +21,18 @@ from hotloop.rules.support.config_files import asked
 from hotloop.rules.support.requested_effective import NAMES, in_effect
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData, PlannedRun, RunSettings
 
 __all__ = ["RULE"]
 
 
-def judge(case: Case) -> Finding | None:
+def judge(case: Case) -> Finding | Iterable[Finding] | None:
     """Read each setting back."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     found = [
         (setting, seen)
         for topic, names in NAMES.items()
@@ -52,6 +57,40 @@ def judge(case: Case) -> Finding | None:
     )
 
 
+def _before_run(planned: PlannedRun) -> Iterator[Finding]:
+    run, data, time = planned.settings, planned.data, planned.time
+    if run is None:
+        return
+    if data is not None and run.batch_size > data.samples:
+        yield _large_batch(run, data)
+    if run.patience is not None and time is not None and time.validations <= run.patience:
+        yield Finding(
+            rule=RULE.label,
+            claim=f"training.patience={run.patience} is not in effect: the run validates "
+            f"{time.validations} times",
+            severity="warn",
+            remedies=[Remedy(text="validate more often: training.eval_every_steps")],
+        )
+    if run.refused:
+        yield Finding(
+            rule=RULE.label,
+            claim=f"asked for and refused here: {', '.join(run.refused)}",
+            severity="note",
+            evidence=run.refused,
+        )
+
+
+def _large_batch(run: RunSettings, data: PlannedData) -> Finding:
+    shorter = "" if data.text is None else "a shorter model.context "
+    return Finding(
+        rule=RULE.label,
+        claim=f"training.batch_size={run.batch_size} is not in effect: the {data.noun} has "
+        f"only {data.samples:,} {data.unit}, and every step has those",
+        severity="warn",
+        remedies=[Remedy(text=f"use more {data.noun}, {shorter}or a smaller training.batch_size")],
+    )
+
+
 RULE = Rule(
     id="C4",
     name="requested_not_effective",
@@ -59,5 +98,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
+    before_run=True,
     kind="correctness",
 )

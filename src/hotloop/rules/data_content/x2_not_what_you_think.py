@@ -21,16 +21,20 @@ from hotloop.rules.base import Needs, Rule
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
     from hotloop.core.finding import Severity
 
 __all__ = ["RULE"]
 
 NOTHING, PADDED = 0.99, 0.10
+CONTRADICTING_NOTE, CONTRADICTING_WARN = 0.01, 0.05  # of the training rows of a planned run
 
 
 def judge(case: Case) -> Finding | None:
     """Look at the labels of the training batches."""
+    if case.planned is not None:
+        return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
         found = _wrong(case, batch) if batch.role == "train" else None
         if found is None:
@@ -64,6 +68,25 @@ def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Severity] | None:
     return None
 
 
+def _before_run(data: PlannedData) -> Finding | None:
+    wrong = None if data.rows is None else data.rows.contradicting
+    if wrong is None or (share := wrong / data.samples) < CONTRADICTING_NOTE:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{wrong:,} training rows ({share:.1%}) have a label that most rows of the same text "
+        "have not: nothing can learn both",
+        severity="warn" if share >= CONTRADICTING_WARN else "note",
+        remedies=[
+            Remedy(
+                text="look whether data.text_a, data.text_b and data.max_length leave out what"
+                " tells them apart"
+            ),
+            Remedy(text="settle the labels", effort="code edit"),
+        ],
+    )
+
+
 RULE = Rule(
     id="X2",
     name="not_what_you_think",
@@ -71,5 +94,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
+    before_run=True,
     kind="correctness",
 )

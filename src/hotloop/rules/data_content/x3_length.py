@@ -21,11 +21,13 @@ from hotloop.rules.support.config_files import asked
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
 
 __all__ = ["RULE"]
 
 CUT, MANY = 0.05, 0.20
+TOKENS_NOTE, TOKENS_WARN = 0.01, 0.10  # of the tokens of a planned run
 LENGTH = (
     "block_size",
     "context_length",
@@ -41,6 +43,8 @@ LENGTH = (
 
 def judge(case: Case) -> Finding | None:
     """Compare widths with the setting, then with the rows."""
+    if case.planned is not None:
+        return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
         if batch.role != "train" or not batch.widths:
             continue
@@ -82,6 +86,22 @@ def _cut(batch: BatchFacts) -> Finding | None:
     )
 
 
+def _before_run(data: PlannedData) -> Finding | None:
+    rows = data.rows
+    share = 0.0 if rows is None else rows.cut / max(1, rows.cut + rows.tokens)
+    if rows is None or share < TOKENS_NOTE:
+        return None
+    return Finding(
+        rule=RULE.label,
+        claim=f"{rows.cut:,} of the tokens to train on ({share:.0%}) are cut off: their rows are "
+        f"longer than data.max_length={rows.max_length}",
+        severity="warn" if share >= TOKENS_WARN else "note",
+        remedies=[
+            Remedy(text="raise data.max_length as far as memory and the model's positions allow")
+        ],
+    )
+
+
 RULE = Rule(
     id="X3",
     name="length",
@@ -89,5 +109,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.BATCHES,),
+    before_run=True,
     kind="correctness",
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hotloop.core.finding import ABSTAIN, Remedy
+from hotloop.core.finding import ABSTAIN, Finding, Remedy, by_share
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.data_wait import costs, feeding, place_of
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedData
     from hotloop.core.case.steps_and_loaders import BatchFacts
-    from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
 
 WASTE = 0.20
+FORECAST = 0.05  # of what the first steps of a planned run compute
 COMPUTE = ("host to device", "forward", "backward")
 PACK = "pack several rows into one, with a mask that keeps them apart"
 MADE = "; hotloop data tokenize --pack makes such rows"
@@ -37,6 +38,8 @@ RANDOM = ("RandomSampler", "SeedableRandomSampler", "SubsetRandomSampler")  # an
 
 def judge(case: Case) -> Finding | None:
     """Take the share of padding as the share of the computing."""
+    if case.planned is not None:
+        return None if case.planned.data is None else _before_run(case.planned.data)
     padded = max(
         (batch for batch in case.batches if batch.role == "train" and batch.padding),
         key=lambda batch: batch.padding or 0.0,
@@ -98,6 +101,22 @@ def _is_per_token(batch: BatchFacts) -> bool:
     return shape is None or (len(shape) == 2 and abs(shape[1] - width) <= 1)
 
 
+def _before_run(data: PlannedData) -> Finding | None:
+    padding = None if data.rows is None else data.rows.padding
+    if padding is None or padding.share < FORECAST:
+        return None
+    remedy = f"{'data.packing=false ' * padding.packed}data.layout=flat computes none"
+    if data.kind == "tasks":
+        remedy = "smaller micro batches (training.accumulation) hold rows of more like length"
+    return Finding(
+        rule=RULE.label,
+        claim=f"{padding.share:.0%} of what the model computes on is padding",
+        severity=by_share(padding.share),
+        evidence={"median row": f"{padding.median} of up to {padding.longest} tokens"},
+        remedies=[Remedy(text=remedy)],
+    )
+
+
 RULE = Rule(
     id="D22",
     name="pad_waste",
@@ -105,6 +124,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.BATCHES),
+    before_run=True,
     weight=1,
     numerics="training",
 )

@@ -70,4 +70,5 @@ RULE = Rule(
     title="The processor is taken away from the training",
     page=__doc__ or "",
     judge=judge,
+    before_run=True,
 )

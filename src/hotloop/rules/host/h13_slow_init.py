@@ -20,9 +20,11 @@ from hotloop.core.finding import Remedy
 from hotloop.core.units import duration
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.costs import costing, hot_path, whole_run
+from hotloop.rules.support.forecast import not_worth_it, of_row
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.finding import Finding
 
 __all__ = ["RULE"]
@@ -41,6 +43,8 @@ ROWS = tuple(REMEDY)
 
 def judge(case: Case) -> Finding | None:
     """Compare what comes before the first step with the whole run."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     seconds = sum(map(case.row, ROWS))
     whole = whole_run(case)
     if seconds < LONG and (whole is None or whole < SHORT):
@@ -62,6 +66,21 @@ def judge(case: Case) -> Finding | None:
     )
 
 
+def _before_run(planned: PlannedRun) -> Finding | None:
+    time = planned.time
+    if time is None:
+        return None
+    share, seconds = time.share("start"), time.rows["start"]
+    if time.seconds < SHORT or (share < LEAST and seconds < LONG):
+        return not_worth_it(time, "start", rule=RULE.label, what="starting faster")
+    return of_row(
+        time,
+        "start",
+        rule=RULE.label,
+        claim=f"the first step comes after {duration(seconds)}, {share:.0%} of the run",
+    )
+
+
 RULE = Rule(
     id="H13",
     name="slow_init",
@@ -69,5 +88,6 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS,),
+    before_run=True,
     numerics="bitwise",
 )

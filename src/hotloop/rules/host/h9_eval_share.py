@@ -22,20 +22,23 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from hotloop.core.finding import WARN, Finding, Remedy, SourceLocation
-from hotloop.core.units import moment
+from hotloop.core.units import duration, moment
 from hotloop.rules.base import Needs, Rule
 from hotloop.rules.support.costs import costing, evaluation_seconds
+from hotloop.rules.support.forecast import not_worth_it, of_row
 from hotloop.rules.support.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from hotloop.core.case.case import Case
+    from hotloop.core.case.planned_run import PlannedRun
     from hotloop.core.case.steps_and_loaders import EvaluationSpan
 
 __all__ = ["RULE"]
 
 LEAST = 0.20
+TINY_EPOCH = 2.0  # seconds, D26
 OFTEN = ("eval_steps", "val_check_interval", "check_val_every_n_epoch", "eval_strategy")
 BATCHES = Remedy(
     text="larger batches under torch.inference_mode(): nothing is kept for a backward pass",
@@ -45,6 +48,8 @@ BATCHES = Remedy(
 
 def judge(case: Case) -> Finding | None:
     """Take the time of what surely evaluates, and the place where most of it went."""
+    if case.planned is not None:
+        return _before_run(case.planned)
     found = [stretch for stretch in case.evaluations if stretch.is_sure]
     moments = sorted({stretch.step for stretch in found})
     if not found:
@@ -149,6 +154,30 @@ def rounded(steps: float) -> int:
     return ceil(steps / unit) * unit
 
 
+def _before_run(planned: PlannedRun) -> Finding | None:
+    time, run = planned.time, planned.settings
+    if time is None or run is None:
+        return None
+    if (share := time.share("evaluate")) < LEAST:
+        return not_worth_it(time, "evaluate", rule=RULE.label, what="validating faster")
+    each, least = time.rows["evaluate"] / time.validations, 1 / less(share)
+    fewer, steps = int(time.validation_batches * least), time.steps / time.validations / least
+    remedies = [Remedy(text=f"training.eval_batches={fewer} makes that {WARN:.0%}")] * bool(fewer)
+    less_often = f"makes that {WARN:.0%}" if steps < time.steps else "validates once, at the end"
+    every = min(ceil(steps), time.steps)
+    because = []
+    if run.eval_each_epoch and time.seconds / run.epochs < TINY_EPOCH:
+        because = ["D26 tiny_epoch: an epoch is over in less than 2 s, and each is validated"]
+    return of_row(
+        time,
+        "evaluate",
+        rule=RULE.label,
+        claim=f"{time.validations} validations of {duration(each)} take {share:.0%} of the run",
+        because=because,
+        remedies=[*remedies, Remedy(text=f"training.eval_every_steps={every} {less_often}")],
+    )
+
+
 RULE = Rule(
     id="H9",
     name="eval_share",
@@ -156,6 +185,7 @@ RULE = Rule(
     page=__doc__ or "",
     judge=judge,
     needs=(Needs.STEPS, Needs.EVALUATIONS),
+    before_run=True,
     weight=0,
     numerics="training",
 )

@@ -1,34 +1,30 @@
 from dataclasses import replace
 
 import pytest
+from tests.judging import finding
 
 from hotloop.core.effect import Effect
 from hotloop.core.hardware import Hardware
-from hotloop.diagnosis.checks import settings
 
 GIB = 1 << 30
 
 
-def with_memory(case, device: str, have: int, peak: int, too_much: str | None = None, **plan):
-    parts = case.parts
+def with_memory(case, device: str, have: int, peak: int, advice: str | None = None, **settings):
+    planned = case.planned
     return replace(
         case,
-        parts=replace(
-            parts,
-            hardware=Hardware(device=device, name="x", memory_bytes=have),
-            decision=replace(
-                parts.decision,
-                forecast=replace(parts.decision.forecast, peak_bytes=peak),
-                plan=replace(parts.plan, **plan),
-                too_much=too_much,
-            ),
+        hardware=Hardware(device=device, name="x", memory_bytes=have),
+        planned=replace(
+            planned,
+            memory=replace(planned.memory, peak_bytes=peak, advice=advice),
+            settings=replace(planned.settings, **settings),
         ),
     )
 
 
 def test_a_run_that_ends_in_its_first_steps_is_critical(case_of):
-    assert settings.diverged(case_of()) is None
-    found = settings.diverged(case_of(problem="the loss is nan"))
+    assert finding("S12", case_of()) is None
+    found = finding("S12", case_of(problem="the loss is nan"))
     assert (found.rule, found.severity) == ("S12 not_finite", "critical")
     assert "the loss is nan" in found.claim
 
@@ -37,7 +33,7 @@ def test_a_run_that_ends_in_its_first_steps_is_critical(case_of):
     ("warm_up", "severity"), [(13, None), (14, "warn"), (39, "warn"), (40, "critical")]
 )
 def test_a_warm_up_longer_than_a_third_is_said(case_of, warm_up, severity):
-    found = settings.long_warm_up(case_of(f"training.warmup_steps={warm_up}"))
+    found = finding("R6 long_warm_up", case_of(f"training.warmup_steps={warm_up}"))
     assert (found and found.severity) == severity
     if found:
         assert found.rule == "R6 long_warm_up"
@@ -48,7 +44,7 @@ def test_a_learning_rate_far_off_is_said(case_of):
     rates = ["training.min_learning_rate=0", "training.learning_rate={}"]
 
     def at(rate: str):
-        return settings.learning_rate_off(case_of(*(text.format(rate) for text in rates)))
+        return finding("R1 learning_rate_off", case_of(*(text.format(rate) for text in rates)))
 
     assert at("1e-3") is None
     assert at("1e-2") is None
@@ -58,19 +54,19 @@ def test_a_learning_rate_far_off_is_said(case_of):
 
 
 def test_one_validation_at_the_end_is_said(case_of):
-    assert settings.one_validation(case_of("training.eval_every_steps=20")) is None
-    found = settings.one_validation(case_of("training.eval_every_steps=200"))
+    assert finding("R8 one_validation", case_of("training.eval_every_steps=20")) is None
+    found = finding("R8 one_validation", case_of("training.eval_every_steps=200"))
     assert "(training.eval_every_steps=200, and the run has 40 steps)" in found.claim
     assert found.rule == "R8 one_validation"
     assert found.remedies[0].text == "training.eval_every_steps=4"
-    never = settings.one_validation(case_of("training.eval_every_steps=null"))
+    never = finding("R8 one_validation", case_of("training.eval_every_steps=null"))
     assert "no interval is set" in never.claim
 
 
 def test_patience_beyond_the_run_is_said(case_of):
-    assert settings.idle_patience(case_of()) is None
-    assert settings.idle_patience(case_of("training.patience=3")) is None
-    found = settings.idle_patience(case_of("training.patience=4"))
+    assert finding("C4", case_of(), "patience") is None
+    assert finding("C4", case_of("training.patience=3"), "patience") is None
+    found = finding("C4", case_of("training.patience=4"), "patience")
     assert "training.patience=4 is not in effect: the run validates 4 times" in found.claim
 
 
@@ -79,42 +75,39 @@ def test_refused_techniques_are_said_with_the_reason(case_of):
         Effect(technique="compile", origin="auto", word="refused", how="no compiler"),
         Effect(technique="gc-freeze", origin="auto", word="in effect", how="frozen"),
     ]
-    found = settings.refused_techniques(case_of(effects=rows))
+    found = finding("C4", case_of(effects=rows), "refused")
     assert found.claim == "asked for and refused here: compile"
     assert found.evidence == {"compile": "no compiler"}
-    assert settings.refused_techniques(case_of(effects=rows[1:])) is None
+    assert finding("C4", case_of(effects=rows[1:]), "refused") is None
 
 
 def test_short_memory_is_said_and_critical_where_it_cannot_fit(case_of):
     case = case_of()
-    assert settings.near_out_of_memory(case) is None
+    assert finding("G16", case) is None
     tight = with_memory(case, "cuda", 10 * GIB, int(9.5 * GIB), "expect an out of memory")
-    assert settings.near_out_of_memory(tight).severity == "warn"
-    assert settings.near_out_of_memory(tight).evidence["advice"] == "expect an out of memory"
+    assert finding("G16", tight).severity == "warn"
+    assert finding("G16", tight).evidence["advice"] == "expect an out of memory"
     over = with_memory(case, "cuda", 10 * GIB, 11 * GIB, "expect an out of memory")
-    assert settings.near_out_of_memory(over).severity == "critical"
-    met = settings.near_out_of_memory(case_of(halved="out of memory with a micro batch of 6"))
+    assert finding("G16", over).severity == "critical"
+    met = finding("G16", case_of(halved="out of memory with a micro batch of 6"))
     assert (met.severity, met.claim) == ("critical", "out of memory with a micro batch of 6")
 
 
 def test_a_card_with_room_for_larger_micro_batches_is_said(case_of):
     case = case_of()
-    found = settings.headroom(with_memory(case, "cuda", 100 * GIB, GIB, accumulation=4))
+    found = finding("G18", with_memory(case, "cuda", 100 * GIB, GIB, accumulation=4))
     assert "training.accumulation=2" in found.remedies[0].text
     for device, peak, accumulation in [("cpu", 1, 4), ("cuda", 1, 1), ("cuda", 40, 4)]:
         other = with_memory(case, device, 100 * GIB, peak * GIB, accumulation=accumulation)
-        assert settings.headroom(other) is None
+        assert finding("G18", other) is None
 
 
 def test_a_disk_without_room_is_critical(case_of):
-    case = case_of()
-    needed = 4 * (
-        case.parts.decision.forecast.parameters_bytes + case.parts.decision.forecast.optimizer_bytes
-    )
+    needed = 4 * case_of().planned.settings.checkpoint_bytes
     kept = "training.keep=2"
-    assert settings.disk_room(case_of(kept, free_bytes=needed)) is None
-    found = settings.disk_room(case_of(kept, free_bytes=needed - 1))
+    assert finding("R3 disk_room", case_of(kept, free_bytes=needed)) is None
+    found = finding("R3 disk_room", case_of(kept, free_bytes=needed - 1))
     assert (found.rule, found.severity) == ("R3 disk_room", "critical")
     assert "hotloop train will refuse" in found.claim
-    closed = settings.disk_room(case_of(unwritable="cannot write /runs: read-only"))
+    closed = finding("R3 disk_room", case_of(unwritable="cannot write /runs: read-only"))
     assert closed.claim == "cannot write /runs: read-only: hotloop train will refuse"

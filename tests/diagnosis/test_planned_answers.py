@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 from tests.data.tokenising.test_tokenize import jsonl
+from tests.golden.cases import planned
 from tests.golden.tiny_tokenizer import save
+from tests.judging import finding
 
 from hotloop.data.readers.records import find_sources
 from hotloop.data.sampling.text_rows import texts as made_of
@@ -13,7 +15,7 @@ from hotloop.data.sampling.token_rows import Form, TokenRows
 from hotloop.data.tokenising.plan import TokenizeRequest
 from hotloop.data.tokenising.rows import Packing
 from hotloop.data.tokenising.tokenizer_files import find_tokenizer
-from hotloop.diagnosis.checks import rows, texts
+from hotloop.diagnosis.planned_data import data_of
 from hotloop.session.accumulation_windows import AccumulationWindows
 
 
@@ -43,15 +45,15 @@ def case_of(tmp_path):
             for part in (data.train, data.valid)
         ]
         training = SimpleNamespace(eval_batches=eval_batches)
-        config = SimpleNamespace(data=SimpleNamespace(max_length=longest))
-        parts = SimpleNamespace(
+        config = SimpleNamespace(data=SimpleNamespace(max_length=longest), training=training)
+        prepared = SimpleNamespace(
             data=data,
             job=SimpleNamespace(train=samples[0], valid=samples[1]),
             feed=AccumulationWindows(samples=samples[0], batch_size=8, drop_last=False),
             plan=SimpleNamespace(micro_batch=8),
-            request=SimpleNamespace(config=config),
+            request=SimpleNamespace(config=config, recipe=SimpleNamespace(data="answers")),
         )
-        return SimpleNamespace(parts=parts, training=training)
+        return planned(data=data_of(prepared))
 
     return make
 
@@ -61,35 +63,46 @@ def pairs(count, first=0, answer="this is the answer to it"):
 
 
 def test_a_small_validation_says_how_well_its_loss_is_known(case_of):
-    found = texts.small_validation(case_of(pairs(40), pairs(2, 40)))
+    found = finding("R2 small_validation", case_of(pairs(40), pairs(2, 40)))
     assert (found.rule, found.severity) == ("R2 small_validation", "warn")
     assert "of 2 rows" in found.claim
     large = case_of(pairs(40), pairs(2000, 40))
-    assert texts.small_validation(large) is None
+    assert finding("R2 small_validation", large) is None
     fewer = case_of(pairs(40), pairs(2000, 40), eval_batches=1)
-    assert "of 8 rows" in texts.small_validation(fewer).claim
+    assert "of 8 rows" in finding("R2 small_validation", fewer).claim
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["rows", "packed rows"])
 def test_validation_texts_that_training_has_shown_are_said(case_of, packed):
-    assert texts.leaked_texts(case_of(pairs(60), pairs(20, 100), packed=packed)) is None
-    found = texts.leaked_texts(case_of(pairs(60), pairs(20, 50), packed=packed))
+    assert (
+        finding(
+            "X1",
+            case_of(pairs(60), pairs(20, 100), packed=packed),
+            about="validation texts",
+        )
+        is None
+    )
+    found = finding(
+        "X1",
+        case_of(pairs(60), pairs(20, 50), packed=packed),
+        about="validation texts",
+    )
     assert (found.rule, found.severity) == ("X1 repeated_data", "warn")
     assert found.claim.startswith("50.0% of the validation texts are training texts as well")
 
 
 def test_copies_among_the_training_texts_are_counted(case_of):
-    assert texts.repeated_texts(case_of(pairs(60), pairs(9, 100))) is None
-    found = texts.repeated_texts(case_of([*pairs(60), *pairs(20)], pairs(9, 100)))
+    assert finding("X1", case_of(pairs(60), pairs(9, 100)), "copies") is None
+    found = finding("X1", case_of([*pairs(60), *pairs(20)], pairs(9, 100)), "copies")
     assert found.claim == "20 of 80 training texts (25%) are copies of others"
     assert found.severity == "note"
 
 
 def test_tokens_that_are_cut_off_are_counted(case_of):
     whole = case_of(pairs(20), pairs(9, 100))
-    assert rows.cut_tokens(whole) is None
-    less = whole.parts.job.train.longest - 2
-    found = rows.cut_tokens(case_of(pairs(20), pairs(9, 100), longest=less))
+    assert finding("X3", whole) is None
+    less = whole.planned.data.rows.padding.longest - 2
+    found = finding("X3", case_of(pairs(20), pairs(9, 100), longest=less))
     assert (found.rule, found.severity) == ("X3 length", "note")
     assert f"longer than data.max_length={less}" in found.claim
 
@@ -97,7 +110,7 @@ def test_tokens_that_are_cut_off_are_counted(case_of):
 def test_padding_that_is_computed_is_said_and_flat_batches_have_none(case_of):
     mixed = [*pairs(40), *pairs(40, 100, answer="so " * 60)]
     mixed = [pair for two in zip(mixed[:40], mixed[40:], strict=True) for pair in two]
-    found = rows.padding(case_of(mixed, pairs(9, 300)))
+    found = finding("D22", case_of(mixed, pairs(9, 300)))
     assert (found.rule, found.severity) == ("D22 pad_waste", "critical")
     assert found.remedies[0].text == "data.layout=flat computes none"
-    assert rows.padding(case_of(mixed, pairs(9, 300), layout="flat")) is None
+    assert finding("D22", case_of(mixed, pairs(9, 300), layout="flat")) is None

@@ -1,4 +1,4 @@
-"""Checks of the rows of several tasks, on a task router that is rehearsed."""
+"""What is said of the rows of several tasks, of a task router that is rehearsed."""
 
 import json
 import shutil
