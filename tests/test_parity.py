@@ -5,7 +5,7 @@ on a CPU too, only slowly. So every technique of ALL is held to its promise on e
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -87,10 +87,10 @@ def called_again(once: Callable[[], Tensor]) -> tuple[Callable[[], object], Tens
 class Here:
     """A way to the device without a device."""
 
-    def send(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: tensor.clone() for name, tensor in tensors.items()}
+    def send(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], None]:
+        return [tensor.clone() for tensor in tensors], None
 
-    def arrive(self, tensors: Mapping[str, Tensor]) -> None:
+    def arrive(self, tensors: Iterable[Tensor], event: None, *, wait: bool = False) -> None:
         pass
 
 

@@ -1,4 +1,4 @@
-"""Device prefetch in scripts, on a CPU through a lane that copies at once."""
+"""Device prefetch in scripts, on a CPU through a copy stream that copies at once."""
 
 from dataclasses import replace
 

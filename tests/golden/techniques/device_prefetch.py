@@ -1,6 +1,6 @@
 """Examples of device-prefetch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from tests.golden.machines import NOT_CUDA
@@ -20,7 +20,7 @@ class CopyAtOnce:
     def send(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], None]:
         return [tensor.clone() for tensor in tensors], None
 
-    def arrive(self, tensor: torch.Tensor, event: None, *, wait: bool) -> None:
+    def arrive(self, tensors: Iterable[torch.Tensor], event: None, *, wait: bool = False) -> None:
         """It is there."""
 
 
