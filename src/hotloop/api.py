@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from hotloop.data.tokenising.char_vocabulary import CharVocabulary
     from hotloop.export.pretrained import Exported
     from hotloop.jobs.run import RunResult
+    from hotloop.recipes.building.entry import Recipe
     from hotloop.recipes.building.protocols import Predict, Predictions, Sample
-    from hotloop.recipes.registry import Recipe
 
 __all__ = ["Run", "doctor", "load_run", "train", "tune"]
 

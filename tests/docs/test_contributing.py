@@ -18,7 +18,9 @@ def test_a_part_has_at_most_15_lines(part):
 @every_part
 def test_its_files_are_there(part):
     words = re.findall(r"[\w./-]+", re.sub(r"\S*<\w+>\S*", "", PARTS[part]))
-    paths = {w.rstrip(".") for w in words if w.startswith(("src/", "tests/", "docs/", "benchmarks/"))}
+    paths = {
+        w.rstrip(".") for w in words if w.startswith(("src/", "tests/", "docs/", "benchmarks/"))
+    }
     missing = {path for path in paths if not (ROOT / path).exists()}
     assert paths
     assert not missing, missing

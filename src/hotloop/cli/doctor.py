@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.arguments.recipe import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
 from hotloop.cli.arguments.script import (
     Lines,
     add_script,
@@ -26,10 +26,10 @@ from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.signals import Dropped, Signals
 from hotloop.machine.clock import process_began
+from hotloop.machine.gc_pause import collector_off
 from hotloop.machine.threads import watch
-from hotloop.observe.hooks.garbage_collector import collector_off
 from hotloop.process.standard_streams import say
-from hotloop.recipes.registry import RECIPES
+from hotloop.recipes.registry import RECIPES, summaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
         "settings, forecasts memory and disk, makes the run's first steps to time them, and says\n"
         "how long the run will take. No run folder is made; the weights are thrown away.\n"
         "With --log and a training's own log: the wall time that none of its records claims.\n\n"
-        f"recipes:\n{recipes()}\n\n{ORDER}",
+        f"recipes:\n{summaries()}\n\n{ORDER}",
         epilog=f"With a script:\n\n{_script_parser().format_help()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

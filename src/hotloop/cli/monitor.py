@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from hotloop.monitor.assess import Assessment
-    from hotloop.monitor.sample import Sample
+    from hotloop.monitor.sample import MachineSample
     from hotloop.monitor.watch import WatchEnded
 
 __all__ = ["run"]
@@ -163,7 +163,7 @@ class _Watching:
             self._finish(ended)
         return ended.code
 
-    def _each(self, sample: Sample) -> None:
+    def _each(self, sample: MachineSample) -> None:
         if self._live is not None:
             assessed = self._assessed()
             drawing = screen(sample, self._sampler, assessed, self._out, title=self._title)

@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotloop.cli.arguments.recipe import ORDER, add_options, experts_of, recipes, request_of, split
+from hotloop.cli.arguments.recipe import ORDER, add_options, experts_of, request_of, split
 from hotloop.cli.terminal.train_screen import Screen
 from hotloop.core.env import ENV
 from hotloop.core.errors import HotloopError, UsageError
@@ -16,8 +16,9 @@ from hotloop.core.storage.files import write_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.jobs.request import moved_data, saved_request
 from hotloop.machine.clock import process_began
+from hotloop.machine.gc_pause import collector_off
 from hotloop.machine.threads import watch
-from hotloop.observe.hooks.garbage_collector import collector_off
+from hotloop.recipes.registry import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ __all__ = ["run"]
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hotloop train",
-        description=f"Train a recipe.\n\nrecipes:\n{recipes()}\n\n{ORDER}\n"
+        description=f"Train a recipe.\n\nrecipes:\n{summaries()}\n\n{ORDER}\n"
         "hotloop train char-lm --show-config lists every key.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from hotloop.cli.arguments.recipe import ORDER, add_options, recipes, request_of, split
+from hotloop.cli.arguments.recipe import ORDER, add_options, request_of, split
 from hotloop.cli.arguments.script import console
 from hotloop.cli.arguments.tuning import add_tuning, seconds_of
 from hotloop.cli.terminal.train_screen import Screen
@@ -20,6 +20,7 @@ from hotloop.core.gpu_specs import card_named
 from hotloop.core.sharding_ids import launcher
 from hotloop.core.storage.files import write_json
 from hotloop.core.units import bytes_
+from hotloop.recipes.registry import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="hotloop tune",
         description="Measures which plan trains a recipe fastest here at the same samples of an "
         "optimizer step: micro batch, memory, techniques.\n\n"
-        f"recipes:\n{recipes()}\n\n{ORDER}",
+        f"recipes:\n{summaries()}\n\n{ORDER}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", nargs="*", metavar="RECIPE key=value")

@@ -24,7 +24,6 @@ from hotloop.jobs.forecast.memory_fit import precision_of
 from hotloop.jobs.forecast.per_rank_memory import on_more_cards
 from hotloop.machine.allocator_cap import cap_memory
 from hotloop.machine.detect import detect
-from hotloop.machine.matmul_rate import measure_gemm
 from hotloop.recipes.building.declared_code import CODE, digests
 from hotloop.session.accumulation_windows import AccumulationWindows
 from hotloop.session.ranks import SINGLE_PROCESS
@@ -309,6 +308,8 @@ def _total_steps(max_steps: int | None, epochs: int | None, feed: AccumulationWi
 
 def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
     """Return the hardware with the matrix rate measured on it, with the plan's threads."""
+    from hotloop.machine.matmul_rate import measure_gemm
+
     precision, before = precision_of(plan, hardware), torch.get_num_threads()
     torch.set_num_threads(int((plan.choice("threads") or {}).get("count", 0)) or before)
     try:

@@ -14,12 +14,13 @@ from hotloop.core.plan import Plan, Use, Value, elsewhere, measured_on
 from hotloop.core.storage.files import read_json
 from hotloop.core.storage.rundir import RunDir
 from hotloop.recipes.building.declared_code import CODE, code_in, files_of, refuse_untyped
-from hotloop.recipes.registry import Recipe, find
+from hotloop.recipes.registry import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from hotloop.recipes.building.protocols import Answer, Manifest
+    from hotloop.recipes.building.entry import Recipe
+    from hotloop.recipes.building.protocols import ManifestAnswer, RunManifest
 
 __all__ = [
     "RunRequest",
@@ -49,7 +50,7 @@ class RunRequest:
     added: tuple[Use, ...] = ()  # --with
     removed: tuple[str, ...] = ()  # --without
     series: Mapping[str, str] = field(default_factory=dict)  # a run each: name -> in words
-    answers: Sequence[Answer] = ()  # what came of each field of a manifest
+    answers: Sequence[ManifestAnswer] = ()  # what came of each field of a manifest
     folder: Path | None = None  # that output= names for the run
     measure_peak: bool = False  # time matrix products first, so that MFU is known
 
@@ -141,7 +142,7 @@ def expert_requests(
 def _resolved(
     found: Recipe,
     assignments: Sequence[str],
-    manifest: Manifest | None,
+    manifest: RunManifest | None,
     folder: Path | None,
     *,
     config_file: Path | None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from hotloop.monitor.assess import Assessment
     from hotloop.monitor.run import RunReading
-    from hotloop.monitor.sample import ReadingSampler, Sample
+    from hotloop.monitor.sample import MachineSample, ReadingSampler
     from hotloop.monitor.series import SampleHistory
 
 __all__ = ["SCHEMA", "About", "document", "save", "unknown"]
@@ -108,7 +108,7 @@ def save(path: Path, value: Mapping[str, object]) -> None:
     write_file(path, whole)
 
 
-def _sample(sample: Sample) -> dict[str, object]:
+def _sample(sample: MachineSample) -> dict[str, object]:
     value: dict[str, object] = {"at_s": round(sample.at, 3)}
     value |= {name: _short(number) for name, number in sample.values.items()}
     for card, reasons in sample.slowed.items():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.machine.nvml import GpuIdentity
     from hotloop.monitor.run import RunReader, RunReading
 
-__all__ = ["EXPECTED", "Held", "ReadingSampler", "Sample"]
+__all__ = ["EXPECTED", "Held", "MachineSample", "ReadingSampler"]
 
 EXPECTED = (  # what a card tells, if it does; the rest is named as unknown
     "utilisation_percent",
@@ -51,7 +51,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class MachineSample:
     """What was seen at one moment. A name that is not there is unknown, never 0."""
 
     at: float  # seconds since the monitor began
@@ -83,14 +83,14 @@ class ReadingSampler:
         self._began = now()
         self.spent = 0.0  # CPU seconds of this process that taking samples took
 
-    def take(self) -> Sample:
+    def take(self) -> MachineSample:
         """Take one; rates are those since the one before."""
         began = time.process_time()
         sample = self._taken()
         self.spent += time.process_time() - began
         return sample
 
-    def _taken(self) -> Sample:
+    def _taken(self) -> MachineSample:
         values = self._host.read()
         if self.tree is not None:
             values |= self.tree.read()
@@ -114,7 +114,9 @@ class ReadingSampler:
         self._follow(run)
         values |= _of_run(run)
         at = self._now() - self._began
-        return Sample(at=at, values=values, slowed=slowed, held=held, run=run, trouble=trouble)
+        return MachineSample(
+            at=at, values=values, slowed=slowed, held=held, run=run, trouble=trouble
+        )
 
     def _card(self, card: GpuIdentity) -> tuple[dict[str, float], Sequence[str]]:
         """Return what a card tells, under the names of EXPECTED."""

@@ -13,7 +13,7 @@ from hotloop.core.units import bytes_, count
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.monitor.sample import Sample
+    from hotloop.monitor.sample import MachineSample
 
 __all__ = ["SampleHistory", "SeriesStats", "headline", "name_of", "shown"]
 
@@ -48,7 +48,7 @@ class SampleHistory:
     """All samples; of a long time every second one, while mean and extremes stay those of all."""
 
     def __init__(self) -> None:
-        self.samples: list[Sample] = []
+        self.samples: list[MachineSample] = []
         self.seen = 0  # samples taken
         self.slowed: Counter[tuple[int, str]] = Counter()  # (card, why) -> samples
         self.phases: Counter[str] = Counter()  # what a run did -> samples
@@ -56,7 +56,7 @@ class SampleHistory:
         self._sums: dict[str, tuple[int, float, float, float]] = {}  # n, sum, lowest, highest
         self._sorted: dict[str, list[float]] = {}
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: MachineSample) -> None:
         """Take in the next sample."""
         for name, value in sample.values.items():
             n, total, low, high = self._sums.get(name, (0, 0.0, math.inf, -math.inf))

@@ -11,7 +11,7 @@ from hotloop.machine.clock import clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotloop.monitor.sample import ReadingSampler, Sample
+    from hotloop.monitor.sample import MachineSample, ReadingSampler
     from hotloop.monitor.series import SampleHistory
 
 __all__ = ["Terminated", "WatchEnded", "watch"]
@@ -37,7 +37,7 @@ def watch(
     *,
     interval: float,
     seconds: float | None,
-    each: Callable[[Sample], None],
+    each: Callable[[MachineSample], None],
     now: Callable[[], float] = clock,
     wait: Callable[[float], object] = time.sleep,
 ) -> WatchEnded:
@@ -68,11 +68,11 @@ def watch(
         return WatchEnded(why="Ctrl-C", code=INTERRUPTED)
 
 
-def _crashed(sample: Sample) -> bool:
+def _crashed(sample: MachineSample) -> bool:
     return sample.run is not None and sample.run.state == "crashed"
 
 
-def _over(sampler: ReadingSampler, sample: Sample) -> str | None:
+def _over(sampler: ReadingSampler, sample: MachineSample) -> str | None:
     """Return why there is nothing left to watch; None: go on."""
     if sample.run is not None:
         run = sample.run

@@ -22,7 +22,7 @@ from hotloop.core.errors import DeviceError, HotloopError, PlanError
 from hotloop.core.plan import Plan
 from hotloop.jobs.request import saved_request
 from hotloop.machine.clock import clock, process_began
-from hotloop.observe.hooks.garbage_collector import collector_off
+from hotloop.machine.gc_pause import collector_off
 from hotloop.process import run_script
 from hotloop.session.ranks import SINGLE_PROCESS
 from hotloop.tuning.first_step_record import Witness

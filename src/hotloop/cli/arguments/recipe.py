@@ -22,7 +22,6 @@ __all__ = [
     "ORDER",
     "add_options",
     "experts_of",
-    "recipes",
     "request_of",
     "say_checkpoint",
     "split",
@@ -31,11 +30,6 @@ __all__ = [
 CHECKPOINT = "best, last or a step (default: best; last where few held-out samples tell them apart)"
 
 ORDER = "Order of settings: defaults < preset= < experiment= < --config FILE < key=value."
-
-
-def recipes() -> str:
-    """Return a line for each recipe."""
-    return "\n".join(f"  {recipe.name}: {recipe.summary}" for recipe in RECIPES.values())
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hotloop.machine.nvml import GpuIdentity
     from hotloop.monitor.assess import Assessment
     from hotloop.monitor.run import RunReading, StepRate
-    from hotloop.monitor.sample import Held, ReadingSampler, Sample
+    from hotloop.monitor.sample import Held, MachineSample, ReadingSampler
     from hotloop.monitor.series import SeriesStats
 
 __all__ = ["line", "screen", "summary"]
@@ -45,7 +45,12 @@ class _Row:
 
 
 def screen(
-    sample: Sample, sampler: ReadingSampler, assessment: Assessment, console: Console, *, title: str
+    sample: MachineSample,
+    sampler: ReadingSampler,
+    assessment: Assessment,
+    console: Console,
+    *,
+    title: str,
 ) -> Table:
     """Return the screen, no higher than the terminal."""
     rows = [_Row(label="", text=Text(f"hotloop monitor: {title}", "bold"), rank=7)]
@@ -75,7 +80,7 @@ def _height(rows: Sequence[_Row], console: Console) -> int:
     return len(console.render_lines(_grid(rows), pad=False))
 
 
-def _run(sample: Sample, assessment: Assessment) -> Iterator[_Row]:
+def _run(sample: MachineSample, assessment: Assessment) -> Iterator[_Row]:
     run = sample.run
     if run is None:
         yield _Row(label="run", text=Text(f"{UNKNOWN}: {visible(sample.trouble or '')}", "yellow"))
@@ -115,14 +120,14 @@ def _progress(run: RunReading) -> str:
     return f"step {run.step:,}{of}{left}"
 
 
-def _cards(sample: Sample, sampler: ReadingSampler) -> Iterator[_Row]:
+def _cards(sample: MachineSample, sampler: ReadingSampler) -> Iterator[_Row]:
     if not sampler.cards:
         yield _Row(label="card", text=Text(f"{UNKNOWN}: {sampler.no_cards}"), rank=2)
     for card in sampler.cards:
         yield from _card(sample, card)
 
 
-def _card(sample: Sample, card: GpuIdentity) -> Iterator[_Row]:
+def _card(sample: MachineSample, card: GpuIdentity) -> Iterator[_Row]:
     def get(name: str) -> float | None:
         return sample.values.get(f"gpu{card.index}_{name}")
 
@@ -166,7 +171,7 @@ def _holders(held: Sequence[Held] | None) -> str:
     return f": {', '.join(said)}" if said else ", no process computes"
 
 
-def _host(sample: Sample, sampler: ReadingSampler, console: Console) -> Iterator[_Row]:
+def _host(sample: MachineSample, sampler: ReadingSampler, console: Console) -> Iterator[_Row]:
     values, machine = sample.values, sampler.machine
 
     def said(name: str) -> str:
@@ -198,7 +203,7 @@ def _spark(cores: Sequence[float], console: Console) -> str:
     return "".join(SPARK[min(top, int(core / 100 * len(SPARK)))] for core in cores)
 
 
-def line(sample: Sample, sampler: ReadingSampler) -> str:
+def line(sample: MachineSample, sampler: ReadingSampler) -> str:
     """Return a sample as one plain line."""
     run, parts = sample.run, [duration(sample.at)]
     if sampler.run is not None:

@@ -33,8 +33,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 from hotloop.core.errors import ConfigError, DeviceError, did_you_mean
+from hotloop.machine.gc_pause import collector_off
 from hotloop.models.repeated_blocks import repeated_blocks
-from hotloop.observe.hooks.garbage_collector import collector_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

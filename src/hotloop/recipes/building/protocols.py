@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hotloop.config.layers import SettingsLayer
     from hotloop.recipes.building.sampling_options import SamplingOptions
 
-__all__ = ["Answer", "Manifest", "Predict", "Predictions", "Sample"]
+__all__ = ["ManifestAnswer", "Predict", "Predictions", "RunManifest", "Sample"]
 
 
 class Sample(Protocol):
@@ -66,7 +66,7 @@ class Predict(Protocol):
         """Return it. Raises UsageError, and DataError for rows that cannot be used."""
 
 
-class Answer(Protocol):
+class ManifestAnswer(Protocol):
     """What came of one field of a manifest."""
 
     @property
@@ -78,7 +78,7 @@ class Answer(Protocol):
         """The answer as a line."""
 
 
-class Manifest(Protocol):
+class RunManifest(Protocol):
     """A file that stands for a run."""
 
     @property
@@ -94,5 +94,5 @@ class Manifest(Protocol):
         """Its settings and where each came from."""
 
     @property
-    def answers(self) -> Sequence[Answer]:
+    def answers(self) -> Sequence[ManifestAnswer]:
         """What came of each field."""
