@@ -55,7 +55,7 @@ def case_of(tiny: list[str], tmp_path: Path) -> Callable[..., Case]:
         case = case_of_plan(
             prepared,
             effects,
-            SimpleNamespace(made=12, ledger=WallTime(clock), **nothing | tried),  # type: ignore[arg-type]
+            SimpleNamespace(made=12, wall_time=WallTime(clock), **nothing | tried),  # type: ignore[arg-type]
             timing=timed,
             time=None if timed is None else estimate(timed, work, request.config.training),
             folder=tmp_path,

@@ -56,7 +56,7 @@ def with_loss(settings: list[str], wrap, folder: Path) -> RecipeCheck:
         parts,
         budget=FOUR,
         folder=folder / "run",
-        ledger=WallTime(clock),
+        wall_time=WallTime(clock),
         signals=Signals(),
         tell=train.silent,
     )
@@ -194,11 +194,11 @@ def test_one_set_at_a_time(of, tiny):
 
 def test_a_folder_that_cannot_be_written_is_found(tiny, tmp_path):
     parts = assemble(fresh_request("char-lm", tiny), train.silent, lambda: None)
-    ledger, signals = WallTime(clock), Signals()
+    wall_time, signals = WallTime(clock), Signals()
     session, _, at = set_up(
-        parts, lambda s: start_weights(parts, s, train.silent), ledger, signals, train.silent
+        parts, lambda s: start_weights(parts, s, train.silent), wall_time, signals, train.silent
     )
-    tried = FirstSteps(parts, session, at, ledger=ledger, signals=signals, tell=train.silent)
+    tried = FirstSteps(parts, session, at, wall_time=wall_time, signals=signals, tell=train.silent)
     (tmp_path / "file").touch()
     timing = tried.time(StepBudget(steps=1), tmp_path / "file")
     tried.close()

@@ -93,7 +93,7 @@ class PlainTrial(RecipeTrial):
         """Make steps without an end."""
         from hotloop.jobs.build_loop import schedule_of
 
-        session, plan, mark = self.session, self.parts.plan, self.ledger.mark
+        session, plan, mark = self.session, self.parts.plan, self.wall_time.mark
         rate, clip = schedule_of(self.parts), self.parts.request.config.training.gradient_clip
         optimizer, device, loss_of = session.optimizer, session.device, session.forward
         asked = self.asked["loop"] or {}

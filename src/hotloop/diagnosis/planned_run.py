@@ -35,7 +35,7 @@ def case_of_plan(
     folder: Path,
 ) -> Case:
     """Return the case of a run whose first steps were tried; `folder` is where the run would be."""
-    hardware, wall = prepared.hardware, tried.ledger.rows()
+    hardware, wall = prepared.hardware, tried.wall_time.rows()
     build = torch_build(driver=hardware.versions.get("driver"))
     there = nearest_folder(folder)
     return Case(
@@ -44,7 +44,7 @@ def case_of_plan(
         wall=wall,
         steps=Steps(count=tried.made, wall=() if timing is None else timing.step.readings),
         process=ProcessFacts(other_cores=tried.busy_cores),
-        own_time=tried.ledger.elapsed() - sum(wall.values()),
+        own_time=tried.wall_time.elapsed() - sum(wall.values()),
         planned=PlannedRun(
             folder=str(there),
             free_bytes=free_bytes(there),

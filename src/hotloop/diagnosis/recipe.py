@@ -95,13 +95,13 @@ def rehearse(
     Raises what `engine.train` raises before step 1, and Dropped after a signal.
     """
     request.refuse_series()
-    ledger, folder = WallTime(clock, began=began), out or default_folder(request.recipe.name)
+    wall_time, folder = WallTime(clock, began=began), out or default_folder(request.recipe.name)
     RunDir(folder).refuse_if_used()
     with signals.installed():
         with signals.droppable(at_once=True):
             parts = assemble(request, tell, signals.poll)
         return rehearsed(
-            parts, budget=budget, folder=folder, ledger=ledger, signals=signals, tell=tell
+            parts, budget=budget, folder=folder, wall_time=wall_time, signals=signals, tell=tell
         )
 
 
@@ -110,16 +110,16 @@ def rehearsed(
     *,
     budget: StepBudget,
     folder: Path,
-    ledger: WallTime,
+    wall_time: WallTime,
     signals: Signals,
     tell: Tell,
 ) -> RecipeCheck:
     """Rehearse what is assembled; `folder` is where the run would go, and is not made."""
     session, effects, at = set_up(
-        parts, lambda session: start_weights(parts, session, tell), ledger, signals, tell
+        parts, lambda session: start_weights(parts, session, tell), wall_time, signals, tell
     )
-    ledger.mark("start")
-    tried = FirstSteps(parts, session, at, ledger=ledger, signals=signals, tell=tell)
+    wall_time.mark("start")
+    tried = FirstSteps(parts, session, at, wall_time=wall_time, signals=signals, tell=tell)
     try:
         with signals.droppable(at_once=True):
             timing = tried.time(budget, nearest_folder(folder))

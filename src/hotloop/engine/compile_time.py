@@ -14,7 +14,7 @@ __all__ = ["recompiling"]
 
 
 @contextmanager
-def recompiling(ledger: WallTime) -> Iterator[None]:
+def recompiling(wall_time: WallTime) -> Iterator[None]:
     """Charge compilations within to "compile"; nothing where this torch does not tell of them.
 
     Source: torch._dynamo.callback (torch 2.13, 2026-11), which also torch.distributed uses.
@@ -26,10 +26,10 @@ def recompiling(ledger: WallTime) -> Iterator[None]:
         return
 
     def begin(*_: object) -> None:
-        ledger.pause("compile")
+        wall_time.pause("compile")
 
     def end(*_: object) -> None:
-        ledger.go_on()
+        wall_time.go_on()
 
     told.register_start_callback(begin)
     told.register_end_callback(end)

@@ -105,7 +105,7 @@ def accumulate(
 def accumulate_shared(
     session: Session,
     window: Sequence[Batch],
-    ledger: WallTime,
+    wall_time: WallTime,
     poll: Callable[[], None],
     *,
     targets: int,
@@ -116,12 +116,12 @@ def accumulate_shared(
     are in the middle of theirs.
     """
     if session.parallel.sync is None:
-        return accumulate(session, window, ledger.mark, poll)
-    ledger.mark("exchange")  # the ranks' windows have waited for each other
-    loss = accumulate(session, window, ledger.mark, _go_on, targets=targets)
-    ledger.mark("exchange")
+        return accumulate(session, window, wall_time.mark, poll)
+    wall_time.mark("exchange")  # the ranks' windows have waited for each other
+    loss = accumulate(session, window, wall_time.mark, _go_on, targets=targets)
+    wall_time.mark("exchange")
     for phase, seconds in session.parallel.sync.waits().items():
-        ledger.move(seconds, phase, "exchange")
+        wall_time.move(seconds, phase, "exchange")
     return loss
 
 

@@ -30,13 +30,17 @@ class TimeLeft:
         *,
         steps: int,
         per_epoch: int,
-        ledger: WallTime,
-        recorder: MetricsLog,
-        keeper: CheckpointPolicy,
+        wall_time: WallTime,
+        metrics_log: MetricsLog,
+        checkpoint_policy: CheckpointPolicy,
     ) -> None:
         """Take the optimizer steps of the whole run and those of an epoch."""
         self._steps, self._per_epoch = steps, per_epoch
-        self._ledger, self._recorder, self._keeper = ledger, recorder, keeper
+        self._wall_time, self._metrics_log, self._checkpoint_policy = (
+            wall_time,
+            metrics_log,
+            checkpoint_policy,
+        )
         self._made, self._before = 0, 0.0
         self._each: float | None = None  # seconds of a step
         self._is_done = False
@@ -47,21 +51,21 @@ class TimeLeft:
             return
         self._made += 1
         if self._made in (1, LOOK):
-            self._recorder.flush()  # nothing is left on the device
-            worked = self._ledger.in_steps()
+            self._metrics_log.flush()  # nothing is left on the device
+            worked = self._wall_time.in_steps()
             if self._made == 1:
                 self._before = worked
             else:
                 self._each = (worked - self._before) / (LOOK - 1)
                 if at.step < self._steps:
-                    self._recorder.note(at.step, self._time_left(at, self._each))
-        if self._each is not None and self._keeper.durable is not None:
+                    self._metrics_log.note(at.step, self._time_left(at, self._each))
+        if self._each is not None and self._checkpoint_policy.durable is not None:
             self._is_done = True
-            if (cost := self._saving(self._each, self._keeper.durable)) is not None:
-                self._recorder.note(at.step, cost, warning=True)
+            if (cost := self._saving(self._each, self._checkpoint_policy.durable)) is not None:
+                self._metrics_log.note(at.step, cost, warning=True)
 
     def _time_left(self, at: Position, each: float) -> str:
-        rows, left, whole = self._ledger.rows(), self._steps - at.step, self._steps * each
+        rows, left, whole = self._wall_time.rows(), self._steps - at.step, self._steps * each
         set_up = rows["start"] + rows["compile"]
         rest = f"time left: {moment(left * each)} for {many(left, 'step')}"
         if whole >= SOON and whole >= set_up:
@@ -74,16 +78,16 @@ class TimeLeft:
 
     def _saving(self, each: float, durable: float) -> str | None:
         """Return what saving costs and which settings make it cheap; None where it is cheap."""
-        policy, whole = self._keeper.policy, self._steps * each
+        policy, whole = self._checkpoint_policy.policy, self._steps * each
         by_steps = self._steps // policy.every_steps if policy.every_steps else 0
         by_time = int(whole / policy.every_seconds) if policy.every_seconds else 0
         saves = max(by_steps, by_time)
         spent = saves * durable
-        share = min(1.0, spent / (whole if self._keeper.is_beside else whole + spent))
+        share = min(1.0, spent / (whole if self._checkpoint_policy.is_beside else whole + spent))
         if spent < WORTH or share < COSTLY:
             return None
         how = "of the time a save is being written in the background"
-        if not self._keeper.is_beside:
+        if not self._checkpoint_policy.is_beside:
             how = "of the run goes into saving"
         return (
             f"{share:.0%} {how}: {many(saves, 'save')} x {moment(durable)} = {duration(spent)}, "
@@ -92,7 +96,7 @@ class TimeLeft:
         )
 
     def _cheaper(self, each: float, durable: float) -> list[str]:
-        policy, seconds = self._keeper.policy, math.ceil(durable / BEST_BUDGET)
+        policy, seconds = self._checkpoint_policy.policy, math.ceil(durable / BEST_BUDGET)
         found = []
         if policy.every_steps and policy.every_steps * each < seconds:
             steps = math.ceil(seconds / each)

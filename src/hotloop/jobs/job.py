@@ -319,39 +319,39 @@ def _with_peak(hardware: Hardware, plan: Plan) -> Hardware:
     return replace(hardware, measured={**hardware.measured, precision: peak})
 
 
-def run_record(parts: PreparedRun) -> dict[str, object]:
+def run_record(prepared: PreparedRun) -> dict[str, object]:
     """Return what run.json says at the start."""
-    request = parts.request
+    request = prepared.request
     return {
         "recipe": request.recipe.name,
         "status": "running",
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "config": flatten(request.config),
         "origins": dict(request.origins),
-        "steps": parts.steps,
-        "validation_samples": _judged_on(parts),
-        "loss_unit": parts.job.loss_unit,
-        "guesses": parts.job.guesses,
-        "judged_by": None if parts.job.judge is None else parts.job.judge.score,
-        "precision": precision_of(parts.plan, parts.hardware),
-        "flops_per_token": parts.flops_per_token,
-        "facts": parts.facts(),
+        "steps": prepared.steps,
+        "validation_samples": _judged_on(prepared),
+        "loss_unit": prepared.job.loss_unit,
+        "guesses": prepared.job.guesses,
+        "judged_by": None if prepared.job.judge is None else prepared.job.judge.score,
+        "precision": precision_of(prepared.plan, prepared.hardware),
+        "flops_per_token": prepared.flops_per_token,
+        "facts": prepared.facts(),
         "code": code_version(),
         "manifest": [answer.text for answer in request.answers],
         "choices": [
             {"what": str(c.use), "origin": c.origin, "reason": c.reason}
-            for c in parts.decision.choices
+            for c in prepared.decision.choices
         ],
-        "data": dict(parts.data.about),
+        "data": dict(prepared.data.about),
         **({"declared": digests(request.code[CODE])} if request.code else {}),
-        "hardware": parts.hardware.to_json(),
+        "hardware": prepared.hardware.to_json(),
     }
 
 
-def _judged_on(parts: PreparedRun) -> int:
+def _judged_on(prepared: PreparedRun) -> int:
     """Return how many samples a validation reads."""
-    samples, batches = len(parts.job.valid), parts.request.config.training.eval_batches
-    return samples if batches is None else min(samples, batches * parts.plan.micro_batch)
+    samples, batches = len(prepared.job.valid), prepared.request.config.training.eval_batches
+    return samples if batches is None else min(samples, batches * prepared.plan.micro_batch)
 
 
 def default_folder(recipe: str) -> Path:

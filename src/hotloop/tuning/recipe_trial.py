@@ -101,7 +101,7 @@ class RecipeTrial:
     # All of these are set before the first step.
     parts: PreparedRun
     session: Session
-    ledger: WallTime
+    wall_time: WallTime
     _tried: FirstSteps
     _generators: Mapping[str, Tensor]  # as they were
 
@@ -130,16 +130,16 @@ class RecipeTrial:
         from hotloop.jobs.run import set_up
         from hotloop.jobs.start_point import start_weights
 
-        self.ledger, signals = WallTime(clock, began=process_began()), Signals()
+        self.wall_time, signals = WallTime(clock, began=process_began()), Signals()
         self.session, self._effects, at = set_up(
-            parts, lambda s: start_weights(parts, s, _unheard), self.ledger, signals, _unheard
+            parts, lambda s: start_weights(parts, s, _unheard), self.wall_time, signals, _unheard
         )
-        self.ledger.mark("start")
+        self.wall_time.mark("start")
         self._tried = FirstSteps(
             parts,
             self.session,
             at,
-            ledger=self.ledger,
+            wall_time=self.wall_time,
             signals=signals,
             tell=_unheard,
             before_update=self.before_update,
@@ -187,12 +187,14 @@ class RecipeTrial:
         """Note the end of a step; rest when it is the last of its block."""
         self._witness.stepped()
         self._gate.ended()
-        self.ledger.mark("other")  # the rest, in which others have the machine, is no wait for data
+        self.wall_time.mark(
+            "other"
+        )  # the rest, in which others have the machine, is no wait for data
 
     def _more(self) -> Mapping[str, Any]:
         """Return what the parent wants to know besides the seconds of a block."""
         effects = {e.technique.partition("(")[0]: (e.word, e.how) for e in self._effects}
-        rows = self.ledger.rows()
+        rows = self.wall_time.rows()
         return {
             "effects": effects,
             "peak": device_peak(),

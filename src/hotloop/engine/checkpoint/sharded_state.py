@@ -34,12 +34,15 @@ def whole(session: Session) -> AbstractContextManager[None]:
 
 
 def weights_of(
-    session: Session, custody: ShardedOptimizer, learned: Mapping[str, Tensor]
+    session: Session, sharded_optimizer: ShardedOptimizer, learned: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return what this rank writes of the weights and buffers that training changes."""
     named = dict(session.model.named_parameters(remove_duplicate=False))  # tied ones: each name
     asked = {
-        name: (custody.shape(named[name]), lambda name=name: custody.weight(named[name]))
+        name: (
+            sharded_optimizer.shape(named[name]),
+            lambda name=name: sharded_optimizer.weight(named[name]),
+        )
         for name in learned
         if name in named
     }
@@ -48,22 +51,22 @@ def weights_of(
 
 
 def state_of(
-    session: Session, custody: ShardedOptimizer
+    session: Session, sharded_optimizer: ShardedOptimizer
 ) -> tuple[dict[str, Tensor], dict[str, object]]:
     """Return (what this rank writes of the optimizer's state, what state.json says of it)."""
-    steps = custody.steps
+    steps = sharded_optimizer.steps
     if not steps:
-        return {}, {"scalars": {}, "without_state": list(custody.names)}
+        return {}, {"scalars": {}, "without_state": list(sharded_optimizer.names)}
     named = dict(session.model.named_parameters())
     asked = {
         f"{name}/{entry}": (
-            custody.shape(named[name]),
-            lambda name=name, entry=entry: custody.moment(name, entry),
+            sharded_optimizer.shape(named[name]),
+            lambda name=name, entry=entry: sharded_optimizer.moment(name, entry),
         )
-        for name in custody.names
+        for name in sharded_optimizer.names
         for entry in ENTRIES
     }
-    counts = {f"{name}/step": torch.tensor(steps) for name in custody.names}
+    counts = {f"{name}/step": torch.tensor(steps) for name in sharded_optimizer.names}
     return _own(session, asked, counts), {"scalars": {}, "without_state": []}
 
 
