@@ -250,7 +250,7 @@ def test_a_background_save_that_fails_is_told_at_most_a_save_later(tiny, tmp_pat
     parts = assemble(fresh_request("char-lm", tiny, added=["async-checkpoint"]), heard.append, int)
     folder = RunDir(tmp_path / "run")
     folder.create(run_record(parts), parts.plan)
-    options = {"ledger": WallTime(clock), "signals": Signals(), "tell": heard.append}
+    options = {"wall_time": WallTime(clock), "signals": Signals(), "tell": heard.append}
     with pytest.raises(WriteError):  # the last save must succeed
         execute(folder, parts, **options, disk=full_disk(after=8))
     warned = [m.text for m in heard if isinstance(m, Note) and m.warning]
