@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.preloaded import Preloaded
 
 _CACHE = tempfile.TemporaryDirectory(prefix="hotloop-test-cache-")
 os.environ["OMP_NUM_THREADS"] = "1"  # another count rounds otherwise, and spins on a busy machine
@@ -48,6 +49,13 @@ def tiny(corpus: Path) -> list[str]:
         "training.log_every=5",
         "training.precision=fp32",
     ]
+
+
+@pytest.fixture(scope="session")
+def preloaded() -> Iterator[Preloaded]:
+    """What starts hotloop in a process of its own that has torch already."""
+    with Preloaded() as process:
+        yield process
 
 
 @pytest.fixture
