@@ -1,8 +1,10 @@
-"""Runs hotloop train as several processes of torchrun, gloo ranks on a CPU, as a user starts it."""
+"""Runs hotloop train as several processes, gloo ranks on a CPU: torchrun's, or forks."""
 
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 from hotloop.core.events import steps
@@ -33,6 +35,27 @@ def together(*args, ranks=2, torchrun=(), module="hotloop", code=0, **more):
     )
     assert (done.returncode == 0) == (code == 0), done.stderr[-4000:]
     return done.stderr
+
+
+def forked(preloaded, *args, ranks=2):
+    """Do what `together` does, with forks in the place of torchrun: they have torch already."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_PORT": port}
+    group = []
+    with tempfile.TemporaryFile("w+") as said, open(os.devnull, "r+b") as null:
+        for rank in range(ranks):
+            own = {**shared, "RANK": rank, "LOCAL_RANK": rank, "MASTER_ADDR": "127.0.0.1"}
+            env = {**os.environ, **{name: str(value) for name, value in own.items()}}
+            streams = (null.fileno(), null.fileno(), said.fileno())
+            group.append(preloaded.start(*args, env=env, streams=streams))
+        try:
+            codes = [process.wait(WAIT) for process in group]
+        finally:
+            for process in group:
+                process.kill()
+        said.seek(0)
+        assert codes == [0] * ranks, said.read()[-4000:]
 
 
 def started(*args, ranks=2, torchrun=(), module="hotloop", **more):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.preloaded import Preloaded
 
 from hotloop.core.storage.rundir import RunDir
 from hotloop.engine.checkpoint.folders import listing
@@ -66,7 +67,7 @@ def saved(out: Path) -> int:
     return listing(out / "checkpoints")[-1].step
 
 
-def close_terminal(out: Path, tiny: list[str], at: int) -> None:
+def close_terminal(out: Path, tiny: list[str], at: int, _: Preloaded) -> None:
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", LEAD, *command(out, tiny)], stdin=slave, stdout=slave, stderr=slave
@@ -99,18 +100,17 @@ def draining(master: int) -> Iterator[None]:
         yield
 
 
-def end_log_reader(out: Path, tiny: list[str], at: int) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hotloop", *command(out, tiny), "-v"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    assert process.stdout is not None
-    process.stderr.readline()
-    wait_for_step(out, at)
-    process.stderr.close()
-    process.stdout.close()
+def end_log_reader(out: Path, tiny: list[str], at: int, preloaded: Preloaded) -> None:
+    (stdout, to_stdout), (stderr, to_stderr) = os.pipe(), os.pipe()
+    with open(os.devnull, "rb") as null:
+        streams = (null.fileno(), to_stdout, to_stderr)
+        process = preloaded.start(*command(out, tiny), "-v", streams=streams)
+    os.close(to_stdout)
+    os.close(to_stderr)
+    with open(stderr, "rb") as said:
+        said.readline()
+        wait_for_step(out, at)
+    os.close(stdout)
     assert process.wait(120) == 0
     assert RunDir.open(out).read()["status"] == "complete"
     assert saved(out) == STEPS
@@ -120,18 +120,18 @@ ENDS = {"terminal": close_terminal, "reader": end_log_reader}
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_a_run_outlives_its_console(how, tiny, tmp_path):
-    ENDS[how](tmp_path / "run", tiny, 30)
+def test_a_run_outlives_its_console(how, tiny, tmp_path, preloaded):
+    ENDS[how](tmp_path / "run", tiny, 30, preloaded)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("busy", [0, 4])
 @pytest.mark.parametrize("how", ENDS)
-def test_a_run_outlives_its_console_at_any_moment(how, busy, tiny, tmp_path):
+def test_a_run_outlives_its_console_at_any_moment(how, busy, tiny, tmp_path, preloaded):
     draw = random.Random(f"{how} {busy}")
     with others(busy):
         for moment in range(MOMENTS):
-            ENDS[how](tmp_path / f"run-{moment}", tiny, draw.randrange(1, STEPS // 3))
+            ENDS[how](tmp_path / f"run-{moment}", tiny, draw.randrange(1, STEPS // 3), preloaded)
             print(f"{how}, {busy} others: {moment + 1} of {MOMENTS}")
 
 
@@ -147,13 +147,9 @@ def test_a_run_whose_log_cannot_be_written_completes(stderr, tiny, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
-def test_sigusr1_saves_and_the_run_goes_on(tiny, tmp_path):
+def test_sigusr1_saves_and_the_run_goes_on(tiny, tmp_path, preloaded):
     out = tmp_path / "run"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hotloop", *command(out, tiny)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    process = preloaded.start(*command(out, tiny))
     wait_for_step(out, 20)
     process.send_signal(signal.SIGUSR1)
     until = time.monotonic() + 60

@@ -9,8 +9,6 @@ installed packages in doctor/case.json were shortened by hand; `report.html` was
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,18 +29,17 @@ def old(tmp_path):
     return folder
 
 
-def hotloop(folder: Path, *words: str, stream: str = "stdout") -> str:
-    """Run a command there, with the old cache as its cache; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hotloop", *words],
-        cwd=folder,
-        env={**os.environ, "HOTLOOP_CACHE": str(folder / "cache")},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return getattr(done, stream)
+@pytest.fixture
+def hotloop(old, preloaded):
+    """Return what runs a command there, with the old cache, and returns what it prints."""
+
+    def run(*words: str, stream: str = "stdout") -> str:
+        env = {**os.environ, "HOTLOOP_CACHE": str(old / "cache")}
+        done = preloaded.run(*words, cwd=old, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return getattr(done, stream)
+
+    return run
 
 
 def record(folder: Path) -> dict:
@@ -50,8 +47,8 @@ def record(folder: Path) -> dict:
 
 
 @pytest.mark.parametrize(("run", "steps"), [("char-lm", 20), ("chat-sft", 6)])
-def test_an_interrupted_run_ends_with_the_weights_it_would_have_had(old, run, steps):
-    hotloop(old, "train", "--resume", run, "-q")
+def test_an_interrupted_run_ends_with_the_weights_it_would_have_had(old, hotloop, run, steps):
+    hotloop("train", "--resume", run, "-q")
     assert (record(old / run)["status"], record(old / run)["steps"]) == ("complete", steps)
     ended = load_file(old / run / "checkpoints" / f"step-{steps:08d}" / "model.safetensors")
     torch.testing.assert_close(  # 0.0 apart on a machine of the kind that wrote them
@@ -59,41 +56,41 @@ def test_an_interrupted_run_ends_with_the_weights_it_would_have_had(old, run, st
     )
 
 
-def test_a_token_folder_of_characters_is_used_as_it_is(old):
+def test_a_token_folder_of_characters_is_used_as_it_is(old, hotloop):
     before = (old / "cache" / "tokens" / CHARACTERS / "train.bin").stat().st_mtime_ns
-    hotloop(old, "train", "--resume", "char-lm", "-q")
+    hotloop("train", "--resume", "char-lm", "-q")
     tokens = old / "cache" / "tokens"
     assert sorted(path.name for path in tokens.iterdir()) == [CHARACTERS, ROWS]
     assert (tokens / CHARACTERS / "train.bin").stat().st_mtime_ns == before
 
 
-def test_a_token_folder_of_rows_is_read_by_its_path(old):
-    said = hotloop(old, "data", "stats", f"cache/tokens/{ROWS}")
+def test_a_token_folder_of_rows_is_read_by_its_path(old, hotloop):
+    said = hotloop("data", "stats", f"cache/tokens/{ROWS}")
     assert "60 documents, 1,029 tokens, 363 carry loss" in said
 
 
-def test_a_checkpoint_is_listed_verified_sampled_and_exported(old):
-    assert "         9" in hotloop(old, "checkpoints", "char-lm", "--verify")
-    text = hotloop(old, "sample", "char-lm", "--prompt", "the ", "--length", "20")
+def test_a_checkpoint_is_listed_verified_sampled_and_exported(old, hotloop):
+    assert "         9" in hotloop("checkpoints", "char-lm", "--verify")
+    text = hotloop("sample", "char-lm", "--prompt", "the ", "--length", "20")
     assert text.startswith("the ")
     assert len(text.rstrip("\n")) == 24
-    assert "loaded by PEFT" in hotloop(old, "export", "chat-sft", "--to", "peft", "--out", "peft")
+    assert "loaded by PEFT" in hotloop("export", "chat-sft", "--to", "peft", "--out", "peft")
 
 
-def test_a_diagnosis_is_judged_again(old):
-    said = hotloop(old, "doctor", "doctor")
+def test_a_diagnosis_is_judged_again(old, hotloop):
+    said = hotloop("doctor", "doctor")
     assert "Rows.__getitem__" in said
     assert "train.py:12" in said
 
 
-def test_a_tuned_plan_is_put_into_the_script(old):
-    said = hotloop(old, "run", "--plan", "tuned", "script/train.py", stream="stderr")
+def test_a_tuned_plan_is_put_into_the_script(old, hotloop):
+    said = hotloop("run", "--plan", "tuned", "script/train.py", stream="stderr")
     assert "sample-cache  in effect" in said
 
 
-def test_each_folder_has_its_state_and_its_page(old):
-    said = hotloop(old, "status", ".")
+def test_each_folder_has_its_state_and_its_page(old, hotloop):
+    said = hotloop("status", ".")
     for name in ("char-lm", "chat-sft", "doctor", "tuned"):
         assert f"\n{name} " in said
-        hotloop(old, "report", name)
+        hotloop("report", name)
         assert (old / name / "report.html").stat().st_size > 10_000

@@ -1,8 +1,6 @@
 """The doctor finds each fault of the project behind task-router where it is planted back."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,28 +42,27 @@ FAULTS = {
 PLANTED = {rule for _, rule in FAULTS.values()}
 
 
-def findings(folder, changes):
+def findings(preloaded, folder, changes):
     """Return the rules of the findings of `hotloop doctor` on the script with some changes."""
     text = SCRIPT.read_text()
     for old, new in changes.items():
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     (folder / "train.py").write_text(text)
-    line = [sys.executable, "-m", "hotloop", "doctor", "--json", "found.json", "train.py"]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=250)
+    done = preloaded.run("doctor", "--json", "found.json", "train.py", cwd=folder)
     assert (folder / "found.json").is_file(), done.stderr[-2000:]
     found = json.loads((folder / "found.json").read_text())["findings"]
     return {each["rule"].partition(" ")[0]: each["severity"] for each in found}
 
 
-def test_without_a_fault_none_of_them_is_found(tmp_path):
-    found = findings(tmp_path, {})
+def test_without_a_fault_none_of_them_is_found(preloaded, tmp_path):
+    found = findings(preloaded, tmp_path, {})
     assert not PLANTED & found.keys(), found
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_found(tmp_path, fault):
+def test_a_fault_is_found(preloaded, tmp_path, fault):
     changes, rule = FAULTS[fault]
-    found = findings(tmp_path, changes)
+    found = findings(preloaded, tmp_path, changes)
     assert found.get(rule) in ("warn", "critical"), found
     assert PLANTED & found.keys() == {rule}

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.preloaded import Preloaded
 
 SCRIPT = """\
 import sys, time
@@ -33,6 +34,17 @@ for epoch in range(2):
 torch.save(net.state_dict(), "net.pt")
 sys.exit(int(sys.argv[1]))
 """
+
+
+@pytest.fixture
+def hotloop(tmp_path: Path, preloaded: Preloaded):
+    """Return what runs a command of hotloop beside a script."""
+
+    def run(*words: str, script: str = SCRIPT) -> subprocess.CompletedProcess:
+        (tmp_path / "train.py").write_text(script)
+        return preloaded.run(*words, cwd=tmp_path)
+
+    return run
 
 
 def start(folder: Path, *command: str, script: str = SCRIPT) -> subprocess.CompletedProcess:
@@ -69,10 +81,10 @@ def test_a_script_whose_workers_are_taken_away_writes_the_same_files(tmp_path: P
     assert "batches are made in the loop (it had 2)" in " ".join(done.stderr.split())
 
 
-def test_a_typed_technique_that_cannot_work_stops_before_the_script(tmp_path: Path) -> None:
-    done = start(
-        tmp_path, "-m", "hotloop", "run", "--with", "loader-workers:count=9999", "train.py"
-    )
+def test_a_typed_technique_that_cannot_work_stops_before_the_script(
+    tmp_path: Path, hotloop
+) -> None:
+    done = hotloop("run", "--with", "loader-workers:count=9999", "train.py")
     assert done.returncode == 78
     assert "9999 loader processes" in done.stderr
     assert not (tmp_path / "net.pt").exists()
@@ -80,16 +92,16 @@ def test_a_typed_technique_that_cannot_work_stops_before_the_script(tmp_path: Pa
 
 
 @pytest.mark.parametrize("uses", [(), ("--with", "lagged-loss-read")])
-def test_suggest_needs_something_to_suggest_and_runs_nothing(tmp_path: Path, uses) -> None:
-    done = start(tmp_path, "-m", "hotloop", "run", "--suggest", *uses, "train.py", "0")
+def test_suggest_needs_something_to_suggest_and_runs_nothing(tmp_path: Path, hotloop, uses) -> None:
+    done = hotloop("run", "--suggest", *uses, "train.py", "0")
     assert done.returncode in (2, 78)
     assert done.stdout == ""
     assert not (tmp_path / "net.pt").exists()
 
 
-def test_suggest_prints_a_diff_with_which_steps_were_made(tmp_path: Path) -> None:
+def test_suggest_prints_a_diff_with_which_steps_were_made(tmp_path: Path, hotloop) -> None:
     uses = ("--suggest", "--with", "fused-adamw")
-    done = start(tmp_path, "-m", "hotloop", "run", *uses, "train.py", "0")
+    done = hotloop("run", *uses, "train.py", "0")
     assert done.returncode == 0
     assert done.stderr == ""
     assert "+optimizer = torch.optim.AdamW(net.parameters(), fused=True)" in done.stdout
@@ -109,11 +121,9 @@ for step in range(4):
 """
 
 
-def test_a_script_that_fails_names_what_was_put_in_and_nothing_where_nothing_was(
-    tmp_path: Path,
-) -> None:
+def test_a_script_that_fails_names_what_was_put_in_and_nothing_where_nothing_was(hotloop) -> None:
     uses = ("--with", "fused-adamw,gc-freeze,channels-last")
-    done = start(tmp_path, "-m", "hotloop", "run", "-q", *uses, "train.py", script=FAILS_LATE)
+    done = hotloop("run", "-q", *uses, "train.py", script=FAILS_LATE)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "hotloop: the script failed (IndexError: Target 53 is out of bounds.) with fused-adamw, "
@@ -121,6 +131,6 @@ def test_a_script_that_fails_names_what_was_put_in_and_nothing_where_nothing_was
         "at a time to see which"
     )
     uses = ("--with", "channels-last")
-    done = start(tmp_path, "-m", "hotloop", "run", "-q", *uses, "train.py", script=FAILS_LATE)
+    done = hotloop("run", "-q", *uses, "train.py", script=FAILS_LATE)
     assert done.returncode == 1
     assert "hotloop:" not in done.stderr

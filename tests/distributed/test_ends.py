@@ -1,7 +1,7 @@
 """How a run of several ranks ends where one of them has less to do, or an error of its own."""
 
 import pytest
-from tests.several import ended, losses, started, together
+from tests.several import ended, forked, losses, started, together
 
 from hotloop.core.events import steps
 from hotloop.core.storage.rundir import RunDir
@@ -20,12 +20,12 @@ def other(texts, **changed):
     return [*kept, *(f"{key}={value}" for key, value in new.items())]
 
 
-def test_an_epoch_may_end_with_fewer_samples_than_ranks(tiny, tmp_path):
+def test_an_epoch_may_end_with_fewer_samples_than_ranks(tiny, preloaded_models, tmp_path):
     """110 samples in steps of 109: of the second one there is one sample for two ranks."""
     texts = other(tiny, training__batch_size=109, training__max_steps=6, model__dropout=0,
                   training__log_every=1, training__eval_every_steps="null")  # fmt: skip
     train.train(fresh_request("char-lm", texts), out=tmp_path / "one")
-    together("train", "char-lm", *texts, "--out", tmp_path / "two")
+    forked(preloaded_models, "train", "char-lm", *texts, "--out", tmp_path / "two")
     for two, one in zip(losses(tmp_path / "two"), losses(tmp_path / "one"), strict=True):
         assert two == pytest.approx(one, rel=1e-5)
     shares = [[s.samples for s in steps(RunDir(tmp_path / "two").events(r))] for r in range(2)]

@@ -10,7 +10,7 @@ from tests.golden import tiny_models, tiny_tokenizer
 from tests.recipes.pair_classifier.test_recipe import BERT, SIZE
 from tests.recipes.pair_classifier.test_recipe import rows as pairs
 from tests.recipes.sft.test_recipe import questions
-from tests.several import apart, evaluations, losses, together
+from tests.several import apart, evaluations, forked, losses, together
 
 from hotloop.api import load_run
 from hotloop.cli.main import main
@@ -81,14 +81,15 @@ def alone(settings, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def both(settings, tmp_path_factory):
+def both(settings, preloaded_models, tmp_path_factory):
     """Return the folder of a recipe's run of two ranks that share in a way."""
     made = {}
 
     def run(recipe, shares):
         if (recipe, shares) not in made:
             two = made[recipe, shares] = tmp_path_factory.mktemp("both") / recipe
-            together("train", recipe, *settings[recipe], "--with", shares, "--out", two)
+            words = (*settings[recipe], "--with", shares, "--out", two)
+            forked(preloaded_models, "train", recipe, *words)
         return made[recipe, shares]
 
     return run

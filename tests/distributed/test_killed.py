@@ -7,7 +7,7 @@ from collections import Counter
 import psutil
 import pytest
 import torch
-from tests.several import ended, started, together
+from tests.several import ended, forked, started, together
 
 from hotloop.core.events import steps
 from hotloop.core.storage.rundir import RunDir
@@ -30,14 +30,15 @@ def settings(tiny):
 
 
 @pytest.fixture(scope="module")
-def straight(settings, tmp_path_factory):
+def straight(settings, preloaded_models, tmp_path_factory):
     """Return a run of two ranks that nothing happened to, by how they share."""
     made = {}
 
     def run(shares):
         if shares not in made:
             made[shares] = tmp_path_factory.mktemp(shares) / "run"
-            together("train", "char-lm", *settings, "--with", shares, "--out", made[shares])
+            words = (*settings, "--with", shares, "--out", made[shares])
+            forked(preloaded_models, "train", "char-lm", *words)
         return made[shares]
 
     return run

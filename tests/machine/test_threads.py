@@ -52,9 +52,17 @@ def test_what_was_watched_before_costs_no_wait() -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, LEAST_S / 2, MOST_S + 1])
 def test_a_watch_that_is_too_short_or_too_old_is_made_anew(seconds: float) -> None:
+    torch.set_num_threads(CORES + 1)
     machine = after_watching(Machine(others=0), seconds)
     assert machine.threads()[0] == CORES
     assert machine.slept == LEAST_S
+
+
+def test_for_one_thread_nothing_is_watched() -> None:
+    torch.set_num_threads(1)
+    machine = Machine(others=CORES)
+    assert machine.threads() == (1, "torch's own count; each thread has a core")
+    assert machine.slept == 0
 
 
 def test_what_this_process_used_itself_counts_as_free() -> None:

@@ -5,6 +5,7 @@ import psutil
 import pytest
 from benchmarks.diagnosed import RECORDED, recorded
 from tests.golden.slow_run import CASE
+from tests.preloaded import run_child
 
 from hotloop.core.finding import SourceLocation
 from hotloop.core.hardware import Hardware
@@ -202,26 +203,24 @@ for step in range(2000):
 
 
 @pytest.fixture
-def under_the_doctor_only(monkeypatch):
-    """Have a script know that it is the doctor that runs it."""
-    plain = script_target.child.run
+def forked_doctor(monkeypatch, preloaded):
+    """Have the doctor run in a fork, whose script knows that it is the doctor that runs it."""
 
     def run(command, *, environment, **more):
-        return plain(command, environment={**environment, "HOTLOOP_DOCTOR": "1"}, **more)
+        own = {**environment, "HOTLOOP_DOCTOR": "1"}
+        return run_child(preloaded, command, environment=own, **more)
 
     monkeypatch.setattr(script_target.child, "run", run)
 
 
-def test_a_look_at_which_the_script_dies_before_a_step_saw_nothing(tmp_path, under_the_doctor_only):
+def test_a_look_at_which_the_script_dies_before_a_step_saw_nothing(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text(DIES.format(at=0))
     target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
     said = target.look(tmp_path / "doctor", seconds=10)
     assert said == "the doctor saw no step: exit code 1: KeyError: 'column'"
 
 
-def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(
-    tmp_path, under_the_doctor_only
-):
+def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text(DIES.format(at=9))
     target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
     found = target.look(tmp_path / "doctor", seconds=10)
@@ -234,7 +233,7 @@ def test_a_look_at_which_the_script_dies_later_leaves_its_steps_unknown(
     assert {move.why_not for move in moves(CPU, found) if move.ids == ("compile",)} == {None}
 
 
-def test_a_look_at_a_script_without_steps_says_nothing_of_its_loaders(tmp_path):
+def test_a_look_at_a_script_without_steps_says_nothing_of_its_loaders(tmp_path, forked_doctor):
     (tmp_path / "train.py").write_text("import torch\n")
     target = Script(command=("train.py",), cwd=tmp_path, hardware=CPU)
     said = target.look(tmp_path / "doctor", seconds=10)

@@ -68,6 +68,9 @@ def usable_threads(
     """
     import torch
 
+    asked, own_count = torch.get_num_threads(), "torch's own count; each thread has a core"
+    if asked == 1:  # whatever others do
+        return 1, own_count
     now = look()
     since = _watched.get("since", now)
     if not LEAST_S <= now.at - since.at <= MOST_S:
@@ -75,12 +78,11 @@ def usable_threads(
         wait(LEAST_S)
         now = look()
     busy = others(since, now)
-    asked = torch.get_num_threads()
     allowed = max(1, int(cores)) if cores is not None else asked
     machine = psutil.cpu_count() or allowed
     threads = max(1, min(asked, allowed, round(machine - busy)))
     if threads == asked:
-        return threads, "torch's own count; each thread has a core"
+        return threads, own_count
     if threads == allowed:
         return threads, f"torch starts {asked}, this process has {many(allowed, 'core')}"
     return threads, f"{busy:.1f} of {machine} cores are busy with other processes"

@@ -6,8 +6,6 @@ assumes for the first epoch, so the two figures are the same number and not only
 
 import json
 import random
-import subprocess
-import sys
 
 import pytest
 from tests.data.tokenising.test_tokenize import jsonl
@@ -89,38 +87,31 @@ def told_by_stats(folder, strategy, *more):
     return way["padding"]
 
 
-def seen_by_doctor(folder, name, *, width, batch):
+def seen_by_doctor(preloaded, folder, name, *, width, batch):
     """Return the share of padding that was measured, and what the finding says of it."""
     text = SCRIPT.format(width=width, length=LENGTH, rows=BATCH, batch=batch)
     (folder / f"{name}.py").write_text(text)
-    done = subprocess.run(
-        (sys.executable, "-m", "hotloop", "doctor", "--steps", "6", "--out", name, f"{name}.py"),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = preloaded.run("doctor", "--steps", "6", "--out", name, f"{name}.py", cwd=folder)
     assert done.returncode == 0, done.stderr
     (batches,) = judge_again(folder / name)[0].batches
     assert sum(batches.rows) == len(batches.lengths) == ROWS
     return batches.padding, " ".join(done.stderr.split())
 
 
-def test_rows_padded_to_one_width_have_the_same_share(folder, capsys):
+def test_rows_padded_to_one_width_have_the_same_share(folder, preloaded, capsys):
     share = told_by_stats(folder, "max")
     assert f" max {share:.1%} " in " ".join(capsys.readouterr().out.split())
-    seen, said = seen_by_doctor(folder, "whole", width=LENGTH, batch=BARE)
+    seen, said = seen_by_doctor(preloaded, folder, "whole", width=LENGTH, batch=BARE)
     assert seen == pytest.approx(share, abs=1e-12)
     assert "every row is padded to 64 tokens" in said
     assert f"{share:.0%} of what the model computes on is padding" in said
 
 
-def test_rows_padded_in_their_collate_function_have_the_same_share(folder):
+def test_rows_padded_in_their_collate_function_have_the_same_share(folder, preloaded):
     share = told_by_stats(folder, "dynamic", "--multiple", 1)
     assert told_by_stats(folder, "dynamic") > share, "by default to a multiple of 8"
     width = "max(map(len, rows))"
-    seen, said = seen_by_doctor(folder, "longest", width=width, batch=MASKED)
+    seen, said = seen_by_doctor(preloaded, folder, "longest", width=width, batch=MASKED)
     assert seen == pytest.approx(share, abs=1e-12)
     assert f"{share:.0%} of what the model computes on is padding" in said
     assert "every row is padded" not in said
