@@ -92,10 +92,10 @@ class Run:
         stored = self.checkpoint(which)
         refuse_changed(RunDir(self.path), stored.path)
         model = self._recipe.load().rebuilt(self.config, RunDir(self.path).kept())
-        learned = {name for name, each in model.named_parameters() if each.requires_grad}
-        found = model.load_state_dict(read_all(stored.path), strict=False)
+        learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+        keys = model.load_state_dict(read_all(stored.path), strict=False)
         # What is frozen is read where it came from, and is in no checkpoint.
-        if wrong := [*found.unexpected_keys, *sorted(learned & {*found.missing_keys})]:
+        if wrong := [*keys.unexpected_keys, *sorted(learned & {*keys.missing_keys})]:
             raise CheckpointError(
                 f"{stored.path} does not fit the run's own model: {', '.join(wrong[:5])}; was the "
                 "folder of the pretrained model changed?"
@@ -142,8 +142,8 @@ class Run:
             seed=seed,
         )
         draw: Sample = recipe.load(recipe.sample)
-        kept = RunDir(self.path).kept()
-        return draw(self.config, self.model(which), kept, wanted, progress=progress)
+        texts = RunDir(self.path).kept()
+        return draw(self.config, self.model(which), texts, wanted, progress=progress)
 
     def predict(
         self,
@@ -325,12 +325,12 @@ def tune(
             f"there are {', '.join(RECIPES)}"
         )
     with tempfile.TemporaryDirectory(prefix="hotloop-") as folder:
-        kept = RunDir(Path(folder, "run") if out is None else Path(out))
-        kept.refuse_if_used()
-        _run("tune", kept.path, "--budget", f"{budget:g}", *options, str(what), *args)
-        if not kept.trials.exists():
+        run = RunDir(Path(folder, "run") if out is None else Path(out))
+        run.refuse_if_used()
+        _run("tune", run.path, "--budget", f"{budget:g}", *options, str(what), *args)
+        if not run.trials.exists():
             raise DataError(f"nothing was measured of {what}: it says why above")
-        return Tuned.from_json(read_json(kept.trials))
+        return Tuned.from_json(read_json(run.trials))
 
 
 def _run(verb: str, out: Path, *words: str) -> None:

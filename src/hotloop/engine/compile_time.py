@@ -20,7 +20,7 @@ def recompiling(wall_time: WallTime) -> Iterator[None]:
     Source: torch._dynamo.callback (torch 2.13, 2026-11), which also torch.distributed uses.
     """
     try:
-        from torch._dynamo.callback import callback_handler as told
+        from torch._dynamo.callback import callback_handler as callbacks
     except ImportError:
         yield
         return
@@ -31,10 +31,10 @@ def recompiling(wall_time: WallTime) -> Iterator[None]:
     def end(*_: object) -> None:
         wall_time.go_on()
 
-    told.register_start_callback(begin)
-    told.register_end_callback(end)
+    callbacks.register_start_callback(begin)
+    callbacks.register_end_callback(end)
     try:
         yield
     finally:
-        told.remove_start_callback(begin)
-        told.remove_end_callback(end)
+        callbacks.remove_start_callback(begin)
+        callbacks.remove_end_callback(end)

@@ -180,11 +180,11 @@ class Loop:
     def _look(self) -> Now:
         """Return what is so on this rank now."""
         rules, checkpoint_policy = self.rules, self.checkpoint_policy
-        each = sum(self.wall_time.step.values())
+        step_seconds = sum(self.wall_time.step.values())
         if self.session.parallel.group.world > 1:  # what is agreed counts after the step in flight
-            each = 2 * max(each, self.each)
+            step_seconds = 2 * max(step_seconds, self.each)
         out = rules.max_time is not None and (
-            self.wall_time.elapsed() + each + checkpoint_policy.seconds >= rules.max_time
+            self.wall_time.elapsed() + step_seconds + checkpoint_policy.seconds >= rules.max_time
         )
         return Now(
             signal=self.signals.received,
@@ -219,7 +219,7 @@ class Loop:
         poll = self.signals.poll if alone else self.agreement.poll
         try:
             with self.signals.droppable(at_once=True) if alone else nullcontext():
-                found = evaluate(
+                evaluation = evaluate(
                     session,
                     session.job.valid,
                     poll,
@@ -230,24 +230,28 @@ class Loop:
             self.wall_time.mark("evaluate")
             return at
         seconds = self.wall_time.mark("evaluate")
-        if not math.isfinite(found.loss):
-            raise DivergedError(f"the validation loss after step {at.step} is {found.loss}")
-        at, best = judged(at, found, self.session.job.judge, self.rules.min_delta)
+        if not math.isfinite(evaluation.loss):
+            raise DivergedError(f"the validation loss after step {at.step} is {evaluation.loss}")
+        at, best = judged(at, evaluation, self.session.job.judge, self.rules.min_delta)
         self.metrics_log.event(
             "eval",
             at.step,
             wall=round(seconds, 4),
-            loss=found.loss,
-            targets=found.targets,
+            loss=evaluation.loss,
+            targets=evaluation.targets,
             best=best,
-            **({"figures": dict(found.figures)} if found.figures else {}),
+            **({"figures": dict(evaluation.figures)} if evaluation.figures else {}),
         )
-        unit, figures, judge = self.session.job.loss_unit, found.figures, self.session.job.judge
+        unit, figures, judge = (
+            self.session.job.loss_unit,
+            evaluation.figures,
+            self.session.job.judge,
+        )
         shown = {k: v for k, v in figures.items() if judge is not None and judge.shows(k)}
         self.tell(
             Evaluated(
                 step=at.step,
-                loss=found.loss,
+                loss=evaluation.loss,
                 unit=unit,
                 best=best,
                 seconds=seconds,

@@ -64,21 +64,25 @@ class TimeLeft:
             if (cost := self._saving(self._each, self._checkpoint_policy.durable)) is not None:
                 self._metrics_log.note(at.step, cost, warning=True)
 
-    def _time_left(self, at: Position, each: float) -> str:
-        rows, left, whole = self._wall_time.rows(), self._steps - at.step, self._steps * each
+    def _time_left(self, at: Position, step_seconds: float) -> str:
+        rows, left, whole = (
+            self._wall_time.rows(),
+            self._steps - at.step,
+            self._steps * step_seconds,
+        )
         set_up = rows["start"] + rows["compile"]
-        rest = f"time left: {moment(left * each)} for {many(left, 'step')}"
+        rest = f"time left: {moment(left * step_seconds)} for {many(left, 'step')}"
         if whole >= SOON and whole >= set_up:
-            return f"{rest}, {1 / each:.3g} steps/s; validating and saving come on top"
+            return f"{rest}, {1 / step_seconds:.3g} steps/s; validating and saving come on top"
         what = "the data are so small" if self._steps >= self._per_epoch else "the steps are so few"
         return (
             f"{rest}; {what} that speed does not matter (all {self._steps:,} steps take "
             f"{moment(whole)}, the set-up took {moment(set_up)}): look at the answers instead"
         )
 
-    def _saving(self, each: float, durable: float) -> str | None:
+    def _saving(self, step_seconds: float, durable: float) -> str | None:
         """Return what saving costs and which settings make it cheap; None where it is cheap."""
-        policy, whole = self._checkpoint_policy.policy, self._steps * each
+        policy, whole = self._checkpoint_policy.policy, self._steps * step_seconds
         by_steps = self._steps // policy.every_steps if policy.every_steps else 0
         by_time = int(whole / policy.every_seconds) if policy.every_seconds else 0
         saves = max(by_steps, by_time)
@@ -92,19 +96,19 @@ class TimeLeft:
         return (
             f"{share:.0%} {how}: {many(saves, 'save')} x {moment(durable)} = {duration(spent)}, "
             f"against {duration(whole)} of steps. About {BEST_BUDGET:.0%}, in a new run: "
-            f"{', '.join(self._cheaper(each, durable))}"
+            f"{', '.join(self._cheaper(step_seconds, durable))}"
         )
 
-    def _cheaper(self, each: float, durable: float) -> list[str]:
+    def _cheaper(self, step_seconds: float, durable: float) -> list[str]:
         policy, seconds = self._checkpoint_policy.policy, math.ceil(durable / BEST_BUDGET)
-        found = []
-        if policy.every_steps and policy.every_steps * each < seconds:
-            steps = math.ceil(seconds / each)
+        settings = []
+        if policy.every_steps and policy.every_steps * step_seconds < seconds:
+            steps = math.ceil(seconds / step_seconds)
             epochs = f" ({steps / self._per_epoch:.0f} epochs)"
             text = f"{steps}{epochs if steps >= 2 * self._per_epoch else ''}"
-            found.append(f"training.save_every_steps={text if steps < self._steps else 'null'}")
+            settings.append(f"training.save_every_steps={text if steps < self._steps else 'null'}")
         if policy.every_seconds and policy.every_seconds < seconds:
-            found.append(f"training.save_every={seconds}s")
+            settings.append(f"training.save_every={seconds}s")
         if policy.keep > 2:
-            found.append("training.keep=2 (each save verifies those that are kept)")
-        return found
+            settings.append("training.keep=2 (each save verifies those that are kept)")
+        return settings

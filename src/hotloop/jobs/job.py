@@ -106,8 +106,8 @@ class PreparedRun:
 
     def _preset(self) -> dict[str, str]:
         groups = _preset_keys(self.request).items()
-        said = "; ".join(f"{origin}: {', '.join(keys)}" for origin, keys in groups)
-        return {"preset": said} if said else {}
+        sentence = "; ".join(f"{origin}: {', '.join(keys)}" for origin, keys in groups)
+        return {"preset": sentence} if sentence else {}
 
     def facts(self, folder: Path | None = None) -> dict[str, str]:
         """Return what a user wants to see before step 1, a line each.
@@ -155,13 +155,13 @@ class PreparedRun:
 
 def _preset_keys(request: RunRequest) -> dict[str, list[str]]:
     """Return `key=value` by what brought it in, for presets, experiments and `auto`."""
-    flat, found = flatten(request.config), dict[str, list[str]]()
+    flat, keys = flatten(request.config), dict[str, list[str]]()
     for key, origin in request.origins.items():
         if origin.startswith("auto (") or "gave way" in origin:
-            found.setdefault(origin, []).append(f"{key}={flat[key]}")
+            keys.setdefault(origin, []).append(f"{key}={flat[key]}")
         elif origin.startswith(("preset ", "experiment ")):
-            found.setdefault(origin.partition(":")[0], []).append(f"{key}={flat[key]}")
-    return found
+            keys.setdefault(origin.partition(":")[0], []).append(f"{key}={flat[key]}")
+    return keys
 
 
 def _model(config: Any) -> dict[str, Any]:

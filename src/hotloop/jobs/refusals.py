@@ -36,7 +36,7 @@ def refuse_unlike(request: RunRequest, ranks: ProcessGroup) -> None:
 
     Where its data lie, and where the run does, may be another place on each machine.
     """
-    told: dict[str, object] = {
+    own: dict[str, object] = {
         "recipe": request.recipe.name,
         **{key: value for key, value in flatten(request.config).items() if key not in DATA_PATHS},
         "--plan": request.plan and request.plan.to_json(),
@@ -44,8 +44,8 @@ def refuse_unlike(request: RunRequest, ranks: ProcessGroup) -> None:
         "--without": sorted(request.removed),
         "hotloop's own code": code_version(),
     }
-    each = ranks.exchange(told)
-    first, mine = each[0], each[ranks.rank]
+    of_ranks = ranks.exchange(own)
+    first, mine = of_ranks[0], of_ranks[ranks.rank]
     with ranks.together():
         if unlike := [key for key in first if mine.get(key) != first[key]]:
             raise ConfigError(
@@ -82,12 +82,12 @@ def refuse_other_plan(
     """
     typed = {use.id: (use, f"--with {text}") for text in added for use in [parse_use(text)]}
     if plan_file is not None:
-        asked = for_ranks(read_plan(plan_file), kept.ranks, batch_size)
-        shapes = [f"{p.micro_batch} x {p.accumulation}" for p in (asked, kept)]
+        requested = for_ranks(read_plan(plan_file), kept.ranks, batch_size)
+        shapes = [f"{p.micro_batch} x {p.accumulation}" for p in (requested, kept)]
         if shapes[0] != shapes[1]:
             raise _keeps(f"--plan {plan_file}", f"micro batches of {shapes[1]}, not {shapes[0]}")
         said = f"--plan {plan_file}"
-        typed = {**{use.id: (use, said) for use in asked.techniques}, **typed}
+        typed = {**{use.id: (use, said) for use in requested.techniques}, **typed}
     for id in (*typed, *removed):
         techniques.get(id)
     for id, (use, said) in typed.items():
@@ -99,8 +99,8 @@ def refuse_other_plan(
             raise _keeps(f"--without {id}", f"{Use.of(id, **has)}")
 
 
-def _keeps(said: str, has: str) -> UsageError:
-    return UsageError(f"{said}: a resumed run keeps its plan, which has {has}; leave it out")
+def _keeps(option: str, has: str) -> UsageError:
+    return UsageError(f"{option}: a resumed run keeps its plan, which has {has}; leave it out")
 
 
 def refuse_changes(record: Mapping[str, Any], request: RunRequest) -> None:

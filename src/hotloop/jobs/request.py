@@ -92,14 +92,14 @@ def fresh_request(
 
     Raises UsageError, ConfigError or PlanError.
     """
-    found = find(recipe)
-    experts = found.load(found.manifests)(assignments) if found.manifests else []
+    entry = find(recipe)
+    experts = entry.load(entry.manifests)(assignments) if entry.manifests else []
     if len(experts) > 1:
         names = ", ".join(manifest.name for manifest, _ in experts)
         raise UsageError(f"that is a run for each of {names}: name one manifest")
     manifest, folder = experts[0] if experts else (None, None)
     return _resolved(
-        found,
+        entry,
         assignments,
         manifest,
         folder,
@@ -118,17 +118,17 @@ def expert_requests(
 
     `asked` as of `fresh_request`, which raises the same.
     """
-    found = find(recipe)
-    if not found.manifests:
+    entry = find(recipe)
+    if not entry.manifests:
         return []
-    experts = found.load(found.manifests)(assignments)
+    experts = entry.load(entry.manifests)(assignments)
     usual = {"config_file": None, "plan_file": None, "added": (), "removed": ()}
     typed = [word for word in assignments if not word.startswith("manifest=")]
     return [
         (
             manifest.name,
             _resolved(
-                found,
+                entry,
                 [*typed, f"manifest={manifest.path}"],
                 manifest,
                 folder,
@@ -140,7 +140,7 @@ def expert_requests(
 
 
 def _resolved(
-    found: Recipe,
+    entry: Recipe,
     assignments: Sequence[str],
     manifest: RunManifest | None,
     folder: Path | None,
@@ -154,9 +154,9 @@ def _resolved(
     def machine() -> Any:
         from hotloop.machine.detect import detect
 
-        return found.auto(detect())
+        return entry.auto(detect())
 
-    resolved = found.resolve(
+    resolved = entry.resolve(
         assignments,
         config_file=config_file,
         auto_layer=machine,
@@ -164,7 +164,7 @@ def _resolved(
     )
     refuse_untyped(flatten(resolved.config), resolved.origins)
     config = rebuild(
-        found.resolve.schema, _absolute(flatten(resolved.config), found.paths), origin="settings"
+        entry.resolve.schema, _absolute(flatten(resolved.config), entry.paths), origin="settings"
     )
     uses = tuple(parse_use(text) for text in added)
     for id in (*(use.id for use in uses), *removed):
@@ -172,7 +172,7 @@ def _resolved(
     if both := sorted({use.id for use in uses} & set(removed)):
         raise PlanError(f"--with and --without both name {', '.join(both)}; keep one")
     return RunRequest(
-        recipe=found,
+        recipe=entry,
         config=config,
         origins=resolved.origins,
         rows=resolved.rows(),
@@ -181,7 +181,7 @@ def _resolved(
         plan_file=plan_file,
         added=uses,
         removed=tuple(removed),
-        series=found.series(config),
+        series=entry.series(config),
         answers=() if manifest is None else manifest.answers,
         folder=folder,
         measure_peak=measure_peak,
@@ -219,7 +219,7 @@ def read_plan(
 def _absolute(flat: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
     """Return settings whose paths no longer depend on the working folder; `own` of the recipe."""
     paths = {key: _path(flat[key]) for key in (*_PATHS, *own) if flat.get(key) is not None}
-    named = {key: found for key in _NAMED if (found := flat.get(key))}
+    named = {key: named_paths for key in _NAMED if (named_paths := flat.get(key))}
     if declared := flat.get(CODE):
         paths[CODE] = ",".join(_path(str(file)) for file in files_of(declared))
     model = flat.get("model.name")
@@ -228,7 +228,10 @@ def _absolute(flat: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
     return {
         **flat,
         **paths,
-        **{key: {name: _path(p) for name, p in found.items()} for key, found in named.items()},
+        **{
+            key: {name: _path(p) for name, p in named_paths.items()}
+            for key, named_paths in named.items()
+        },
     }
 
 
@@ -254,12 +257,12 @@ def moved_data(
         raise ConfigError(f"the run is a {record['recipe']} run, asked {recipe}")
     if not assignments and config is None:
         return {}
-    found = find(str(record["recipe"]))
-    asked = _absolute(found.resolve.asked(assignments, config_file=config), found.paths)
+    entry = find(str(record["recipe"]))
+    requested = _absolute(entry.resolve.asked(assignments, config_file=config), entry.paths)
     if not any(word.startswith(f"{CODE}=") for word in assignments):
-        asked.pop(CODE, None)  # a file names no code
-    moved = {key: asked.pop(key) for key in (*DATA_PATHS, CODE) if key in asked}
-    if changed := differences(record["config"], asked):
+        requested.pop(CODE, None)  # a file names no code
+    moved = {key: requested.pop(key) for key in (*DATA_PATHS, CODE) if key in requested}
+    if changed := differences(record["config"], requested):
         raise ConfigError(
             "a resumed run keeps its settings, but for where its data lie:\n  "
             + "\n  ".join(changed)

@@ -61,9 +61,9 @@ def refuse_changed(run: RunDir, folder: Path) -> None:
         if now["kept"].get(name) != sum_:
             changed.append(f"{name} {'is another' if name in now['kept'] else 'is missing'}")
     if changed:
-        told = "\n  ".join(changed)
+        lines = "\n  ".join(changed)
         raise DataError(
-            f"{run.path} is not what {folder.name} was made with:\n  {told}\n"
+            f"{run.path} is not what {folder.name} was made with:\n  {lines}\n"
             "a file was damaged or changed: put it back, or begin a new run with other settings "
             f"from these weights (init_from={folder})"
         )

@@ -121,8 +121,8 @@ def _train(
 
 def _say_code(request: RunRequest, tell: Tell) -> None:
     """Tell which files of the user's are about to be run."""
-    for said in running(request.code.get(CODE)):
-        tell(Note(text=said))
+    for sentence in running(request.code.get(CODE)):
+        tell(Note(text=sentence))
 
 
 @contextlib.contextmanager
@@ -236,8 +236,8 @@ def _resume(
             assert isinstance(final, dict)
             return RunResult(path=run.path, reason="complete", exit_code=0, **final)
     typed = named_code(record, moved.get(CODE), how=f"{CODE}=")  # type: ignore[arg-type]
-    for said in running(typed):
-        tell(Note(text=said))
+    for sentence in running(typed):
+        tell(Note(text=sentence))
     request = saved_request({**record, "config": {**_config(record), **moved}})
     with signals.installed(), leaving_in_time(ranks, signals):
         try:
@@ -293,21 +293,21 @@ def train_series(
     All data are read before the first run begins, so that missing ones are told at once.
     """
     config, recipe = request.config, request.recipe
-    each = {
+    requests = {
         name: replace(request, config=recipe.after(recipe.member(config, name), out), series={})
         for name in request.series
     }
     data: dict[str, str] = {}
     _say_code(request, tell)
     with _ranks() as ranks:
-        for name, one in each.items():
+        for name, one in requests.items():
             try:
                 data[name] = prepare_data(one, _working(tell), None, ranks).fingerprint
             except DataError as error:
-                told = DataError(f"{request.series[name]}: {error}")
-                told.is_told = error.is_told
-                raise told from error
-        for name, one in each.items():
+                placed = DataError(f"{request.series[name]}: {error}")
+                placed.is_told = error.is_told
+                raise placed from error
+        for name, one in requests.items():
             tell(Note(text=request.series[name]))
             if recipe.is_chain and (run := RunDir(out / name)).exists:
                 refuse_other_code(run.read())

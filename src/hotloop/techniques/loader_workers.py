@@ -52,13 +52,13 @@ ID = "loader-workers"
 
 def blocked(hardware: Hardware, plan: Plan) -> str | None:
     """More processes than cores fight for them; pinned memory is for a card."""
-    asked = plan.choice(ID) or {}
-    count = asked.get("count", 2)
-    if count and asked.get("ahead", 2) == 0:
+    choice = plan.choice(ID) or {}
+    count = choice.get("count", 2)
+    if count and choice.get("ahead", 2) == 0:
         return "processes with no batch that is ahead are slower than the loop itself"
     if hardware.cores is not None and isinstance(count, int) and count > max(1, hardware.cores):
         return f"{count} loader processes on {many(hardware.cores, 'core')} would fight for them"
-    if asked.get("pin") == "on" and hardware.device != "cuda":
+    if choice.get("pin") == "on" and hardware.device != "cuda":
         return f"pinned memory speeds up copies to a CUDA card, and this is {hardware.device}"
     return None
 

@@ -50,13 +50,13 @@ def blocked(hardware: Hardware, plan: Plan) -> str | None:
 
 
 def _why_not(hardware: Hardware, plan: Plan) -> str | None:
-    asked = (plan.choice("sdpa") or {}).get("backend", "auto")
-    if asked in ("cudnn", "efficient") and hardware.device != "cuda":
-        return f"the {asked} kernel is for CUDA, and this is a {hardware.device} device"
+    backend = (plan.choice("sdpa") or {}).get("backend", "auto")
+    if backend in ("cudnn", "efficient") and hardware.device != "cuda":
+        return f"the {backend} kernel is for CUDA, and this is a {hardware.device} device"
     known = hardware.capability
-    if asked == "cudnn" and known is not None and known < _CUDNN_FROM:
+    if backend == "cudnn" and known is not None and known < _CUDNN_FROM:
         return f"the cudnn kernel needs compute capability 8.0, {hardware.name} is below it"
-    return hardware.why_no_flash() if asked == "flash" else None
+    return hardware.why_no_flash() if backend == "flash" else None
 
 
 def on_model(model: nn.Module, *, backend: str = "auto") -> None:

@@ -38,7 +38,7 @@ def weights_of(
 ) -> dict[str, Tensor]:
     """Return what this rank writes of the weights and buffers that training changes."""
     named = dict(session.model.named_parameters(remove_duplicate=False))  # tied ones: each name
-    asked = {
+    wanted = {
         name: (
             sharded_optimizer.shape(named[name]),
             lambda name=name: sharded_optimizer.weight(named[name]),
@@ -46,8 +46,8 @@ def weights_of(
         for name in learned
         if name in named
     }
-    buffers = {name: tensor for name, tensor in learned.items() if name not in asked}
-    return _own(session, asked, buffers)
+    buffers = {name: tensor for name, tensor in learned.items() if name not in wanted}
+    return _own(session, wanted, buffers)
 
 
 def state_of(
@@ -58,7 +58,7 @@ def state_of(
     if not steps:
         return {}, {"scalars": {}, "without_state": list(sharded_optimizer.names)}
     named = dict(session.model.named_parameters())
-    asked = {
+    wanted = {
         f"{name}/{entry}": (
             sharded_optimizer.shape(named[name]),
             lambda name=name, entry=entry: sharded_optimizer.moment(name, entry),
@@ -67,19 +67,19 @@ def state_of(
         for entry in ENTRIES
     }
     counts = {f"{name}/step": torch.tensor(steps) for name in sharded_optimizer.names}
-    return _own(session, asked, counts), {"scalars": {}, "without_state": []}
+    return _own(session, wanted, counts), {"scalars": {}, "without_state": []}
 
 
 def _own(
     session: Session,
-    asked: Mapping[str, tuple[torch.Size, Callable[[], Tensor]]],
+    wanted: Mapping[str, tuple[torch.Size, Callable[[], Tensor]]],
     there: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
     """Return this rank's share of tensors to be asked for, in float32, and of those at hand."""
-    shapes = {name: torch.empty(shape, device="meta") for name, (shape, _) in asked.items()}
-    found = mine({**shapes, **there}, session.parallel.group.rank, session.parallel.group.world)
-    for name, (_, ask) in asked.items():
+    shapes = {name: torch.empty(shape, device="meta") for name, (shape, _) in wanted.items()}
+    tensors = mine({**shapes, **there}, session.parallel.group.rank, session.parallel.group.world)
+    for name, (_, ask) in wanted.items():
         tensor = ask()
-        if name in found:
-            found[name] = tensor.cpu()
-    return found
+        if name in tensors:
+            tensors[name] = tensor.cpu()
+    return tensors

@@ -138,14 +138,14 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `_flat` made flat."""
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for key, value in values.items():
         outer, sign, name = key.partition(_INSIDE)
         if sign:
-            found.setdefault(outer, {})[name] = value
+            nested.setdefault(outer, {})[name] = value
         else:
-            found[key] = value
-    return found
+            nested[key] = value
+    return nested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

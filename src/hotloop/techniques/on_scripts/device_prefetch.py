@@ -72,16 +72,16 @@ class Sending:
             return batch
 
     def _sent(self, batch: Any) -> Any:
-        found = list[Tensor]()
-        marked = _rebuilt(batch, found)
-        wanted = [at for at in range(len(found)) if at in self.moved]
+        tensors = list[Tensor]()
+        marked = _rebuilt(batch, tensors)
+        wanted = [at for at in range(len(tensors)) if at in self.moved]
         copies, event = dict[int, Tensor](), None  # of what is not sent there is no copy
         if wanted and self.device is not None:
             if self._stream is None:
                 self._stream = self._make_stream(self.device)
-            sent, event = self._stream.send([_plain(found[at]) for at in wanted])
+            sent, event = self._stream.send([_plain(tensors[at]) for at in wanted])
             copies, self.sent = dict(zip(wanted, sent, strict=True)), self.sent + len(sent)
-        for at, tensor in enumerate(found):
+        for at, tensor in enumerate(tensors):
             tensor.__dict__["_parcel"] = _Parcel(
                 self, at, tensor._version, copies.get(at), self._stream, event
             )
@@ -136,9 +136,9 @@ class _Batched(Tensor):
             if func in (Tensor.to, Tensor.cuda):
                 device = _goal(func is Tensor.cuda, args[1:], kwargs)
                 wait = not kwargs.get("non_blocking", False)
-                found = device and parcel.sending.ask(parcel, first, device, wait=wait)
-                if found is not None:
-                    return found
+                copied = device and parcel.sending.ask(parcel, first, device, wait=wait)
+                if copied is not None:
+                    return copied
             elif getattr(func, "__name__", "") in _OPENS:
                 parcel.copy = None
         with torch._C.DisableTorchFunctionSubclass():
@@ -175,22 +175,22 @@ def _goal(is_cuda: bool, args: Any, kwargs: Any) -> torch.device | None:
     return device
 
 
-def _rebuilt(value: Any, found: list[Tensor]) -> Any:
-    """Return a batch in containers of its own, its plain tensors marked and put into `found`."""
+def _rebuilt(value: Any, tensors: list[Tensor]) -> Any:
+    """Return a batch in containers of its own, its plain tensors marked and put into `tensors`."""
     if type(value) is Tensor:
         odd = value.requires_grad or value.is_inference()  # whose version says nothing
         if odd or value.device.type != "cpu" or value.layout != torch.strided:
             return value
-        found.append(value.as_subclass(_Batched))
-        return found[-1]
+        tensors.append(value.as_subclass(_Batched))
+        return tensors[-1]
     if type(value) in (list, tuple):
-        return type(value)([_rebuilt(each, found) for each in value])
+        return type(value)([_rebuilt(item, tensors) for item in value])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_rebuilt(each, found) for each in value))
+        return type(value)(*(_rebuilt(item, tensors) for item in value))
     if isinstance(value, Mapping) and hasattr(value, "__setitem__"):
         new: Any = copy.copy(value)
         for key in value:
-            new[key] = _rebuilt(value[key], found)
+            new[key] = _rebuilt(value[key], tensors)
         return new
     return value
 
