@@ -123,7 +123,10 @@ def _switch(session: ScriptSession, to: str) -> bool:
 
 
 def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
-    """Call with one kernel preferred; the others follow, so that nothing fails for want of it."""
+    """Call with one kernel preferred; others follow, so that nothing fails for want of it.
+
+    The math kernel takes everything, and on a CPU torch heeds no order: it stands alone.
+    """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kernels = {
@@ -132,7 +135,8 @@ def _pinned(inner: Any, backend: str, *args: Any, **kwargs: Any) -> Any:
         "cudnn": SDPBackend.CUDNN_ATTENTION,
         "math": SDPBackend.MATH,
     }
-    order = [kernels[backend], *(kernels[name] for name in _FALLS_TO if name != backend)]
+    others = () if backend == "math" else (name for name in _FALLS_TO if name != backend)
+    order = [kernels[backend], *(kernels[name] for name in others)]
     with sdpa_kernel(order, set_priority=True):
         return inner(*args, **kwargs)
 

@@ -21,8 +21,8 @@ EXAMPLES = Examples(
         "backend=efficient": NOT_CUDA,
         "backend=cudnn": NOT_CUDA | OLD,
     },
-    # In the engine, and in the script, where torch's CPU kernels go by no priority.
-    says=r"auto: scaled_dot_product_flash_attention\w* in 2 modules|flash in 1 calls",
+    # In the engine, and in the script.
+    says=r"auto: scaled_dot_product_flash_attention\w* in 2 modules|math in 1 calls",
     choice_in_script={"backend": "math"},
     script=attend,
 )
