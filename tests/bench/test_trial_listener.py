@@ -32,7 +32,7 @@ def test_how_busy_it_was_is_of_the_timed_blocks():
         assert trial.busy_cores is None, "these warm it up"
         trial.block(4, seconds=20)
         assert trial.busy_cores == pytest.approx(0.5)
-        assert trial.said["cpu"] == 15
+        assert trial.message["cpu"] == 15
         assert trial.card == {}
 
 

@@ -60,21 +60,21 @@ def test_edits_that_are_in_effect_are_printed(suggested) -> None:
     found = suggested(FUSED, WORKERS)
     assert "+    optimizer = torch.optim.AdamW(net.parameters(), fused=True)" in found.diff
     assert "num_workers=1" in found.diff
-    assert not any("left out" in said for said in found.said)
+    assert not any("left out" in said for said in found.notes)
 
 
 def test_an_edit_without_effect_in_this_run_is_said_in_words(suggested) -> None:
     found = suggested(FUSED, WORKERS, kind="sgd")
     assert "fused" not in found.diff
     assert "num_workers=1" in found.diff
-    assert "fused-adamw: left out, for it has no effect there" in found.said
+    assert "fused-adamw: left out, for it has no effect there" in found.notes
 
 
 def test_an_edit_with_which_the_script_fails_is_said_in_words(suggested) -> None:
     found = suggested(BF16, FUSED, shown="numpy()")
     assert "autocast" not in found.diff
     assert "fused=True" in found.diff
-    (said,) = (said for said in found.said if "left out" in said)
+    (said,) = (said for said in found.notes if "left out" in said)
     assert said.startswith("autocast-bf16: left out, for the script fails with it: TypeError")
 
 

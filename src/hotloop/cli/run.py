@@ -55,9 +55,9 @@ def run(args: Sequence[str]) -> int:
     """Run the verb; leaves with the script's exit code."""
     options = _parser().parse_args(args)
     target = target_of(options)
-    from hotloop.diagnosis.script_plan import asked_plan
+    from hotloop.diagnosis.script_plan import requested_plan
 
-    plan, origins = asked_plan(options.added, options.plan, here=not options.suggest)
+    plan, origins = requested_plan(options.added, options.plan, here=not options.suggest)
     if options.suggest:
         return _suggest(target, plan)
     from hotloop.diagnosis.apply_techniques import AppliedTechniques
