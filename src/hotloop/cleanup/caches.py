@@ -1,4 +1,4 @@
-"""Judges hotloop's own cache, all of which can be made again, and adds up those of others."""
+"""Judges hotloop's own cache, which can be rebuilt, and measures the caches of other tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKENS = re.compile(r"[0-9a-f]{32}")  # as data.tokens names a folder
 
 
 def cache_shelf(order: CleanupRequest) -> Shelf:
-    """Return what hotloop's own cache takes; only names that hotloop gives are looked at."""
+    """Return the shelf of hotloop's own cache, with items whose names hotloop gives only."""
     cache = order.environment.cache
     tokens, forecasts = cache / "tokens", cache / "forecasts"
     items = list(unfinished(tokens, order, None, locked=False))
@@ -47,9 +47,9 @@ def _cached(path: Path, kind: Kind, order: CleanupRequest) -> Item:
 
 
 def others(order: CleanupRequest, progress: Callable[[str], None]) -> Iterator[OtherCache]:
-    """Yield the caches of others, which are never touched: with what makes them smaller."""
+    """Yield the caches of other tools, which are never changed, with how to shrink them."""
     hub, datasets = order.environment.hub, order.environment.datasets
-    told = [
+    caches = [
         (hub, "Hugging Face hub", "hf cache ls, hf cache rm REPO, hf cache prune"),
         (
             datasets,
@@ -58,7 +58,7 @@ def others(order: CleanupRequest, progress: Callable[[str], None]) -> Iterator[O
         ),
         (compile_cache(), "torch.compile", "delete it by hand: torch makes it again"),
     ]
-    for path, name, how in told:
+    for path, name, how in caches:
         if path.is_dir():
             progress(f"adding up {path}")
             size, used = taken(path), last_used(path)
