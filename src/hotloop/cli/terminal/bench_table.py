@@ -75,7 +75,8 @@ def _own(result: Result, out: Console) -> None:
     own_time, best_time = (time or 1.0 for time in times)
     out.print(
         f"{escape(own.name)} is not the best here: {escape(better.name)} is "
-        f"{own_time / best_time:.2f}x as fast; hotloop tune {escape(result.ladder)} looks for the best plan by measuring"
+        f"{own_time / best_time:.2f}x as fast; hotloop tune {escape(result.ladder)} looks for the "
+        "best plan by measuring"
     )
 
 
