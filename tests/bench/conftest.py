@@ -85,7 +85,7 @@ def climbed(
     parts: PreparedRun, folder: Path, *, only=(), races=None, rate=1e12, ladder=LADDER, **how
 ) -> Result:
     races = races or Races()
-    how = {"hear": Told, **how}
+    how = {"listen": Told, **how}
     made = Climb(
         ladder,
         parts,

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from hotloop.bench.trial_listener import CardWatch, Heard
+from hotloop.bench.trial_listener import CardWatch, TrialListener
 
 # A trial that says what it is asked for: 1 s of CPU time a step.
 CODE = """
@@ -18,8 +18,8 @@ while True:
 """
 
 
-def heard(watch=None) -> Heard:
-    return Heard(
+def heard(watch=None) -> TrialListener:
+    return TrialListener(
         lambda channel: [sys.executable, "-I", "-S", "-c", CODE, str(channel)], watch=watch
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hotloop.core.plan import Plan, Use
-from hotloop.tuning.verify_edits import proved
+from hotloop.tuning.verify_edits import verify_edits
 
 FIXED = """\
 import sys
@@ -46,7 +46,7 @@ def suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def run(*uses: Use, shown: str = "tolist()", kind: str = "adam"):
         path = tmp_path / "train.py"
         path.write_text(FIXED.format(shown=shown))
-        found = proved(path, [kind], Plan(micro_batch=1, techniques=uses))
+        found = verify_edits(path, [kind], Plan(micro_batch=1, techniques=uses))
         assert sorted(each.name for each in tmp_path.iterdir() if each.name[0] not in "._") == [
             "neighbour.py",
             "train.py",

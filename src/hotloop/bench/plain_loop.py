@@ -3,7 +3,7 @@
 A DataLoader makes and collates each sample in the loop; the loss of every micro batch is read,
 gradients are clipped, the learning rate follows its schedule. The plan makes the model and the
 optimizer; the engine validates and saves, as a plain loop does neither. Rows are tokenised before,
-come in a random order, and are padded as `recipes.building.ladder.PlainLoopKind` says. A task
+come in a random order, and are padded as in `recipes.building.ladder.PlainLoopKind`. A task
 router's rows may be computed one by one, and the frozen model's states at every step.
 """
 
@@ -86,7 +86,7 @@ class PlainTrial(RecipeTrial):
 
     @property
     def epochs(self) -> int:
-        """Epochs begun."""
+        """Number of epochs begun."""
         return self._begun
 
     def train(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hotloop.bench.matmul_ceiling import Ceilings
     from hotloop.bench.tokens_per_sample import Work
-    from hotloop.bench.trial_listener import Heard
+    from hotloop.bench.trial_listener import TrialListener
     from hotloop.core.trial import Trial
     from hotloop.jobs.forecast.time_estimate import Estimate
     from hotloop.jobs.job import PreparedRun
@@ -37,7 +37,7 @@ def figures(
     prepared: PreparedRun,
     work: Work,
     trial: Trial,
-    heard: Heard,
+    listener: TrialListener,
     ceilings: Ceilings,
     why_no_card: str | None,
 ) -> Figures:
@@ -66,14 +66,17 @@ def figures(
         if impossible is not None:
             tokens, flops = count(tokens_per_s), count(prepared.flops_per_token)
             impossible = f"{tokens} tokens/s x {flops}FLOP a token: {impossible}"
-    known |= {"start_s": heard.message.get("start"), "compile_s": heard.message.get("compile")}
-    busy, cores = heard.busy_cores, prepared.hardware.cores
+    known |= {
+        "start_s": listener.message.get("start"),
+        "compile_s": listener.message.get("compile"),
+    }
+    busy, cores = listener.busy_cores, prepared.hardware.cores
     known["cpu_util"] = None if busy is None or not cores else busy / cores
-    known["ram"] = float(heard.peak_bytes) or None
+    known["ram"] = float(listener.peak_bytes) or None
     if prepared.hardware.device == "cpu":
         unknown |= dict.fromkeys(("gpu_util", "vram", "temperature_c"), _NO_CARD)
     else:
-        known |= {"vram": trial.peak_bytes if trial.peak_of == "card" else None, **heard.card}
+        known |= {"vram": trial.peak_bytes if trial.peak_of == "card" else None, **listener.card}
         unknown |= dict.fromkeys(("gpu_util", "temperature_c"), why_no_card or "it was not read")
     values = {name: float(value) for name, value in known.items() if value is not None}
     why = {name: reason for name, reason in unknown.items() if name not in values}

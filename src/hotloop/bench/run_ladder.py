@@ -13,7 +13,7 @@ from hotloop.bench.matmul_ceiling import Ceilings
 from hotloop.bench.rates import figures, forecast_epoch
 from hotloop.bench.result import Result, RungResult, State
 from hotloop.bench.tokens_per_sample import Work, work_of
-from hotloop.bench.trial_listener import CardWatch, Heard
+from hotloop.bench.trial_listener import CardWatch, TrialListener
 from hotloop.bench.whole_run import make_epoch
 from hotloop.config.schema import flatten
 from hotloop.config.settings import rebuild
@@ -49,7 +49,7 @@ class _Done:
     """The data of a measured rung that later rungs need."""
 
     trial: Trial
-    heard: Heard
+    listener: TrialListener
     setting: _Setting
 
 
@@ -75,7 +75,7 @@ class Climb:
         folder: Path,
         command: Sequence[str],
         ceilings: Ceilings | None = None,
-        hear: Callable[..., Heard] = Heard,
+        listen: Callable[..., TrialListener] = TrialListener,
         racer: Callable[..., list[Trial]] = race,
         busy_cores: float | None = None,
         tell: Callable[[str], None] = lambda _: None,
@@ -84,9 +84,9 @@ class Climb:
     ) -> None:
         """Prepare a climb; `folder` holds the files of epochs, `keep` gets each interim result.
 
-        `ceilings`, `hear`, `racer` and `clock` are seams.
+        `ceilings`, `listen`, `racer` and `clock` are seams.
         """
-        self._hear, self._racer = hear, racer
+        self._listen, self._racer = listen, racer
         self._ladder, self._prepared, self._pace = ladder, prepared, pace
         self._folder, self._command, self._busy = folder, command, busy_cores
         self._tell, self._keep, self._clock = tell, keep, clock
@@ -109,20 +109,20 @@ class Climb:
 
         Ctrl-C ends the climb early; the result then says so.
         """
-        wanted = [r for r in self._ladder.rungs if not only or r.id in only]
-        if self._judged not in {rung.id for rung in wanted}:
-            self._judged = wanted[-1].id
-        if self._ladder.before not in wanted:
-            wanted.insert(0, self._ladder.before)
+        rungs = [r for r in self._ladder.rungs if not only or r.id in only]
+        if self._judged not in {rung.id for rung in rungs}:
+            self._judged = rungs[-1].id
+        if self._ladder.before not in rungs:
+            rungs.insert(0, self._ladder.before)
         try:
-            self._measure(wanted)
+            self._measure(rungs)
             if epochs:
                 self._make_epochs()
         except KeyboardInterrupt:
             self._stopped = f"stopped by Ctrl-C; {len(self._done)} rungs were measured"
         return self._result()
 
-    def _measure(self, wanted: Sequence[Rung]) -> None:
+    def _measure(self, wanted_rungs: Sequence[Rung]) -> None:
         """Add the rows of the wanted rungs; unwanted rungs only change the plan of later ones."""
         below, on, began = self._before, None, self._clock()
         assert not isinstance(below, str), below
@@ -130,13 +130,15 @@ class Climb:
             plan = rung.change(below, self._spot)
             row: RungResult | None = None
             if isinstance(plan, str):
-                if rung in wanted:
+                if rung in wanted_rungs:
                     self._add(_row(rung, "blocked", plan))
                 continue
-            if rung in wanted:
-                index = wanted.index(rung)
-                left = (self._clock() - began) / index * (len(wanted) - index) if index else None
-                where = f"rung {index + 1} of {len(wanted)}"
+            if rung in wanted_rungs:
+                index = wanted_rungs.index(rung)
+                left = (
+                    (self._clock() - began) / index * (len(wanted_rungs) - index) if index else None
+                )
+                where = f"rung {index + 1} of {len(wanted_rungs)}"
                 row = self._race(rung, plan, rung.needs(below, plan), where, left)
                 row = row if rung.is_top else self._compared_with_below(row, on)
                 self._add(row)
@@ -163,15 +165,15 @@ class Climb:
         """Return the row of a rung after a race against the lowest one."""
         lowest, began = self._ladder.before, self._clock()
         until = "" if left is None else f"; about {duration(max(left, 10.0))} left"
-        heard: list[Heard] = []
+        listeners: list[TrialListener] = []
         assert not isinstance(self._before, str)
         try:
             base_setting, setting = self._setting(lowest), self._setting(rung)
         except HotloopError as error:
             return _row(rung, "failed", str(error), plan=plan)
         entries = [
-            self._entry(lowest, base_setting, self._before, heard),
-            self._entry(rung, setting, plan, heard, needs=needs),
+            self._entry(lowest, base_setting, self._before, listeners),
+            self._entry(rung, setting, plan, listeners, needs=needs),
         ]
 
         def tell(what: str) -> None:
@@ -186,8 +188,10 @@ class Climb:
         if not trial.is_ok:
             state = _STATES.get(trial.outcome)
             return replace(row, state=state, why=trial.reason) if state else row
-        self._done[rung.id] = done = _Done(trial, heard[-1], setting)
-        return self._measured(row, rung, done, _at_work(base, base_setting.work, setting.work))
+        self._done[rung.id] = done = _Done(trial, listeners[-1], setting)
+        return self._measured(
+            row, rung, done, _scaled_to_work(base, base_setting.work, setting.work)
+        )
 
     def _setting(self, rung: Rung) -> _Setting:
         """Return the recipe with the settings of a rung; raises HotloopError if that fails."""
@@ -212,14 +216,14 @@ class Climb:
 
     def _measured(self, row: RungResult, rung: Rung, done: _Done, base: Trial) -> RungResult:
         """Fill in the measured values of a row."""
-        trial, heard, setting = done.trial, done.heard, done.setting
+        trial, listener, setting = done.trial, done.listener, done.setting
         result = figures(
-            setting.prepared, setting.work, trial, heard, self._ceilings, self._why_no_card
+            setting.prepared, setting.work, trial, listener, self._ceilings, self._why_no_card
         )
         if result.impossible is not None:
             return replace(row, state="impossible", why=result.impossible, effects=trial.effects)
         values = dict(result.values)
-        if (whole := forecast_epoch(setting.prepared, trial, heard.message)) is not None:
+        if (whole := forecast_epoch(setting.prepared, trial, listener.message)) is not None:
             values["epoch_s"] = whole.seconds
         parity = None
         reference = self._references.get(setting.key)
@@ -245,11 +249,11 @@ class Climb:
         rung: Rung,
         setting: _Setting,
         plan: Plan,
-        heard: list[Heard],
+        listeners: list[TrialListener],
         *,
         needs: tuple[str, ...] = (),
     ) -> Entry:
-        def start() -> Heard:
+        def start() -> TrialListener:
             def command(channel: int) -> list[str]:
                 return recipe_trial.command(
                     channel,
@@ -261,8 +265,8 @@ class Climb:
                 )
 
             free = int(_SHARE * psutil.virtual_memory().available)
-            heard.append(self._hear(command, watch=self._watch(), memory=free))
-            return heard[-1]
+            listeners.append(self._listen(command, watch=self._watch(), memory=free))
+            return listeners[-1]
 
         return Entry(plan=plan, start=start, needs=needs)
 
@@ -289,7 +293,9 @@ class Climb:
                 continue
             self._tell(f"an epoch for real, {self._rows[index].name}")
             done = self._done[id]
-            epoch = make_epoch(done.setting.prepared, done.trial, done.heard.message, self._folder)
+            epoch = make_epoch(
+                done.setting.prepared, done.trial, done.listener.message, self._folder
+            )
             self._rows[index] = replace(self._rows[index], epoch=epoch)
             self._keep(self._result())
 
@@ -317,9 +323,9 @@ class Climb:
         )
 
 
-def _at_work(trial: Trial, its: Work, wanted: Work) -> Trial:
+def _scaled_to_work(trial: Trial, own: Work, wanted: Work) -> Trial:
     """Return a trial with its times scaled to the tokens of `wanted`, as packed rows hold more."""
-    more = wanted.tokens / its.tokens
+    more = wanted.tokens / own.tokens
     return replace(trial, rounds={round: more * time for round, time in trial.rounds.items()})
 
 

@@ -93,10 +93,10 @@ def judge(
     targets: Sequence[Requirement], row: RungResult | None, why_none: str
 ) -> list[RequirementVerdict]:
     """Judge a rung by its targets. A target whose figure is unknown is missed, with the reason."""
-    return [_judged(target, row, why_none) for target in targets]
+    return [_verdict(target, row, why_none) for target in targets]
 
 
-def _judged(target: Requirement, row: RungResult | None, why_none: str) -> RequirementVerdict:
+def _verdict(target: Requirement, row: RungResult | None, why_none: str) -> RequirementVerdict:
     if row is None or not row.is_measured:
         return RequirementVerdict(
             target=target, met=False, why=why_none if row is None else str(row.why)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from hotloop.tuning.trial_process import TrialReport
 
-__all__ = ["CardWatch", "Heard"]
+__all__ = ["CardWatch", "TrialListener"]
 
 _EVERY: Final = 0.2  # seconds between two looks; the driver renews its figures every 0.17 s or so
 _WARM: Final = 11  # steps before the first timed block
@@ -61,7 +61,7 @@ class CardWatch:
         return [reading[name] for reading in self.seen if name in reading]
 
 
-class Heard(TrialProcess):
+class TrialListener(TrialProcess):
     """Keeps the last message of a trial and the readings of its timed blocks."""
 
     def __init__(

@@ -21,21 +21,21 @@ _TOKENS = re.compile(r"[0-9a-f]{32}")  # as data.tokens names a folder
 
 
 def cache_shelf(order: CleanupRequest) -> Shelf:
-    """Return the shelf of hotloop's own cache, with items whose names hotloop gives only."""
+    """Return the shelf of hotloop's own cache; files with foreign names are not its items."""
     cache = order.environment.cache
     tokens, forecasts = cache / "tokens", cache / "forecasts"
     items = list(unfinished(tokens, order, None, locked=False))
     for path in sorted(tokens.iterdir()) if tokens.is_dir() else ():
         if _TOKENS.fullmatch(path.name):
-            items.append(_cached(path, "tokens", order))
+            items.append(_cache_item(path, "tokens", order))
     items += aside(tokens, None, goes=order.broken)
     if forecasts.is_dir():
-        items.append(_cached(forecasts, "forecasts", order))
+        items.append(_cache_item(forecasts, "forecasts", order))
     size = sum(item.bytes for item in items)
     return Shelf(path=cache, name=str(cache), state="cache", bytes=size, items=tuple(items))
 
 
-def _cached(path: Path, kind: Kind, order: CleanupRequest) -> Item:
+def _cache_item(path: Path, kind: Kind, order: CleanupRequest) -> Item:
     used = last_used(path)
     days = order.unused
     goes = days is not None and used is not None and order.now() - used >= days * 86400

@@ -49,16 +49,18 @@ def run_shelf(
     Checkpoints are verified if some may go. With `alone`, this process holds the lock of the run.
     """
     run, run_row = RunDir(path), row(path, root)
-    why = _linked(run) or (None if alone else _at_work(run))
+    why = _why_linked(run) or (None if alone else _why_in_use(run))
     items: list[Item] = []
     try:
-        kept, best = _kept(run), run.best_step()
+        kept, best = _kept_count(run), run.best_step()
     except HotloopError as error:
         kept, best, why = LEAST, None, str(error)
     try:
         keep = max(LEAST, kept if order.keep is None else order.keep)
         checkpoints = (
-            _verified(run, progress, always=order.broken, more_than=keep) if why is None else []
+            _verify_if_needed(run, progress, always=order.broken, more_than=keep)
+            if why is None
+            else []
         )
         items += _checkpoints(checkpoints or listing(run.checkpoints), keep, best, order, why)
         items += aside(
@@ -80,14 +82,14 @@ def run_shelf(
     )
 
 
-def _linked(run: RunDir) -> str | None:
+def _why_linked(run: RunDir) -> str | None:
     """Return why the checkpoints may belong to another run (the folder is a link), or None."""
     if not run.checkpoints.is_symlink():
         return None
     return f"checkpoints is a link to {os.path.realpath(run.checkpoints)}: what lies there stays"
 
 
-def _at_work(run: RunDir) -> str | None:
+def _why_in_use(run: RunDir) -> str | None:
     """Return which process may be writing to a run, or None."""
     holder = run.holder()
     if holder is None or holder.why_stale() is not None:
@@ -95,7 +97,7 @@ def _at_work(run: RunDir) -> str | None:
     return f"process {holder.pid} on {holder.host} is at it"
 
 
-def _verified(
+def _verify_if_needed(
     run: RunDir, progress: Callable[[str], None], *, always: bool, more_than: int
 ) -> list[StoredCheckpoint]:
     """Return a run's checkpoints, the oldest first, and verify them if some may go."""
@@ -156,7 +158,7 @@ def aside(folder: Path, why: str | None, *, goes: bool) -> Iterator[Item]:
             yield Item(path=path, kind="broken", bytes=taken(path), goes=gone, why=text)
 
 
-def _kept(run: RunDir) -> int:
+def _kept_count(run: RunDir) -> int:
     """Return how many checkpoints the run is configured to keep."""
     config = run.read().get("config")
     keep = config.get("training.keep") if isinstance(config, dict) else None
@@ -178,7 +180,7 @@ def unfinished(
     may be writing it.
     """
     for path in leftovers(folder):
-        living = why if locked else why or _writing(path, order.now())
+        living = why if locked else why or _why_being_written(path, order.now())
         yield Item(
             path=path,
             kind="unfinished",
@@ -188,7 +190,7 @@ def unfinished(
         )
 
 
-def _writing(path: Path, now: float) -> str | None:
+def _why_being_written(path: Path, now: float) -> str | None:
     """Return why a process may be writing a temporary folder, or None."""
     writer = _WRITER.fullmatch(path.name)
     if writer is not None:

@@ -31,7 +31,7 @@ def token_shelves(root: Path) -> list[Shelf]:
 
 
 def _shelf(room: Path, root: Path) -> Shelf:
-    why = _at_work(room)
+    why = _why_in_use(room)
     size = taken(room)
     item = Item(
         path=room,
@@ -74,7 +74,7 @@ def _lock(room: Path) -> Path:
     return room.with_name(f".{match[1]}.lock")
 
 
-def _at_work(room: Path) -> str | None:
+def _why_in_use(room: Path) -> str | None:
     """Return which process may be writing there, or None."""
     try:
         holder = LockHolder.parse(_lock(room).read_text(encoding="utf-8", errors="replace"))

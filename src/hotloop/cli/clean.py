@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-NARROW, WIDTH = 100, 120  # columns below which rows become lists; where there is no terminal
+NARROW, WIDTH = 100, 120  # columns below which rows become lists; columns without a terminal
 
 
 def run(
@@ -133,7 +133,7 @@ def _show(result: CleanupResult, out: Console) -> None:
     others = [
         (
             f"{cache.name}: {visible(str(cache.path))}",
-            _used(cache.last_used),
+            _last_use(cache.last_used),
             bytes_(cache.bytes),
             cache.how,
         )
@@ -146,8 +146,8 @@ def _items(result: CleanupResult, state: str) -> list[tuple[str, ...]]:
     """Return a row for each item of the shelves of one kind."""
     return [
         (
-            _cached(item) if state == "cache" else visible(shelf.name),
-            _used(item.last_used),
+            _cache_item_name(item) if state == "cache" else visible(shelf.name),
+            _last_use(item.last_used),
             bytes_(item.bytes),
             *_why_columns(item),
         )
@@ -198,7 +198,7 @@ def _named(items: Iterable[Item]) -> str:
     return ", ".join([*counted, *names])
 
 
-def _cached(item: Item) -> str:
+def _cache_item_name(item: Item) -> str:
     name = visible(item.path.name)
     return name if name == item.kind else f"{item.kind} {name}"
 
@@ -207,7 +207,7 @@ def _why_columns(item: Item) -> tuple[str, str]:
     return (item.why, "") if item.goes else ("", item.why)
 
 
-def _used(when: float | None) -> str:
+def _last_use(when: float | None) -> str:
     return "unknown" if when is None else ago(max(0.0, time.time() - when))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-NARROW, WIDTH = 120, 160  # columns below which rows become lists; where there is no terminal
+NARROW, WIDTH = 120, 160  # columns below which rows become lists; columns without a terminal
 SHOWN = 4  # places and splits shown of one data set; the rest is counted
 NOTES = 10
 _ORDER = ("train", "validation", "test")
@@ -98,7 +98,7 @@ def _table(result: DiscoveryResult, out: Console) -> None:
                 )
             ),
             Text(bytes_(data_set.bytes), no_wrap=True),
-            _used(data_set),
+            _last_use(data_set),
             "\n".join(_storage(data_set)),
             Text("\n".join(_places(data_set.referred_by))),
         )
@@ -112,7 +112,7 @@ def _list(result: DiscoveryResult, out: Console) -> None:
             data_set.kind,
             visible(data_set.format),
             bytes_(data_set.bytes),
-            f"last use {_used(data_set)}",
+            f"last use {_last_use(data_set)}",
         ]
         facts(
             out,
@@ -159,7 +159,7 @@ def _place(split: str) -> tuple[str, int, str]:
     return config, _ORDER.index(name) if name in _ORDER else len(_ORDER), name
 
 
-def _used(data_set: DataSet) -> str:
+def _last_use(data_set: DataSet) -> str:
     return (
         "unknown" if data_set.last_used is None else ago(max(0.0, time.time() - data_set.last_used))
     )

@@ -278,7 +278,7 @@ def _copies(copies: Sequence[CopiedDocuments], out: Console) -> None:
 
 
 def _say(out: Console, text: str, *, style: str = "", indent: int = 2) -> None:
-    _wrapped(Text(visible(text), style), out, indent)
+    _print_wrapped(Text(visible(text), style), out, indent)
 
 
 def _text(spans: Sequence[Span], out: Console, *, indent: int) -> None:
@@ -295,10 +295,10 @@ def _text(spans: Sequence[Span], out: Console, *, indent: int) -> None:
             f"«{visible_text}»" if is_learned else visible_text,
             "bold underline" if is_learned else "dim",
         )
-    _wrapped(shown, out, indent)
+    _print_wrapped(shown, out, indent)
 
 
-def _wrapped(text: Text, out: Console, indent: int) -> None:
+def _print_wrapped(text: Text, out: Console, indent: int) -> None:
     for line in text.wrap(out, max(1, out.width - indent), overflow="fold"):
         line.rstrip()
         out.print(Text(" " * indent).append_text(line), overflow="fold")

@@ -75,7 +75,7 @@ def run(args: Sequence[str]) -> int:
         return _script(args)
     options = _parser().parse_intermixed_args(args)
     if len(options.what) == 1 and RunDir(Path(options.what[0])).exists:
-        return _recorded(options)
+        return _run_folder(options)
     if options.html is not None:
         raise UsageError("--html is for a script or the run folder of one")
     if options.log is not None:
@@ -138,12 +138,12 @@ def _script(args: Sequence[str]) -> int:
         folder=place_for(target, options.out),
         tell=tell,
         page=page,
-        further=_further(options, target.command),
+        further=_further_runs(options, target.command),
     )
     return 0
 
 
-def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Case], Case]:
+def _further_runs(options: argparse.Namespace, command: Sequence[str]) -> Callable[[Case], Case]:
     """Return the function that runs the script again for --ceilings and --profile."""
     cwd = Path.cwd()  # the script may leave it
 
@@ -175,7 +175,7 @@ def _further(options: argparse.Namespace, command: Sequence[str]) -> Callable[[C
     return further
 
 
-def _recorded(options: argparse.Namespace) -> int:
+def _run_folder(options: argparse.Namespace) -> int:
     from hotloop.cli.terminal.diagnosis import show
     from hotloop.diagnosis.script import judge_again
 

@@ -60,10 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     verb = args[0] if args else ""
     # A script gets the streams that it would have without hotloop.
     with nullcontext() if verb in SCRIPTS else steady_streams(stdout=verb == "train"):
-        return _ended(args)
+        return _run_guarded(args)
 
 
-def _ended(args: list[str]) -> int:
+def _run_guarded(args: list[str]) -> int:
     """Run one command; turn an exception that ends it into its exit code."""
     try:
         return _dispatch(args)

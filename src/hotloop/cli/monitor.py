@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-WIDTH = 120  # columns where there is no terminal to ask
+WIDTH = 120  # columns without a terminal
 SHORTEST = 0.1  # seconds between two samples
 EVERY = 30.0  # seconds between two writes of --output
 

@@ -111,7 +111,7 @@ def _suspects(failed: str, techniques: Sequence[str]) -> str:
 
 def _suggest(target: ScriptTarget, plan: Plan) -> int:
     from hotloop.cli.terminal.lines import telling
-    from hotloop.tuning.verify_edits import proved
+    from hotloop.tuning.verify_edits import verify_edits
 
     if target.is_module:
         raise UsageError("--suggest edits a script: name its file instead of -m")
@@ -119,7 +119,7 @@ def _suggest(target: ScriptTarget, plan: Plan) -> int:
         raise UsageError("--suggest needs --with or --plan: what is it to put in?")
     with telling() as tell:
         tell("making some steps with the edits")
-        suggested = proved(Path(target.name), target.args, plan)
+        suggested = verify_edits(Path(target.name), target.args, plan)
     for note in suggested.notes:
         print(f"hotloop: {note}", file=sys.stderr)
     sys.stdout.write(suggested.diff)

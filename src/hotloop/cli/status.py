@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-NARROW, WIDTH = 90, 120  # columns below which rows become lists; where there is no terminal
+NARROW, WIDTH = 90, 120  # columns below which rows become lists; columns without a terminal
 SCHEMA = 1  # of --json; history: 1 (2026-11) first
 COLOURS = {
     "running": "cyan",

@@ -109,7 +109,7 @@ class AppliedTechniques(Probe):
         observer.hooks.needed = True
         observer.hooks.announces_first_forward = bool(self._rows_at(Stage.PROCESS, *_OF_A_MODEL))
 
-    def wanted(self) -> list[tuple[str, str]]:
+    def requested(self) -> list[tuple[str, str]]:
         """Return each requested technique and the source of the request."""
         return [(str(use), self._origins.get(use.id, "plan")) for use in self.plan.techniques]
 
@@ -151,7 +151,7 @@ class AppliedTechniques(Probe):
             self._apply(row, session)
         hooks = self._hooks
         if session.forward is not bare:
-            hooks.around[id(module)] = partial(_called, calls, session.forward)
+            hooks.around[id(module)] = partial(_call_wrapped, calls, session.forward)
             weakref.finalize(module, hooks.around.pop, id(module), None).atexit = False
         if session.scale is not None:
             self._scale = session.scale
@@ -175,7 +175,7 @@ class AppliedTechniques(Probe):
             why = session.refused or "it was applied but cannot be read back"
             row.seen.append(("in effect", how) if how else ("refused", why))
         for _, session in fresh:
-            session.model = _nothing()  # release the script's module
+            session.model = _empty_module()  # release the script's module
 
     def add_to(self, case: Case) -> Case:
         """Add the techniques in effect to the case, after reading the switches back again."""
@@ -213,7 +213,7 @@ class AppliedTechniques(Probe):
             if row.technique.read_back(self._process) is None:
                 row.seen.clear()
                 self._apply(row, self._process)
-        self._process.model = _nothing()  # release the script's module
+        self._process.model = _empty_module()  # release the script's module
 
     def _checked_again(self, row: _Row, effect: Effect) -> Effect:
         assert self._process is not None
@@ -235,7 +235,7 @@ class AppliedTechniques(Probe):
             changed = technique.apply(session, **dict(row.use.choice))
             how = technique.read_back(session) if changed and not technique.late else None
         except _FAILS as error:
-            session.undo.pop(technique.id, _leave)()
+            session.undo.pop(technique.id, _no_undo)()
             row.seen.append(("refused", f"it failed: {type(error).__name__}: {error}"[:300]))
             return
         if technique.late and changed:
@@ -243,7 +243,7 @@ class AppliedTechniques(Probe):
         elif how is not None:
             row.seen.append(("in effect", how))
         elif changed:
-            session.undo.pop(technique.id, _leave)()
+            session.undo.pop(technique.id, _no_undo)()
             row.seen.append(("refused", "it was applied but cannot be read back"))
         elif session.refused is not None:
             row.seen.append(("refused", session.refused))
@@ -253,7 +253,7 @@ class AppliedTechniques(Probe):
     def _session(self, **at_hand: Any) -> ScriptSession:
         import torch
 
-        model = at_hand.setdefault("model", _nothing())
+        model = at_hand.setdefault("model", _empty_module())
         first = next(iter(model.parameters()), None)
         if first is None and (optimizer := at_hand.get("optimizer")) is not None:
             first = next(iter(optimizer.param_groups[0]["params"]), None)
@@ -281,14 +281,16 @@ class AppliedTechniques(Probe):
         return self._scale(lambda loss: plain(loss, *args, **kwargs), tensors)
 
 
-def _nothing() -> Any:
+def _empty_module() -> Any:
     """Return an empty module, for techniques that inspect a module."""
     from torch import nn
 
     return nn.Module()
 
 
-def _called(calls: list[Any], forward: Callable[..., Any], run: Any, args: Any, kwargs: Any) -> Any:
+def _call_wrapped(
+    calls: list[Any], forward: Callable[..., Any], run: Any, args: Any, kwargs: Any
+) -> Any:
     """Call a module's forward pass as wrapped by techniques around `run`, the original one."""
     calls.append(run)
     try:
@@ -297,7 +299,7 @@ def _called(calls: list[Any], forward: Callable[..., Any], run: Any, args: Any, 
         calls.pop()
 
 
-def _leave() -> None:
+def _no_undo() -> None:
     pass
 
 

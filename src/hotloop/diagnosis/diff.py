@@ -89,7 +89,7 @@ def suggest(path: Path, plan: Plan) -> Suggested:
     script = _Script(module)
     edits, notes = list[_Edit](), list[str]()
     for use in plan.techniques:
-        result = _MAKERS.get(use.id, _nowhere)(script, dict(use.choice))
+        result = _MAKERS.get(use.id, _no_edit)(script, dict(use.choice))
         if isinstance(result, str):
             notes.append(f"{use.id}: {_IN_WORDS.get(use.id, result)}")
         edits += result if isinstance(result, list) else []
@@ -148,7 +148,7 @@ class _Script:
         comma = {b"(": "", b",": " "}.get(self.source[end - 1 : end], ", ")
         text = comma + ", ".join(f"{name}={value}" for name, value in values.items())
         first = self._span(call.args[0]) if call.args else (0, 0)
-        if first[1] == over:  # a generator that stands alone has the call's own parentheses
+        if first[1] == over:  # a sole generator argument has no parentheses of its own
             edits.append(_Edit(first[0], first[0], "("))
             text = f"){text}"
         return [*edits, _Edit(end, end, text)]
@@ -211,7 +211,7 @@ class _Script:
     @cached_property
     def loop(self) -> ast.For | ast.While | None:
         """The outermost loop that contains a backward pass."""
-        for node in ast.walk(self.tree):  # by breadth: the outermost comes first
+        for node in ast.walk(self.tree):  # breadth first, so that the outermost loop comes first
             if isinstance(node, ast.For | ast.While) and any(calls(node, "backward")):
                 return node
         return None
@@ -227,7 +227,7 @@ class _Script:
 
     @property
     def first(self) -> ast.stmt | None:
-        """The first statement at the top after `import torch` and what is imported with it."""
+        """The first top-level statement after `import torch` and the imports that follow it."""
         for number, node in enumerate(self.tree.body):
             if _binds(node, "torch"):
                 return next(itertools.dropwhile(_imports, self.tree.body[number:]), None)
@@ -266,7 +266,7 @@ _Made = list[_Edit] | str
 _Choice = dict[str, "Value"]
 
 
-def _nowhere(script: _Script, choice: _Choice) -> _Made:
+def _no_edit(script: _Script, choice: _Choice) -> _Made:
     del script, choice
     return "it has no edit of its own; use hotloop run"
 

@@ -1,4 +1,4 @@
-"""What this machine can do for a training run, and what stands in the way."""
+"""Checks the features of this machine for a training run, with reasons for missing ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MachineCheck:
     diagnosis: Diagnosis
 
     def to_json(self) -> dict[str, object]:
-        """Return findings.json, with what the machine has."""
+        """Return findings.json, with the facts about the machine."""
         return {
             **self.diagnosis.to_json(),
             "hardware": self.hardware.to_json(),

@@ -158,7 +158,7 @@ def _effects(
         else Effect(
             technique=use, origin=origin, word="refused", how="not in the child that trained"
         )
-        for use, origin in techniques.wanted()
+        for use, origin in techniques.requested()
     ]
 
 

@@ -55,7 +55,7 @@ def start(
             child.wait()
             raise WriteError(f"the monitor in the background wrote no {output} in {PATIENCE:g} s")
         wait(0.05)
-    child.returncode = child.poll() or 0  # it is nobody's child to wait for: no warning at our end
+    child.returncode = child.poll() or 0  # avoids Popen's warning about a running child at exit
     return child.pid
 
 

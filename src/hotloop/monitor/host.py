@@ -36,15 +36,15 @@ class HostReading:
         now: Callable[[], float] = clock,
     ) -> None:
         self._now = now
-        self._limited = _limited(memory, proc, cgroup)
-        self._quotas = [g / "cpu.stat" for g in groups("cpu", proc, cgroup) if _periods(g)]
-        self._before = self._counted()
+        self._limiting_group = _limiting_group(memory, proc, cgroup)
+        self._quotas = [g / "cpu.stat" for g in groups("cpu", proc, cgroup) if _has_quota(g)]
+        self._before = self._read_counters()
         psutil.cpu_percent(percpu=True)  # the next call returns the use since this one
 
     def read(self) -> dict[str, float]:
         """Return the known readings by name, which ends with the unit."""
-        readings = {**_cores(psutil.cpu_percent(percpu=True)), **self._memory()}
-        before, self._before = self._before, self._counted()
+        readings = {**_core_utilisation(psutil.cpu_percent(percpu=True)), **self._memory()}
+        before, self._before = self._before, self._read_counters()
         seconds = self._before["at"] - before["at"]
         gained = {k: self._before[k] - before[k] for k in self._before.keys() & before.keys()}
         if seconds > 0 and "read" in gained:
@@ -55,12 +55,12 @@ class HostReading:
         return readings
 
     def _memory(self) -> dict[str, float]:
-        if self._limited is None:
+        if self._limiting_group is None:
             memory = psutil.virtual_memory()
             return {"ram_used_bytes": float(memory.total - memory.available)}
-        return _used(self._limited)
+        return _memory_use(self._limiting_group)
 
-    def _counted(self) -> dict[str, float]:
+    def _read_counters(self) -> dict[str, float]:
         """Return the growing counters: bytes of the disks, periods of the CPU quota."""
         counted = {"at": self._now()}
         if (disks := psutil.disk_io_counters()) is not None:  # None: the container shows none
@@ -76,7 +76,7 @@ class HostReading:
         return counted
 
 
-def _cores(percents: Sequence[float]) -> dict[str, float]:
+def _core_utilisation(percents: Sequence[float]) -> dict[str, float]:
     """Return the utilisation in per cent of the cores that this process may use."""
     allowed = set(range(len(percents)))
     if hasattr(os, "sched_getaffinity"):  # a container sees the cores of the whole machine
@@ -88,7 +88,7 @@ def _cores(percents: Sequence[float]) -> dict[str, float]:
     return {"cpu_percent": mean, "cpu_busiest_core_percent": max(busy.values()), **busy}
 
 
-def _limited(memory: int | None, proc: Path, cgroup: Path) -> Path | None:
+def _limiting_group(memory: int | None, proc: Path, cgroup: Path) -> Path | None:
     """Return the control group whose limit is `memory`; None if the machine is the limit."""
     for group in groups("memory", proc, cgroup):
         for name in ("memory.max", "memory.limit_in_bytes"):  # v2, v1
@@ -97,7 +97,7 @@ def _limited(memory: int | None, proc: Path, cgroup: Path) -> Path | None:
     return None
 
 
-def _used(group: Path) -> dict[str, float]:
+def _memory_use(group: Path) -> dict[str, float]:
     """Return the memory use of a control group without the reclaimable file cache.
 
     As `docker stats` counts it: https://docs.docker.com/reference/cli/docker/container/stats/
@@ -112,7 +112,7 @@ def _used(group: Path) -> dict[str, float]:
     return {}
 
 
-def _periods(group: Path) -> bool:
+def _has_quota(group: Path) -> bool:
     """Whether a control group has a CPU quota."""
     return _numbers(group / "cpu.stat").get("nr_periods", 0.0) > 0
 

@@ -88,13 +88,13 @@ def row(path: Path, folder: Path) -> RunRow:
     try:
         reader = RunReader(path, bytes=BYTES if RunDir(path).has_lock else OVER)
         if reader.record.get("kind") == "script":
-            return _script(name, path, reader.record)
-        return _trained(name, reader.read())
+            return _script_row(name, path, reader.record)
+        return _trained_row(name, reader.read())
     except (HotloopError, OSError) as error:
         return RunRow(path=name, state="damaged", why=str(error))
 
 
-def _trained(name: str, run: RunReading) -> RunRow:
+def _trained_row(name: str, run: RunReading) -> RunRow:
     return RunRow(
         path=name,
         state=run.state,
@@ -109,7 +109,7 @@ def _trained(name: str, run: RunReading) -> RunRow:
     )
 
 
-def _script(name: str, path: Path, record: Mapping[str, object]) -> RunRow:
+def _script_row(name: str, path: Path, record: Mapping[str, object]) -> RunRow:
     """Return the row of an observed script, whose run folder is written at its end."""
     try:
         steps = read_json(RunDir(path).findings).get("steps")

@@ -86,11 +86,11 @@ class ReadingSampler:
     def take(self) -> Sample:
         """Take one sample; rates are those since the previous one."""
         began = time.process_time()
-        sample = self._taken()
+        sample = self._read_all()
         self.spent += time.process_time() - began
         return sample
 
-    def _taken(self) -> Sample:
+    def _read_all(self) -> Sample:
         values = self._host.read()
         if self.tree is not None:
             values |= self.tree.read()
@@ -112,7 +112,7 @@ class ReadingSampler:
                 ]
         run, trouble = self._look_at_run(values.get("process_cpu_cores"))
         self._follow(run)
-        values |= _of_run(run)
+        values |= _run_readings(run)
         elapsed = self._now() - self._began
         return Sample(at=elapsed, values=values, slowed=slowed, held=held, run=run, trouble=trouble)
 
@@ -150,7 +150,7 @@ class ReadingSampler:
         return self._names[pid]
 
 
-def _of_run(run: RunReading | None) -> dict[str, float]:
+def _run_readings(run: RunReading | None) -> dict[str, float]:
     if run is None or run.pace is None or not run.running:
         return {}
     return {

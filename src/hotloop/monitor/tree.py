@@ -36,7 +36,7 @@ class Tree:
         self._listed = any((proc / f"{pid}/task").glob("*/children"))
         self._searched = -SEARCH
         self._known: dict[int, psutil.Process] = {pid: self._root}
-        self._before = self._spent()
+        self._before = self._read_usage()
 
     @property
     def pid(self) -> int:
@@ -73,7 +73,7 @@ class Tree:
     def read(self) -> dict[str, float]:
         """Return the readings by name, which ends with the unit; empty if all have ended."""
         self._find()
-        time, cpu, rss = spent = self._spent()
+        time, cpu, rss = spent = self._read_usage()
         (time_before, cpu_before, _), self._before = self._before, spent
         if not rss:
             return {}
@@ -88,7 +88,7 @@ class Tree:
     def _find(self) -> None:
         """Find descendants in the kernel's lists, or every SEARCH seconds among all processes."""
         if self._listed:
-            pids = _below(self.pid, self._proc)
+            pids = _descendants(self.pid, self._proc)
         elif self._now() - self._searched >= SEARCH:
             self._searched = self._now()
             try:
@@ -104,7 +104,7 @@ class Tree:
             except psutil.Error:  # it has just ended
                 continue
 
-    def _spent(self) -> tuple[float, dict[int, float], dict[int, int]]:
+    def _read_usage(self) -> tuple[float, dict[int, float], dict[int, int]]:
         """Return the time, and the CPU seconds and resident bytes of each process."""
         cpu, rss = {}, {}
         for pid, process in self._known.items():
@@ -118,11 +118,11 @@ class Tree:
         return self._now(), cpu, rss
 
 
-def _below(pid: int, proc: Path) -> list[int]:
+def _descendants(pid: int, proc: Path) -> list[int]:
     children: list[int] = []
     for path in (proc / f"{pid}/task").glob("*/children"):
         try:
             children += map(int, path.read_text().split())
         except OSError:  # the thread has just ended
             continue
-    return [*children, *(deeper for child in children for deeper in _below(child, proc))]
+    return [*children, *(deeper for child in children for deeper in _descendants(child, proc))]

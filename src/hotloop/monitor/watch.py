@@ -54,7 +54,7 @@ def watch(
             sample = sampler.take()
             history.add(sample)
             each(sample)
-            if (why := _over(sampler, sample)) is not None:
+            if (why := _why_over(sampler, sample)) is not None:
                 if suspected or not _crashed(sample):
                     return WatchEnded(why=why)
                 suspected = True
@@ -72,7 +72,7 @@ def _crashed(sample: Sample) -> bool:
     return sample.run is not None and sample.run.state == "crashed"
 
 
-def _over(sampler: ReadingSampler, sample: Sample) -> str | None:
+def _why_over(sampler: ReadingSampler, sample: Sample) -> str | None:
     """Return why there is nothing left to watch, or None."""
     if sample.run is not None:
         run = sample.run

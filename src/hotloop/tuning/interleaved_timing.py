@@ -64,7 +64,7 @@ class _Lane:
     """One process in the race."""
 
     entry: Entry
-    live: TrialProcess
+    process: TrialProcess
     trial: Trial
     step: float = 0.0  # seconds of a warm step
     epochs: int = 0
@@ -92,26 +92,28 @@ def race(
     block: int | None = None
     short = 0  # times that a script was over too soon
     for pair in itertools.count(1):
-        made, over = _once(entries, pace, block, clock, tell, turned=pair % 2 == 0)
-        trials = _joined(trials, made) if trials else made
+        pair_trials, steps_at_end = _race_once(
+            entries, pace, block, clock, tell, turned=pair % 2 == 0
+        )
+        trials = _join_rounds(trials, pair_trials) if trials else pair_trials
         shared = set.intersection(*(set(trial.rounds) for trial in trials))
         if clock() > pace.deadline:
             break
-        if over is not None and len(shared) < FEWEST:
+        if steps_at_end is not None and len(shared) < FEWEST:
             short += 1
-            block = over // (FEWEST + 1)  # one more than needed: the last block may be cut
+            block = steps_at_end // (FEWEST + 1)  # one more than needed: the last block may be cut
             failed = any(not (t.is_ok or t.outcome == OVER) for t in trials)
             if block < _SMALLEST or failed or short == _AGAIN:
                 break
         elif pair - short >= pace.pairs or not _is_open(trials, pace):
             break
-    return [_judged(trial) for trial in trials]
+    return [_resolve_end(trial) for trial in trials]
 
 
 def _is_open(trials: Sequence[Trial], pace: RaceLength) -> bool:
     """Whether another pair of processes may decide a comparison that promises enough gain."""
-    first, *others = map(_judged, trials)
-    comparisons = [compare(other, first, scatter=pace.scatter) for other in others]
+    first, *others = map(_resolve_end, trials)
+    comparisons = [compare(trial, first, scatter=pace.scatter) for trial in others]
     return any(
         comparison.is_open and (comparison.ratio or 0.0) <= pace.gain for comparison in comparisons
     )
@@ -133,35 +135,37 @@ def race_apart(
     order = list(range(len(entries)))
     block: int | None = None  # steps of the first trial's blocks, the same for all
     for index in (*order, *order[::-1]):
-        (made,), _ = _once([entries[index]], half, block, clock, tell)
-        if made.rounds:
-            block = block or made.steps // len(made.rounds)
-        trials[index] = trials[index].joined(made, half.rounds) if index in trials else made
+        (trial,), _ = _race_once([entries[index]], half, block, clock, tell)
+        if trial.rounds:
+            block = block or trial.steps // len(trial.rounds)
+        trials[index] = trials[index].joined(trial, half.rounds) if index in trials else trial
         if not trials[index].is_ok:
             break
     results = [
         trials.get(index, Trial(plan=entries[index].plan, outcome="not run")) for index in order
     ]
-    return [_judged(trial) for trial in results]
+    return [_resolve_end(trial) for trial in results]
 
 
 def begin(entry: Entry, pace: RaceLength) -> Trial:
     """Return the trial of a process that makes only its first step, with the effects read back."""
-    with entry.start() as live:
-        lane = _Lane(entry, live, Trial(plan=entry.plan))
-        _guarded(lane, _begin, pace)
+    with entry.start() as process:
+        lane = _Lane(entry, process, Trial(plan=entry.plan))
+        _call_guarded(lane, _begin, pace)
         return lane.trial
 
 
-def _joined(trials: Sequence[Trial], made: Sequence[Trial]) -> list[Trial]:
+def _join_rounds(trials: Sequence[Trial], new_trials: Sequence[Trial]) -> list[Trial]:
     """Append the new rounds to the rounds that all trials share, which were made together."""
     shared = set.intersection(*(set(trial.rounds) for trial in trials))
     shared_trials = [replace(t, rounds={n: t.rounds[n] for n in sorted(shared)}) for t in trials]
     after = max(shared, default=-1) + 1
-    return [trial.joined(more, after) for trial, more in zip(shared_trials, made, strict=True)]
+    return [
+        trial.joined(more, after) for trial, more in zip(shared_trials, new_trials, strict=True)
+    ]
 
 
-def _judged(trial: Trial) -> Trial:
+def _resolve_end(trial: Trial) -> Trial:
     """Return a trial whose script ended as successful if there are enough rounds."""
     if trial.outcome != OVER:
         return trial
@@ -170,66 +174,66 @@ def _judged(trial: Trial) -> Trial:
     return replace(trial, reason=f"{trial.reason}: too few to compare")
 
 
-def _once(
+def _race_once(
     entries: Sequence[Entry],
     pace: RaceLength,
     block: int | None,
     clock: Callable[[], float],
     tell: Callable[[str], None],
     *,
-    turned: bool = False,
+    reverse: bool = False,
 ) -> tuple[list[Trial], int | None]:
     """Run one process of each entry; return their trials and, if a script ended, its timed steps.
 
-    With `turned`, the last entry starts first, and begins each round. The later one is 1 % faster.
+    With `reverse`, the last entry starts first, and begins each round. The later one is 1 % faster.
     """
     with ExitStack() as stack:
         lanes: list[_Lane] = []
-        for entry in reversed(entries) if turned else entries:
+        for entry in reversed(entries) if reverse else entries:
             lane = _Lane(entry, stack.enter_context(entry.start()), Trial(plan=entry.plan))
             lanes.append(lane)
-            _guarded(lane, _begin, pace)
+            _call_guarded(lane, _begin, pace)
             tell("started")
             if not lane.is_running and entry is entries[0]:
                 break
-        lanes = lanes[::-1] if turned else lanes
+        lanes = lanes[::-1] if reverse else lanes
         running = [lane for lane in lanes if lane.is_running]
         for lane in running if len(running) > 1 or len(entries) == 1 else []:
-            _guarded(lane, _warm, pace, clock)
+            _call_guarded(lane, _warm, pace, clock)
         steps = block or _steps(lanes, pace)
         for round in range(pace.rounds):
             running = [lane for lane in lanes if lane.is_running]
             if lanes[0] not in running or clock() > pace.deadline or _is_decided(lanes, pace):
                 break
             # Strictly by turns: a block right after one's own is faster.
-            for lane in reversed(running) if turned else running:
-                _guarded(lane, _block, steps, round, pace)
+            for lane in reversed(running) if reverse else running:
+                _call_guarded(lane, _block, steps, round, pace)
             tell(f"round {round + 1}")
         timed = [lane.ended - lane.trial.warm_steps for lane in lanes if lane.ended]
-        trials = [_finished(lane) for lane in lanes]
+        trials = [_final_trial(lane) for lane in lanes]
         trials += [Trial(plan=e.plan, outcome="not run", reason="the one before it failed")
                    for e in entries[len(lanes):]]  # fmt: skip
         return trials, min(timed, default=None)
 
 
-def _guarded(lane: _Lane, act: Callable[..., None], *how: object) -> None:
+def _call_guarded(lane: _Lane, act: Callable[..., None], *how: object) -> None:
     """Call `act` on a lane; record how its process ended, if it did."""
     try:
         act(lane, *how)
     except TrialEnded as ended:
         lane.trial = replace(lane.trial, outcome=ended.outcome, reason=ended.reason)
         lane.ended = ended.at
-        lane.live.close()  # frees its memory for the others
+        lane.process.close()  # frees its memory for the others
 
 
 def _begin(lane: _Lane, pace: RaceLength) -> None:
-    report = lane.live.first(seconds=pace.start)
+    report = lane.process.first(seconds=pace.start)
     lane.trial = replace(lane.trial, started=report.seconds)
-    _note(lane, report)
-    _check(lane)
+    _record_report(lane, report)
+    _check_effects(lane)
 
 
-def _check(lane: _Lane) -> None:
+def _check_effects(lane: _Lane) -> None:
     """Raise TrialEnded if a technique that the trial needs has no effect."""
     for id in lane.entry.needs:
         word, how = lane.trial.effects.get(id, ("in effect", ""))
@@ -246,12 +250,12 @@ def _warm(lane: _Lane, pace: RaceLength, clock: Callable[[], float]) -> None:
     latest = min(pace.deadline, clock() + pace.epoch)
     while made < WARM or lane.epochs < lane.entry.epochs:
         steps = WARM // 2 if made < WARM else max(WARM // 2, made // 4)
-        report = lane.live.block(steps, seconds=pace.start + steps * pace.step)
+        report = lane.process.block(steps, seconds=pace.start + steps * pace.step)
         warmed, made = warmed + report.seconds, made + report.made
         lane.step = report.seconds / report.made
         lane.trial = replace(lane.trial, warmed=warmed, warm_steps=made)
-        _note(lane, report)
-        _check(lane)
+        _record_report(lane, report)
+        _check_effects(lane)
         if lane.epochs < lane.entry.epochs and clock() > latest:
             why = f"epoch {lane.entry.epochs} had not begun after {warmed:.0f} s ({made} steps)"
             raise TrialEnded(LATE, why)
@@ -268,10 +272,10 @@ def _steps(lanes: Sequence[_Lane], pace: RaceLength) -> int:
 
 
 def _block(lane: _Lane, steps: int, round: int, pace: RaceLength) -> None:
-    report = lane.live.block(steps, seconds=pace.step + _SLOW * steps * lane.step)
+    report = lane.process.block(steps, seconds=pace.step + _SLOW * steps * lane.step)
     rounds = {**lane.trial.rounds, round: report.seconds / report.made}
     lane.trial = replace(lane.trial, rounds=rounds, steps=lane.trial.steps + report.made)
-    _note(lane, report)
+    _record_report(lane, report)
 
 
 def _is_decided(lanes: Sequence[_Lane], pace: RaceLength) -> bool:
@@ -289,7 +293,7 @@ def _is_decided(lanes: Sequence[_Lane], pace: RaceLength) -> bool:
     )
 
 
-def _note(lane: _Lane, report: TrialReport) -> None:
+def _record_report(lane: _Lane, report: TrialReport) -> None:
     """Record the contents of a report besides its seconds."""
     message: Any = report.more
     lane.epochs = int(message.get("epochs", lane.epochs))
@@ -310,8 +314,8 @@ def _note(lane: _Lane, report: TrialReport) -> None:
         lane.trial = replace(lane.trial, peak_bytes=int(peak), peak_of="card")
 
 
-def _finished(lane: _Lane) -> Trial:
+def _final_trial(lane: _Lane) -> Trial:
     trial = replace(lane.trial, evidence=replace(lane.trial.evidence, late=tuple(lane.late)))
-    if trial.peak_bytes is None and lane.live.peak_bytes:
-        trial = replace(trial, peak_bytes=lane.live.peak_bytes)
+    if trial.peak_bytes is None and lane.process.peak_bytes:
+        trial = replace(trial, peak_bytes=lane.process.peak_bytes)
     return trial

@@ -250,4 +250,4 @@ def promise(plan: Plan, baseline: Plan, *, known: Sequence[Technique] = techniqu
 # Cold compile takes 11 s at least (PEERS.md, C1) and makes a step 1.45 times as fast at most
 # (TECHNIQUES.md): the seconds of a run that compiling does not make shorter.
 _EARNED: Final = 11 / (1 - 1 / 1.45)
-_ORDER: Final = 3e-6  # what fused kernels and other orders of sums were measured to do at most
+_ORDER: Final = 3e-6  # highest measured effect of fused kernels and other orders of summation

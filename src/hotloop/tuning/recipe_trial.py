@@ -164,7 +164,7 @@ class RecipeTrial:
 
     @property
     def epochs(self) -> int:
-        """Epochs begun."""
+        """Number of epochs begun."""
         return self._first_steps.epochs
 
     def before_update(self, loss: Tensor) -> None:

@@ -2,7 +2,8 @@
 
 The first argument is the request, as JSON; the rest is the script and its arguments. The script
 really runs, so it writes its usual files; the process is ended in the middle of it. Random
-generators are seeded before the script, so that every trial trains on the same numbers.
+generators are seeded, which the script may override, so that every trial trains on the same
+numbers.
 """
 
 from __future__ import annotations
@@ -74,51 +75,51 @@ class _ScriptTrial:
         self._observer.start()
         # Started after the observer, so that its hooks are installed before `_torch_came` runs.
         self._import_hooks = ImportHooks()
-        self._import_hooks.when("torch", self._torch_came)
+        self._import_hooks.when("torch", self._on_torch_imported)
         self._import_hooks.when("numpy", _seed_numpy)
         _seed_python()
 
-    def _torch_came(self) -> None:
+    def _on_torch_imported(self) -> None:
         import torch
         from torch.optim import optimizer
 
         torch.manual_seed(_SEED)
         backward = torch.autograd.backward
 
-        def seen(tensors: Any, *args: Any, **kwargs: Any) -> None:
+        def recording_backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
             self._witness.loss(tensors)
             backward(tensors, *args, **kwargs)
             self._backwards += 1
             if self._backwards == _FEW and not self._gate.steps:
                 self._gate.over("no optimizer of torch was stepped")
 
-        self._patches.put(torch.autograd, "backward", seen)
-        optimizer.register_optimizer_step_pre_hook(self._stepping)
-        optimizer.register_optimizer_step_post_hook(self._stepped)
+        self._patches.put(torch.autograd, "backward", recording_backward)
+        optimizer.register_optimizer_step_pre_hook(self._before_step)
+        optimizer.register_optimizer_step_post_hook(self._after_step)
 
-    def _stepping(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         if self._witness.is_done or _is_left_out(optimizer):
             return None
         closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         if closure is None:
-            self._look(optimizer)
+            self._record_gradients(optimizer)
             return None
 
-        def looked() -> Any:  # Lightning and LBFGS compute gradients within the step
+        def recording_closure() -> Any:  # Lightning and LBFGS compute gradients within the step
             loss = closure()
-            self._look(optimizer)
+            self._record_gradients(optimizer)
             return loss
 
-        return (args[0], looked, *args[2:]) if len(args) > 1 else args, (
-            {**kwargs, "closure": looked} if "closure" in kwargs else kwargs
+        return (args[0], recording_closure, *args[2:]) if len(args) > 1 else args, (
+            {**kwargs, "closure": recording_closure} if "closure" in kwargs else kwargs
         )
 
-    def _look(self, optimizer: Any) -> None:
+    def _record_gradients(self, optimizer: Any) -> None:
         groups = [group["params"] for group in optimizer.param_groups]
         key = self._optimizers.setdefault(id(optimizer), len(self._optimizers))
         self._witness.gradients(groups, scale=getattr(optimizer, "grad_scale", None), key=key)
 
-    def _stepped(self, optimizer: Any, *_: object) -> None:
+    def _after_step(self, optimizer: Any, *_: object) -> None:
         if not _is_left_out(optimizer):
             self._witness.stepped()
         if self._cadence.ends(id(optimizer)):

@@ -205,14 +205,18 @@ class Search:
         if plan == baseline:
             return
         began = self._clock()
-        patient = replace(_patient(self._pace), gain=math.inf, deadline=began + 10 * self._cost)
+        patient = replace(
+            _patient_pace(self._pace), gain=math.inf, deadline=began + 10 * self._cost
+        )
         base, trial = self._race(baseline, plan, needs=self._kept, pace=patient)
         comparison, parity = self._judge(trial, base, plan)
         earned = pays_back(trial, base)
-        decision, why = _proved(trial, comparison, parity, self._too_late(earned), self._pace)
+        decision, why = _proof_decision(
+            trial, comparison, parity, self._why_no_payback(earned), self._pace
+        )
         if decision != "proved":
             self.plan = baseline
-        name = " + ".join(plan.differences(baseline)) if not plan.techniques else _named(plan)
+        name = " + ".join(plan.differences(baseline)) if not plan.techniques else _plan_name(plan)
         self.proof = TuneRow.of(
             trial,
             name,
@@ -243,7 +247,7 @@ class Search:
         name = f"{move.name}, again" if again else move.name
         self._tell(name)
         began = self._clock()
-        pace = _patient(self._pace) if again else self._pace
+        pace = _patient_pace(self._pace) if again else self._pace
         needs = (*move.ids, *self._kept)
         base, trial = self._race(self.plan, plan, needs=needs, pace=pace)
         if self._apart is None and any(map(_ran_out, (base, trial))):
@@ -273,7 +277,7 @@ class Search:
         comparison, parity = self._judge(trial, base, plan)
         decision, why = _decision(comparison, parity, self._pace)
         earned = pays_back(trial, base)
-        if decision == "kept" and (late := self._too_late(earned)) is not None:
+        if decision == "kept" and (late := self._why_no_payback(earned)) is not None:
             decision, why = "dropped", f"{late}; {why}"
         if decision == "kept":
             self.plan = plan
@@ -302,7 +306,7 @@ class Search:
         self._pace = replace(self._pace, scatter=self._pace.scatter.seen(comparison))
         return comparison, parity
 
-    def _too_late(self, earned: int | None) -> str | None:
+    def _why_no_payback(self, earned: int | None) -> str | None:
         """Return why a gain does not pay back its fixed cost in the whole run, or None."""
         total = self._total
         if earned is None or total is None or earned < total:
@@ -348,16 +352,16 @@ def _ran_out(trial: Trial) -> bool:
     return not trial.is_ok and "out of memory" in f"{trial.reason}".lower()
 
 
-def _patient(pace: RaceLength) -> RaceLength:
+def _patient_pace(pace: RaceLength) -> RaceLength:
     return replace(pace, rounds=_FINAL_ROUNDS, pairs=PAIRS)
 
 
-def _named(plan: Plan) -> str:
+def _plan_name(plan: Plan) -> str:
     on = f" on {plan.ranks} ranks" if plan.ranks > 1 else ""
     return " + ".join(str(use) for use in plan.techniques) + on
 
 
-def _proved(
+def _proof_decision(
     trial: Trial, comparison: Comparison, parity: Parity, late: str | None, pace: RaceLength
 ) -> tuple[Decision, str]:
     """Return the decision of the last comparison, and why."""

@@ -90,8 +90,8 @@ def tune(
             edits=() if work.seen is None else tuple(edits(work.seen, search.plan)),
             costs=tuple(_costs(search, work.seen)),
             seconds=time.perf_counter() - began,
-            stopped=stopped or _unfinished(search.rows),
-            notes=tuple(note for note in (*notes, work.unseen, _busy(before, look())) if note),
+            stopped=stopped or _budget_note(search.rows),
+            notes=tuple(note for note in (*notes, work.unseen, _busy_note(before, look())) if note),
         )
         measured = where if result.is_proved else None
         status = "complete" if stopped is None else "stopped"
@@ -119,13 +119,13 @@ class _Work:
         """Measure the baseline, run the doctor, search, prove the result."""
         self._tell("as it is")
         self._search.measure_baseline()
-        proposed = self._proposed(propose)
+        proposed = self._moves(propose)
         total = self._target.total if self.seen is None else self.seen.case.total_steps
         self._search.try_all(proposed, total=total)
         self._tell("the proof: the result against what it was")
         self._search.prove()
 
-    def _proposed(self, propose: Callable[[Trial], Sequence[Move]] | None) -> Sequence[Move]:
+    def _moves(self, propose: Callable[[Trial], Sequence[Move]] | None) -> Sequence[Move]:
         target = self._target
         if propose is not None:
             return propose(self._search.base)
@@ -166,8 +166,8 @@ def _costs(search: Search, seen: DoctorFacts | None) -> list[FixedCost]:
     return [*fixed_costs, *(costs(seen) if seen is not None else ())]
 
 
-def _busy(before: Load, after: Load) -> str | None:
-    """Return a warning where other programs computed during the search."""
+def _busy_note(before: Load, after: Load) -> str | None:
+    """Return a warning if other programs computed during the search, or None."""
     cores = others(before, after)
     if cores < _BUSY:
         return None
@@ -177,6 +177,6 @@ def _busy(before: Load, after: Load) -> str | None:
     )
 
 
-def _unfinished(rows: Sequence[TuneRow]) -> str | None:
+def _budget_note(rows: Sequence[TuneRow]) -> str | None:
     left = [row.name for row in rows if row.decision == "not tried"]
     return f"the budget was used up before {', '.join(left)}" if left else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hotloop.core.case.case import Case
     from hotloop.core.plan import Plan, Use
 
-__all__ = ["proved"]
+__all__ = ["verify_edits"]
 
 _STEPS: Final = 8  # enough for an effect, not for a time
 _SECONDS: Final = 30.0  # of training, at most
@@ -75,7 +75,7 @@ class _Script:
     args: Sequence[str]
 
 
-def proved(path: Path, args: Sequence[str], plan: Plan) -> Suggested:
+def verify_edits(path: Path, args: Sequence[str], plan: Plan) -> Suggested:
     """Return the edits of a plan that are in effect in a run; notes name the others.
 
     All edits are run together and, if that fails, each by itself. A copy of the script, beside

@@ -61,7 +61,7 @@ def show(
     out.end(folder, page)
 
 
-def _with_share(finding: Finding) -> str:
+def _claim_with_share(finding: Finding) -> str:
     share = "" if finding.share is None else f"{finding.share:.1%}"
     claim = finding.claim.rstrip(". ")
     return f"{claim} ({share} of the wall time)" if share not in claim else claim
@@ -78,17 +78,19 @@ class Sheet:
         for number, finding in enumerate(diagnosis.findings, 1):
             word = Text(sentences.WORDS[finding.severity], _COLOUR[finding.severity])
             self.say()
-            self._wrapped(Text(f"{number}. "), word.append(f"  {visible(finding.rule)}", "none"))
+            self._print_wrapped(
+                Text(f"{number}. "), word.append(f"  {visible(finding.rule)}", "none")
+            )
             self._finding(finding)
 
     def _finding(self, finding: Finding) -> None:
-        self._inset(finding.claim)
+        self._say_indented(finding.claim)
         if costs := sentences.cost(finding):
-            self._inset("; ".join(costs), style="bold")
+            self._say_indented("; ".join(costs), style="bold")
         for place in finding.places[:MOST_PLACES]:
             self._place(place)
         if (more := len(finding.places) - MOST_PLACES) > 0:
-            self._inset(f"and {more:,} more place{'s' * (more > 1)}")
+            self._say_indented(f"and {more:,} more place{'s' * (more > 1)}")
         for name, reading in finding.evidence.items():
             self._hang("-", f"{visible(name)}: {sentences.reading(reading)}")
         for cause in finding.because:
@@ -100,7 +102,9 @@ class Sheet:
 
     def not_worth_it(self, diagnosis: Diagnosis) -> None:
         """Print the findings whose remedy would not pay."""
-        lines = [f"{finding.rule}: {_with_share(finding)}" for finding in diagnosis.not_worth_it]
+        lines = [
+            f"{finding.rule}: {_claim_with_share(finding)}" for finding in diagnosis.not_worth_it
+        ]
         self.lines("not worth it", lines)
 
     def lines(self, title: str, lines: Sequence[str]) -> None:
@@ -116,23 +120,23 @@ class Sheet:
 
     def say(self, text: str = "", *, style: str = "") -> None:
         """Print text, wrapped."""
-        self._wrapped(Text(), Text(visible(text), style=style))
+        self._print_wrapped(Text(), Text(visible(text), style=style))
 
     def _place(self, place: SourceLocation) -> None:
-        self._inset(where(place, str(Path.cwd())), style="cyan")
+        self._say_indented(where(place, str(Path.cwd())), style="cyan")
 
     def _remedies(self, finding: Finding) -> Iterable[tuple[str, str | None]]:
         """Return each remedy with the command for it, or None if unknown."""
         return [(f"{remedy.text} ({remedy.effort})", None) for remedy in finding.remedies]
 
-    def _inset(self, text: str, *, style: str = "", indent: int = INDENT) -> None:
-        self._wrapped(Text(" " * indent), Text(visible(text), style=style))
+    def _say_indented(self, text: str, *, style: str = "", indent: int = INDENT) -> None:
+        self._print_wrapped(Text(" " * indent), Text(visible(text), style=style))
 
     def _hang(self, mark: str, text: str, *, indent: int = INDENT) -> None:
         """Print text after a mark; further lines are aligned with the first."""
-        self._wrapped(Text(f"{' ' * indent}{mark} "), Text(visible(text)))
+        self._print_wrapped(Text(f"{' ' * indent}{mark} "), Text(visible(text)))
 
-    def _wrapped(self, start: Text, body: Text) -> None:
+    def _print_wrapped(self, start: Text, body: Text) -> None:
         """Print text after its start; further lines are aligned with the first."""
         room = max(LEAST, self._out.width - len(start))
         for n, line in enumerate(body.wrap(self._out, room, overflow="fold")):
@@ -198,9 +202,9 @@ class _ScriptSheet(Sheet):
             where_run = " ".join(filter(None, (operator.device, operator.dtype)))
             what = f"{operator.name}, {operator.calls:.4g} x a step on {where_run}"
             self._hang(f"{operator.share:4.0%} {moment(operator.seconds):>8} ", what, indent=0)
-            self._inset(operator.shapes, indent=6)
+            self._say_indented(operator.shapes, indent=6)
             if operator.place is not None:
-                self._inset(where(operator.place, self._here), indent=6, style="cyan")
+                self._say_indented(where(operator.place, self._here), indent=6, style="cyan")
 
     def ceilings(self) -> None:
         """Print the ceilings, from short runs with one cost taken away each."""
@@ -232,7 +236,7 @@ class _ScriptSheet(Sheet):
         )
 
     def _place(self, place: SourceLocation) -> None:
-        self._inset(where(place, self._here), style="cyan")
+        self._say_indented(where(place, self._here), style="cyan")
         if (line := quoted(self._case, place)) is not None:
             self._hang("|", line, indent=5)
 

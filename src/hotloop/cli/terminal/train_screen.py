@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Screen"]
 
 TERMINAL_EVERY, FILE_EVERY = 0.1, 10.0  # seconds between two progress lines
-FILE_WIDTH, SETTINGS_WIDTH = 120, 200  # columns where there is no terminal to ask
+FILE_WIDTH, SETTINGS_WIDTH = 120, 200  # columns without a terminal
 NARROW = 70  # columns below which a table of four columns cannot be read
 _COLOUR = {"in effect": "green", "not needed here": "dim", "refused": "yellow"}
 
@@ -76,7 +76,7 @@ class Screen:
             case Note():
                 self._line(escape(message.text))
             case ReadyToTrain():
-                self._prepared(message)
+                self._ready(message)
             case Evaluated():
                 best = "  best so far" if message.best else ""
                 figures = "".join(
@@ -154,7 +154,7 @@ class Screen:
         table.add_row("[bold]all[/]", f"[bold]{total:.2f}[/]", "100.0%")
         self._console.print(table)
 
-    def _prepared(self, message: ReadyToTrain) -> None:
+    def _ready(self, message: ReadyToTrain) -> None:
         if self._quiet:
             return
         self._erase()
