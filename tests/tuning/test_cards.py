@@ -37,10 +37,12 @@ def target(tiny) -> RecipeTarget:
     )
 
 
-def on(target: RecipeTarget, cards: int, *, device: str = "cpu", **parts) -> RecipeTarget:
-    """The recipe on a machine with so many cards; `parts` of the assembly are others."""
+def on(target: RecipeTarget, cards: int, *, device: str = "cpu", **forecast) -> RecipeTarget:
+    """Return the recipe on a machine with `cards` GPUs; `forecast` changes its decision."""
     hardware = replace(target.hardware, count=cards, device=device)
-    return replace(target, prepared=replace(target.prepared, hardware=hardware, **parts))
+    decision = replace(target.prepared.decision, **forecast)
+    prepared = replace(target.prepared, hardware=hardware, decision=decision)
+    return replace(target, prepared=prepared)
 
 
 def named(recipe: RecipeTarget) -> dict[str, Move]:

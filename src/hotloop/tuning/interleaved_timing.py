@@ -93,7 +93,7 @@ def race(
     short = 0  # times that a script was over too soon
     for pair in itertools.count(1):
         pair_trials, steps_at_end = _race_once(
-            entries, pace, block, clock, tell, turned=pair % 2 == 0
+            entries, pace, block, clock, tell, reverse=pair % 2 == 0
         )
         trials = _join_rounds(trials, pair_trials) if trials else pair_trials
         shared = set.intersection(*(set(trial.rounds) for trial in trials))
