@@ -30,7 +30,7 @@ SAID = {
 class Told:
     """What a trial would say of itself."""
 
-    busy_cores, peak_bytes, card, said = 1.0, 300 << 20, {}, SAID
+    busy_cores, peak_bytes, card, message = 1.0, 300 << 20, {}, SAID
 
     def __init__(self, command, **how):
         self.command = command(7)
@@ -85,7 +85,7 @@ def climbed(
     parts: PreparedRun, folder: Path, *, only=(), races=None, rate=1e12, ladder=LADDER, **how
 ) -> Result:
     races = races or Races()
-    how = {"hear": Told, **how}
+    how = {"listen": Told, **how}
     made = Climb(
         ladder,
         parts,

@@ -96,7 +96,7 @@ def test_every_rung_is_raced_as_it_is_and_work_is_what_is_compared(parts, tmp_pa
 
     only = ("longest", "engine", "packed")
     races = Races(dict.fromkeys(only, SLOW))
-    result = climbed(parts, tmp_path, ladder=EXPERT_SFT, only=only, races=races, hear=Kept)
+    result = climbed(parts, tmp_path, ladder=EXPERT_SFT, only=only, races=races, listen=Kept)
     asked = made[1::2]
     assert [each["loop"] for each in asked] == [
         asdict(PlainLoopKind(pads="to the limit", logits="all")),

@@ -1,4 +1,4 @@
-"""The ladders by the name of their recipe, whose entry in the registry says where each is."""
+"""Finds a ladder by the name of its recipe, through the recipe's entry in the registry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LADDERS = tuple(RECIPES)
 
 
 def find(name: str) -> Ladder:
-    """Return the ladder of a recipe; UsageError lists the ones there are."""
+    """Return the ladder of a recipe; raise UsageError, with all names, for an unknown name."""
     if name not in LADDERS:
         near = did_you_mean(name, LADDERS)
         raise UsageError(f"no ladder is called {name!r}{near} (there are: {', '.join(LADDERS)})")

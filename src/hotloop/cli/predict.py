@@ -57,11 +57,11 @@ def run(args: Sequence[str]) -> int:
         parser.error(f"--rows: 1 or more, not {options.rows}")
     trained = load_run(options.run)
     say_checkpoint(trained, options.checkpoint)
-    for said in running(options.declared):
-        say(f"hotloop: {said}")
+    for notice in running(options.declared):
+        say(f"hotloop: {notice}")
     with telling(quiet=options.quiet) as tell:
         tell("reading the model")
-        found = trained.predict(
+        predictions = trained.predict(
             options.file,
             which=options.checkpoint,
             progress=_progress(tell, time.monotonic),
@@ -69,27 +69,27 @@ def run(args: Sequence[str]) -> int:
             most=options.rows,
             declared=options.declared,
         )
-    lines = [json.dumps(row, ensure_ascii=False) for row in found.rows()]
+    lines = [json.dumps(row, ensure_ascii=False) for row in predictions.rows()]
     text = "".join(f"{line}\n" for line in lines)
     if options.out is None:
         sys.stdout.write(text)
     else:
         write_file(options.out, text)
-    scores = found.scores()
+    scores = predictions.scores()
     if options.json is not None:
         write_json(options.json, scores)
     if scores is None:
-        said = f"hotloop: the rows have no {found.truth}: there is nothing to score"
-        print(said, file=sys.stderr)
+        notice = f"hotloop: the rows have no {predictions.truth}: there is nothing to score"
+        print(notice, file=sys.stderr)
         return 0
     if options.file is None:
         write_json(RunDir(options.run).answers, scores)  # the report shows them
-    print(found.table(), file=sys.stderr if options.out is None else sys.stdout)
+    print(predictions.table(), file=sys.stderr if options.out is None else sys.stdout)
     return 0
 
 
 def _by_recipe() -> str:
-    """Return what each recipe predicts, a paragraph each."""
+    """Return a paragraph for each recipe on its predictions."""
     return "\n".join(
         fill(f"{recipe.name}: {recipe.predicts}", _WIDTH, subsequent_indent="  ")
         for recipe in RECIPES.values()
@@ -100,12 +100,12 @@ def _by_recipe() -> str:
 def _progress(
     tell: Callable[[str], None], clock: Callable[[], float]
 ) -> Callable[[int, int], None]:
-    """Return what shows how far it is: rows, their rate and the time left."""
+    """Return the callback that shows progress: rows, their rate and the time left."""
     began = clock()
 
-    def told(done: int, whole: int) -> None:
+    def show(done: int, whole: int) -> None:
         rate = done / max(1e-9, clock() - began)
         left = duration((whole - done) / rate)
         tell(f"predicting {done:,}/{whole:,}  {rate:,.0f} rows/s  left {left}")
 
-    return told
+    return show

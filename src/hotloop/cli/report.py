@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 LENGTH = 400  # characters of the sample
-# What a record or a checkpoint that was edited by hand makes Python and torch raise.
+# Errors that Python and torch raise for a record or a checkpoint that was edited by hand.
 DAMAGED = (LookupError, AttributeError, TypeError, ValueError, RuntimeError)
 NOT_ASKED = "hotloop report was called with --no-sample"
 
@@ -58,7 +58,7 @@ def run(args: Sequence[str], *, draw: Callable[[Path], str] | None = None) -> in
 
 
 def _own(run: Facts) -> Html:
-    """Return the section that the run's recipe has of its own."""
+    """Return the section of the page that the run's recipe provides, if any."""
     recipe = RECIPES.get(run.recipe or "")
     if recipe is None or not recipe.section:
         return Html("")
@@ -67,7 +67,7 @@ def _own(run: Facts) -> Html:
 
 
 def _drawn(path: Path, draw: Callable[[Path], str] | None) -> tuple[str | None, str | None]:
-    """Return a sample, or why there is none: a page without one is still worth having."""
+    """Return a sample and None, or None and the reason, as a page is useful without a sample."""
     try:
         return (draw or _sample)(path), None
     except HotloopError as error:
@@ -77,13 +77,13 @@ def _drawn(path: Path, draw: Callable[[Path], str] | None) -> tuple[str | None, 
 
 
 def _sample(path: Path) -> str:
-    """Let the best checkpoint write, at the objective's own temperature.
+    """Return a sample of the best checkpoint, at the default temperature of its objective.
 
-    Raises a HotloopError when there is none that can, and what is in DAMAGED.
+    Raises a HotloopError if no checkpoint can write one, and the errors in DAMAGED.
     """
     from hotloop.api import load_run
 
     trained = load_run(path)
     writes_on = getattr(trained.config, "objective", None) == "next-char"
-    length = LENGTH if writes_on else None  # None: what has room
+    length = LENGTH if writes_on else None  # None: as much as fits
     return trained.sample(length=length)[0]

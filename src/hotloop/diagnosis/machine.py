@@ -1,4 +1,4 @@
-"""What this machine can do for a training run, and what stands in the way."""
+"""Checks the features of this machine for a training run, with reasons for missing ones."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineCheck:
-    """What was found. A reason stands for what is not usable; None is usable."""
+    """The facts about this machine, with the reason why a feature is unusable, or None."""
 
     hardware: Hardware
     free: Free
     precisions: Mapping[str, str | None]  # name -> why not
     techniques: Mapping[str, str | None]  # id -> why not
-    disks: Mapping[str, tuple[Path, int]]  # what for -> (folder, bytes free)
+    disks: Mapping[str, tuple[Path, int]]  # purpose -> (folder, free bytes)
     speed: DiskSpeed  # of the cache's disk
     build: TorchBuild
     diagnosis: Diagnosis
 
     def to_json(self) -> dict[str, object]:
-        """Return findings.json, with what the machine has."""
+        """Return findings.json, with the facts about the machine."""
         return {
             **self.diagnosis.to_json(),
             "hardware": self.hardware.to_json(),
@@ -76,7 +76,7 @@ def look(
     speed: DiskSpeed | None = None,
     build: TorchBuild | None = None,
 ) -> MachineCheck:
-    """Look at this machine. All arguments are seams; `here` is the folder runs would go to."""
+    """Check this machine. All arguments are seams; `here` is the folder that runs would go to."""
     began = clock()
     hardware = hardware or detect()
     free = free or free_now(hardware)
@@ -107,7 +107,7 @@ def planned_on(
     speed: DiskSpeed,
     build: TorchBuild,
 ) -> Case:
-    """Return what rules judge of a machine alone; `disks` are those of `runs` and `cache`."""
+    """Return the case of a machine without a run; `disks` has the keys `runs` and `cache`."""
     folder, room = disks["runs"]
     capability = hardware.capability
     return Case(
@@ -137,10 +137,10 @@ def planned_on(
 
 
 def _why_no(name: str, hardware: Hardware) -> str | None:
-    asks = {
+    checks = {
         "tf32": hardware.why_no_tf32,
         "bf16": hardware.why_no_bf16,
         "fp16": hardware.why_no_fp16,
         "flash attention": hardware.why_no_flash,
     }
-    return asks[name]() if name in asks else None
+    return checks[name]() if name in checks else None

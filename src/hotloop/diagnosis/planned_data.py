@@ -1,4 +1,4 @@
-"""What rules judge of the data of a planned run: sizes, copies, cut-off tokens and padding."""
+"""Computes the facts about the data of a planned run: sizes, copies, cut-off tokens, padding."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _AT_ONCE: Final = 256  # validation rows that are counted together
 
 
 def data_of(prepared: PreparedRun) -> PlannedData | None:
-    """Return the facts of a run's data; None where the recipe's entry does not say their kind."""
+    """Return the facts about a run's data; None if the recipe's entry does not name their kind."""
     kind = prepared.request.recipe.data
     if kind is None:
         return None
@@ -65,7 +65,7 @@ def data_of(prepared: PreparedRun) -> PlannedData | None:
 
 
 def _read(prepared: PreparedRun) -> int:
-    """Return the samples that one validation reads."""
+    """Return how many samples one validation reads."""
     valid, most = len(prepared.job.valid), prepared.request.config.training.eval_batches
     return valid if most is None else min(valid, most * prepared.plan.micro_batch)
 
@@ -107,12 +107,14 @@ def _long_lines(data: TokenSet, tokens: NDArray[np.uint16]) -> list[str]:
     return [line for line in map(str.strip, text.split("\n")) if len(line) >= LONG_LINE]
 
 
-def _lines(some: Sequence[str], lines: Sequence[str], shown: Sequence[str]) -> RepeatedLines | None:
-    """Return the share of `some` among `lines`, and what is most frequent among `shown`."""
+def _lines(
+    repeats: Sequence[str], lines: Sequence[str], shown: Sequence[str]
+) -> RepeatedLines | None:
+    """Return the share of `repeats` in `lines`, by characters, and the most frequent of `shown`."""
     if not shown:
         return None
     most, times = Counter(shown).most_common(1)[0]
-    share = sum(map(len, some)) / sum(map(len, lines))
+    share = sum(map(len, repeats)) / sum(map(len, lines))
     return RepeatedLines(share=share, most=most[:SHOWN], times=times)
 
 
@@ -172,33 +174,34 @@ def _rows(prepared: PreparedRun, data: Any, **known: object) -> RowFacts:
 
 
 def _tasks(data: Any, part: Part) -> dict[str, int]:
-    """Return the rows of each task in a part."""
+    """Return the number of rows of each task in a part."""
     counts = np.bincount(data.mixed.task[part.rows], minlength=len(data.names))
     return dict(zip(data.names, counts.tolist(), strict=True))
 
 
 def _tokens(prepared: PreparedRun) -> ValidationSize:
-    """Return what one validation reads of rows with answers, their tokens that carry loss."""
+    """Return the rows with answers that one validation reads, and their tokens that carry loss."""
     read, valid = _read(prepared), prepared.job.valid
     targets = sum(
-        valid.batch(0, at, min(_AT_ONCE, read - at)).targets for at in range(0, read, _AT_ONCE)
+        valid.batch(0, start, min(_AT_ONCE, read - start)).targets
+        for start in range(0, read, _AT_ONCE)
     )
     return ValidationSize(rows=read, targets=targets)
 
 
-def _share_in(some: NDArray[np.uint64], known: NDArray[np.uint64]) -> float:
-    return float(np.isin(some, np.unique(known)).mean())
+def _share_in(digests: NDArray[np.uint64], known: NDArray[np.uint64]) -> float:
+    return float(np.isin(digests, np.unique(known)).mean())
 
 
 def _digests(data: Any) -> dict[str, NDArray[np.uint64]]:
-    """Return half of a digest of the tokens of each text, by split."""
+    """Return the first half of the digest of each text's tokens, by split."""
     return {split.split: split.digests[:, 0] for split in of_store(data.store)[0]}
 
 
 def _texts(data: Texts, digests: dict[str, NDArray[np.uint64]], part: Part) -> NDArray[np.uint64]:
-    """Return the digests of the texts of a part, of packed rows as well.
+    """Return the digests of the texts of a part.
 
-    A row that is not packed is one text.
+    A packed row holds several texts; any other row is one text.
     """
     of_split, file = digests[part.split], RowMap(data.store.folder / part.split / FILE)
     if "seq_lengths" not in file.names:
@@ -208,7 +211,7 @@ def _texts(data: Texts, digests: dict[str, NDArray[np.uint64]], part: Part) -> N
 
 
 def _padding(prepared: PreparedRun) -> PaddedRows | None:
-    """Return how much of what the first steps of an epoch compute is padding."""
+    """Return the share of padding in the first steps of an epoch; None if rows are not padded."""
     rows, feed = prepared.job.train, prepared.feed
     if not isinstance(rows, TokenRows) or rows.form.layout == "flat":
         return None
@@ -216,10 +219,10 @@ def _padding(prepared: PreparedRun) -> PaddedRows | None:
     for step in range(min(STEPS, feed.steps_per_epoch)):
         first = step * feed.batch_size
         count = min(feed.batch_size, len(rows) - first)
-        for at, many in feed.cut(rows, 0, first, count, prepared.plan.micro_batch):
-            lengths = rows.lengths[rows.ids(0, at, many)]
+        for start, size in feed.cut(rows, 0, first, count, prepared.plan.micro_batch):
+            lengths = rows.lengths[rows.ids(0, start, size)]
             real += int(lengths.sum())
-            computed += many * rounded_up(int(lengths.max()), rows.form.round_to)
+            computed += size * rounded_up(int(lengths.max()), rows.form.round_to)
     return PaddedRows(
         share=1 - real / computed,
         median=int(np.median(rows.lengths[rows.chosen])),

@@ -1,4 +1,4 @@
-"""What is known of a run before it is made, as the case that rules judge."""
+"""Builds the case of a planned run from the facts that are known before it starts."""
 
 from __future__ import annotations
 
@@ -28,34 +28,34 @@ __all__ = ["case_of_plan"]
 def case_of_plan(
     prepared: PreparedRun,
     effects: Sequence[Effect],
-    tried: FirstSteps,
+    first_steps: FirstSteps,
     *,
     timing: Timing | None,
     time: Estimate | None,
     folder: Path,
 ) -> Case:
-    """Return the case of a run whose first steps were tried; `folder` is where the run would be."""
-    hardware, wall = prepared.hardware, tried.wall_time.rows()
+    """Return the case of a planned run from its first steps; `folder` is where it would be kept."""
+    hardware, wall = prepared.hardware, first_steps.wall_time.rows()
     build = torch_build(driver=hardware.versions.get("driver"))
-    there = nearest_folder(folder)
+    existing = nearest_folder(folder)
     return Case(
         hardware=hardware,
         script=f"{TRAIN} {prepared.request.recipe.name}",
         wall=wall,
-        steps=Steps(count=tried.made, wall=() if timing is None else timing.step.readings),
-        process=ProcessFacts(other_cores=tried.busy_cores),
-        own_time=tried.wall_time.elapsed() - sum(wall.values()),
+        steps=Steps(count=first_steps.made, wall=() if timing is None else timing.step.readings),
+        process=ProcessFacts(other_cores=first_steps.busy_cores),
+        own_time=first_steps.wall_time.elapsed() - sum(wall.values()),
         planned=PlannedRun(
-            folder=str(there),
-            free_bytes=free_bytes(there),
+            folder=str(existing),
+            free_bytes=free_bytes(existing),
             card_here=build.card_here,
             torch_cuda=build.cuda,
-            settings=_settings(prepared, effects, tried),
+            settings=_settings(prepared, effects, first_steps),
             memory=MemoryForecast(
                 peak_bytes=prepared.decision.forecast.peak_bytes,
                 sentence=prepared.decision.memory,
                 advice=prepared.decision.too_much,
-                halved=tried.halved,
+                halved=first_steps.halved,
             ),
             time=None if timing is None or time is None else _time(timing, time),
             data=data_of(prepared),
@@ -63,7 +63,9 @@ def case_of_plan(
     )
 
 
-def _settings(prepared: PreparedRun, effects: Sequence[Effect], tried: FirstSteps) -> RunSettings:
+def _settings(
+    prepared: PreparedRun, effects: Sequence[Effect], first_steps: FirstSteps
+) -> RunSettings:
     training, steps = prepared.request.config.training, prepared.steps
     size = prepared.decision.forecast.parameters_bytes + prepared.decision.forecast.optimizer_bytes
     intervals = (
@@ -89,8 +91,8 @@ def _settings(prepared: PreparedRun, effects: Sequence[Effect], tried: FirstStep
         keep=training.keep,
         checkpoint_bytes=size,
         needed_bytes=room_needed(size, training.keep),
-        unwritable=tried.unwritable,
-        problem=tried.problem,
+        unwritable=first_steps.unwritable,
+        problem=first_steps.problem,
         refused={row.technique: row.how for row in effects if row.word == "refused"},
     )
 

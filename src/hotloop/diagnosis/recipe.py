@@ -1,7 +1,7 @@
-"""Rehearses a run: assembles it, makes its first steps for real, and says what it will come to.
+"""Rehearses a run: assembles it, makes its first steps, and estimates its time and memory.
 
-The steps are those that `hotloop train` would begin with, bit for bit, on the same session. Then
-all of it is thrown away. What stays is the token cache, which the run itself will use.
+The steps are bit for bit those that `hotloop train` would begin with, on the same session. Then
+everything is discarded except the token cache, which the run itself will use.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeCheck:
-    """What a rehearsal found. The run itself has not been begun."""
+    """The result of a rehearsal. The run itself has not started."""
 
-    parts: PreparedRun
+    prepared: PreparedRun
     effects: Sequence[Effect]
-    timing: Timing | None  # None when the first steps could not be made
+    timing: Timing | None  # None if the first steps could not be made
     estimate: Estimate | None
     diagnosis: Diagnosis
     folder: Path  # where hotloop train would put the run
 
     def facts(self) -> dict[str, str]:
-        """Return what a user may want to look at besides the facts of the run."""
-        room, example = free_bytes(nearest_folder(self.folder)), self.parts.job.example
+        """Return facts for the user to check, in addition to those of the run."""
+        room, example = free_bytes(nearest_folder(self.folder)), self.prepared.job.example
         return {
             **({} if example is None else {"first sample": f"{example()!r} ..."}),
             "disk": f"{bytes_(room)} free at {nearest_folder(self.folder)}",
@@ -70,10 +70,10 @@ class RecipeCheck:
         return {
             **self.diagnosis.to_json(),
             "estimate": self.estimate and self.estimate.to_json(),
-            "facts": {**self.parts.facts(), **self.facts()},
-            "plan": self.parts.plan.to_json(),
+            "facts": {**self.prepared.facts(), **self.facts()},
+            "plan": self.prepared.plan.to_json(),
             "effects": [effect.to_json() for effect in self.effects],
-            "hardware": self.parts.hardware.to_json(),
+            "hardware": self.prepared.hardware.to_json(),
         }
 
 
@@ -89,24 +89,24 @@ def rehearse(
     out: Path | None = None,
     began: float | None = None,
 ) -> RecipeCheck:
-    """Assemble a request, time its first steps, a validation and a save, and judge it.
+    """Assemble a request, time its first steps, a validation and a save, and diagnose it.
 
-    `out` is where the run would go; `began` is when the process began, on machine.clock's scale.
-    Raises what `engine.train` raises before step 1, and Dropped after a signal.
+    `out` is where the run would go; `began` is the start of the process on machine.clock's scale.
+    Raises the errors that `jobs.train` raises before step 1, and Dropped after a signal.
     """
     request.refuse_series()
     wall_time, folder = WallTime(clock, began=began), out or default_folder(request.recipe.name)
     RunDir(folder).refuse_if_used()
     with signals.installed():
         with signals.droppable(at_once=True):
-            parts = assemble(request, tell, signals.poll)
+            prepared = assemble(request, tell, signals.poll)
         return rehearsed(
-            parts, budget=budget, folder=folder, wall_time=wall_time, signals=signals, tell=tell
+            prepared, budget=budget, folder=folder, wall_time=wall_time, signals=signals, tell=tell
         )
 
 
 def rehearsed(
-    parts: PreparedRun,
+    prepared: PreparedRun,
     *,
     budget: StepBudget,
     folder: Path,
@@ -114,40 +114,42 @@ def rehearsed(
     signals: Signals,
     tell: Tell,
 ) -> RecipeCheck:
-    """Rehearse what is assembled; `folder` is where the run would go, and is not made."""
-    session, effects, at = set_up(
-        parts, lambda session: start_weights(parts, session, tell), wall_time, signals, tell
+    """Rehearse an assembled run; `folder` is where the run would go, and is not created."""
+    session, effects, position = set_up(
+        prepared, lambda session: start_weights(prepared, session, tell), wall_time, signals, tell
     )
     wall_time.mark("start")
-    tried = FirstSteps(parts, session, at, wall_time=wall_time, signals=signals, tell=tell)
+    first_steps = FirstSteps(
+        prepared, session, position, wall_time=wall_time, signals=signals, tell=tell
+    )
     try:
         with signals.droppable(at_once=True):
-            timing = tried.time(budget, nearest_folder(folder))
-            return _judged(parts, effects, timing, tried, folder)
+            timing = first_steps.time(budget, nearest_folder(folder))
+            return _judged(prepared, effects, timing, first_steps, folder)
     finally:
-        tried.close()
+        first_steps.close()
 
 
 def _judged(
-    parts: PreparedRun,
+    prepared: PreparedRun,
     effects: Sequence[Effect],
     timing: Timing | None,
-    tried: FirstSteps,
+    first_steps: FirstSteps,
     folder: Path,
 ) -> RecipeCheck:
-    training, time = parts.request.config.training, None
+    training, time = prepared.request.config.training, None
     if timing is not None:
         work = Workload.of(
             training,
-            steps=parts.steps,
-            steps_per_epoch=parts.feed.steps_per_epoch,
-            micro_batch=tried.micro_batch,
-            validation=len(parts.job.valid),
+            steps=prepared.steps,
+            steps_per_epoch=prepared.feed.steps_per_epoch,
+            micro_batch=first_steps.micro_batch,
+            validation=len(prepared.job.valid),
         )
         time = estimate(timing, work, training)
-    case = case_of_plan(parts, effects, tried, timing=timing, time=time, folder=folder)
+    case = case_of_plan(prepared, effects, first_steps, timing=timing, time=time, folder=folder)
     return RecipeCheck(
-        parts=parts,
+        prepared=prepared,
         effects=effects,
         timing=timing,
         estimate=time,

@@ -1,4 +1,4 @@
-"""Which curves stand together, as plain numbers: the page and the picture draw the same ones."""
+"""Groups readings into charts, which the page and the picture draw."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ class Plot:
     title: str
     unit: str
     lines: Mapping[str, Sequence[tuple[float, float]]]  # label -> (seconds, value)
-    top: float | None = None  # where the axis must reach
+    top: float | None = None  # value that the axis must reach
 
 
 def plots(samples: Sequence[MachineSample], cards: Sequence[int]) -> list[Plot]:
-    """Return the charts for which there is a reading."""
-    made = [*_run(samples), *(p for card in cards for p in _card(samples, card)), *_host(samples)]
-    return [plot for plot in made if plot.lines]
+    """Return the charts that have at least one reading."""
+    candidates = [
+        *_run(samples),
+        *(p for card in cards for p in _card(samples, card)),
+        *_host(samples),
+    ]
+    return [plot for plot in candidates if plot.lines]
 
 
 def _run(samples: Sequence[MachineSample]) -> Iterator[Plot]:
@@ -40,17 +44,17 @@ def _run(samples: Sequence[MachineSample]) -> Iterator[Plot]:
 
 
 def _card(samples: Sequence[MachineSample], card: int) -> Iterator[Plot]:
-    def of(id: str, title: str, unit: str, names: Mapping[str, str], **more: float) -> Plot:
+    def plot(id: str, title: str, unit: str, names: Mapping[str, str], **more: float) -> Plot:
         keys = {label: f"gpu{card}_{name}" for label, name in names.items()}
         return _plot(samples, f"gpu{card}-{id}", f"Card {card}: {title}", unit, keys, **more)
 
-    yield of("busy", "in use", "per cent", {"in use": "utilisation_percent"}, top=100.0)
-    yield of("power", "power", "W", {"power": "power_w", "limit": "power_limit_w"})
-    yield of("clock", "clock", "MHz", {"clock": "clock_mhz", "highest": "max_clock_mhz"})
-    yield of("heat", "temperature", "\N{DEGREE SIGN}C", {"temperature": "temperature_c"})
-    yield of("memory", "memory", "GiB", {"in use": "memory_bytes"}, scale=GIB)
+    yield plot("busy", "in use", "per cent", {"in use": "utilisation_percent"}, top=100.0)
+    yield plot("power", "power", "W", {"power": "power_w", "limit": "power_limit_w"})
+    yield plot("clock", "clock", "MHz", {"clock": "clock_mhz", "highest": "max_clock_mhz"})
+    yield plot("heat", "temperature", "\N{DEGREE SIGN}C", {"temperature": "temperature_c"})
+    yield plot("memory", "memory", "GiB", {"in use": "memory_bytes"}, scale=GIB)
     sent = {"sent": "pcie_sent_bytes_per_s", "received": "pcie_received_bytes_per_s"}
-    yield of("bus", "bus", "MiB/s", sent, scale=MIB)
+    yield plot("bus", "bus", "MiB/s", sent, scale=MIB)
 
 
 def _host(samples: Sequence[MachineSample]) -> Iterator[Plot]:

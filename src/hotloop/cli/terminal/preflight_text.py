@@ -1,7 +1,7 @@
-"""What hotloop doctor prints: a verdict in one line, what it rests on, and what to do.
+"""Prints the reports of hotloop doctor on a recipe, a machine or a log.
 
-The report is what was asked for, so it goes to stdout. Words come before colour, and nothing
-needs more than 70 columns.
+A report is the requested output, so it goes to stdout. No meaning rests on colour alone, and
+70 columns are enough.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["PreflightText"]
 
 
 class PreflightText:
-    """Prints what a doctor found."""
+    """Prints the reports to one console."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._out = console or Console(
@@ -45,54 +45,54 @@ class PreflightText:
         )
         self._sheet = Sheet(self._out)
 
-    def rehearsal(self, found: RecipeCheck) -> None:
+    def rehearsal(self, check: RecipeCheck) -> None:
         """Print the report on a recipe."""
-        parts, diagnosis = found.parts, found.diagnosis
-        hardware, name = parts.hardware, parts.request.recipe.name
+        prepared, diagnosis = check.prepared, check.diagnosis
+        hardware, name = prepared.hardware, prepared.request.recipe.name
         takes = "its first steps cannot be made"
-        if found.estimate is not None:
-            low, high = duration(found.estimate.low), duration(found.estimate.high)
-            takes = f"about {duration(found.estimate.seconds)} ({low} to {high}) for "
-            takes += f"{parts.steps:,} steps"
+        if check.estimate is not None:
+            low, high = duration(check.estimate.low), duration(check.estimate.high)
+            takes = f"about {duration(check.estimate.seconds)} ({low} to {high}) for "
+            takes += f"{prepared.steps:,} steps"
         self._begin(f"{name}: {takes} on {hardware.name} ({hardware.device})", diagnosis)
-        if found.timing is not None and found.estimate is not None:
-            self._time(found.timing, found.estimate, found.parts.job.loss_unit)
+        if check.timing is not None and check.estimate is not None:
+            self._time(check.timing, check.estimate, check.prepared.job.loss_unit)
         self._sheet.say()
         Screen(console=self._out).tell(
             ReadyToTrain(
-                path=found.folder,
-                facts={"run": f"{found.folder} (not made)", **parts.facts(), **found.facts()},
-                choices=[(str(c.use), c.origin, c.reason) for c in parts.decision.choices],
-                effects=found.effects,
+                path=check.folder,
+                facts={"run": f"{check.folder} (not made)", **prepared.facts(), **check.facts()},
+                choices=[(str(c.use), c.origin, c.reason) for c in prepared.decision.choices],
+                effects=check.effects,
             )
         )
         self._end(diagnosis)
 
-    def machine(self, found: MachineCheck) -> None:
+    def machine(self, check: MachineCheck) -> None:
         """Print the report on this machine."""
-        hardware, free, diagnosis = found.hardware, found.free, found.diagnosis
+        hardware, free, diagnosis = check.hardware, check.free, check.diagnosis
         self._begin(f"{hardware.name} ({hardware.device})", diagnosis)
         self._sheet.say()
-        usable = [id for id, why in found.techniques.items() if why is None]
-        not_here = [id for id, why in found.techniques.items() if why is not None]
+        usable = [id for id, why in check.techniques.items() if why is None]
+        not_here = [id for id, why in check.techniques.items() if why is not None]
         cores = "unknown" if hardware.cores is None else f"{hardware.cores:g} for this process"
         rows = {
-            "device": _device(found),
+            "device": _device(check),
             "memory": f"{_size(hardware.memory_bytes)}, {_size(free.memory_bytes)} free",
             "host memory": f"{_size(hardware.host_memory_bytes)}, "
             f"{_size(free.host_memory_bytes)} free",
             "cores": f"{cores}; others use {free.busy_cores:.1f} now",
-            **{name: _usable(why) for name, why in found.precisions.items()},
-            "techniques": f"{len(usable)} of {len(found.techniques)} usable; not here: "
+            **{name: _usable(why) for name, why in check.precisions.items()},
+            "techniques": f"{len(usable)} of {len(check.techniques)} usable; not here: "
             f"{', '.join(not_here) or 'none'} (hotloop techniques says why)",
             **{
                 f"disk, {name}": f"{bytes_(room)} free at {folder}"
-                for name, (folder, room) in found.disks.items()
+                for name, (folder, room) in check.disks.items()
             },
-            "disk speed": _disk_speed(found),
-            "/dev/shm": _shm(found),
+            "disk speed": _disk_speed(check),
+            "/dev/shm": _shm(check),
             "spill risk": why_spills(hardware) or "none: a full card raises out of memory",
-            "torch build": _build(found),
+            "torch build": _build(check),
             "versions": ", ".join(f"{k} {v}" for k, v in hardware.versions.items()),
         }
         if hardware.device == "cpu":
@@ -102,18 +102,22 @@ class PreflightText:
         self._end(diagnosis)
         self._sheet.say("\nhotloop doctor RECIPE key=value checks a run, and how long it will take")
 
-    def log(self, found: Logged) -> None:
-        """Print what a log hides."""
-        share = found.hidden / found.wall if found.wall else 0.0
-        records = f"{len(found.intervals) + 1 + found.breaks:,} records"
-        runs = f" in {found.breaks + 1} runs" if found.breaks else ""
-        claimed = f"{duration(found.wall - found.hidden)} of them in {found.claim!r}"
-        said = f"{duration(found.wall)} between {records}{runs}, by {found.moment!r}; {claimed}"
-        self._begin(f"{found.path}: {share:.0%} of the wall time is hidden", found.diagnosis, said)
-        self._end(found.diagnosis)
+    def log(self, logged: Logged) -> None:
+        """Print the report on a training log: the wall time that its records do not claim."""
+        share = logged.hidden / logged.wall if logged.wall else 0.0
+        records = f"{len(logged.intervals) + 1 + logged.breaks:,} records"
+        runs = f" in {logged.breaks + 1} runs" if logged.breaks else ""
+        claimed = f"{duration(logged.wall - logged.hidden)} of them in {logged.claim!r}"
+        summary = (
+            f"{duration(logged.wall)} between {records}{runs}, by {logged.moment!r}; {claimed}"
+        )
+        self._begin(
+            f"{logged.path}: {share:.0%} of the wall time is hidden", logged.diagnosis, summary
+        )
+        self._end(logged.diagnosis)
 
     def _begin(self, title: str, diagnosis: Diagnosis, about: str | None = None) -> None:
-        """Print the result in one line, what it rests on, and the findings."""
+        """Print the verdict in one line, its basis, and the findings."""
         self._sheet.say(title, style="bold")
         self._sheet.say(about or sentences.counted(diagnosis.findings))
         if diagnosis.unstable is not None:
@@ -163,41 +167,41 @@ class PreflightText:
         self._out.print(table)
 
 
-def _device(found: MachineCheck) -> str:
-    hardware = found.hardware
-    said = [f"{hardware.count} x {hardware.name}" if hardware.count > 1 else hardware.name]
+def _device(check: MachineCheck) -> str:
+    hardware = check.hardware
+    facts = [f"{hardware.count} x {hardware.name}" if hardware.count > 1 else hardware.name]
     if hardware.capability is not None:
-        said.append("compute capability " + ".".join(map(str, hardware.capability)))
+        facts.append("compute capability " + ".".join(map(str, hardware.capability)))
     peak = hardware.peak_flops("bf16") or hardware.peak_flops("fp16")
     if peak is not None:
-        said.append(f"{count(peak.median)} FLOP/s in 16 bit ({peak.source})")
-    return ", ".join(said)
+        facts.append(f"{count(peak.median)} FLOP/s in 16 bit ({peak.source})")
+    return ", ".join(facts)
 
 
-def _disk_speed(found: MachineCheck) -> str:
-    speed, (folder, _) = found.speed, found.disks["cache"]
+def _disk_speed(check: MachineCheck) -> str:
+    speed, (folder, _) = check.speed, check.disks["cache"]
     rates = {"writes": speed.write, "reads": speed.read}
-    said = [f"{how} {bytes_(rate)}/s" for how, rate in rates.items() if rate is not None]
-    if said:
-        said = [f"{' and '.join(said)} ({bytes_(speed.size)} at {folder}, measured once)"]
-    return "; ".join([*said, *([f"not measured: {speed.why_not}"] if speed.why_not else [])])
+    texts = [f"{how} {bytes_(rate)}/s" for how, rate in rates.items() if rate is not None]
+    if texts:
+        texts = [f"{' and '.join(texts)} ({bytes_(speed.size)} at {folder}, measured once)"]
+    return "; ".join([*texts, *([f"not measured: {speed.why_not}"] if speed.why_not else [])])
 
 
-def _shm(found: MachineCheck) -> str:
-    free = found.free
+def _shm(check: MachineCheck) -> str:
+    free = check.free
     if free.shm_bytes is None:
         return "none here"
     return f"{bytes_(free.shm_bytes)}, {_size(free.shm_free_bytes)} free"
 
 
-def _build(found: MachineCheck) -> str:
-    build, capability = found.build, found.hardware.capability
+def _build(check: MachineCheck) -> str:
+    build, capability = check.build, check.hardware.capability
     if build.cuda is None:
         return f"ROCm {build.hip}" if build.hip else "without CUDA"
-    said = f"CUDA {build.cuda} for {', '.join(build.arches) or 'unknown cards'}"
+    text = f"CUDA {build.cuda} for {', '.join(build.arches) or 'unknown cards'}"
     if capability is None:
-        return said
-    return said + ("; this card is not among them" if build.why_not(capability) else "; fits")
+        return text
+    return text + ("; this card is not among them" if build.why_not(capability) else "; fits")
 
 
 def _size(size: int | None) -> str:
