@@ -39,7 +39,7 @@ def judge(case: Case) -> Finding | None:
     reached = rate / peak.median
     if waits or reached >= LEAST:
         return None
-    # half of the peak is what well-tuned training reaches, so that is the most to be saved
+    # Well-tuned training reaches half of the peak, so this bounds the saving.
     left = (case.row("forward") + case.row("backward")) * (1 - reached / GOOD)
     share = case.part(left)
     return costing(

@@ -39,7 +39,7 @@ METHODS = EXPLICIT | {name.rpartition(".")[2] for name in EXPLICIT}
 
 
 def judge(case: Case) -> Finding | None:
-    """Time the lines of such calls."""
+    """Sum the time of such calls."""
     sites = [
         site(module, node)
         for module, node in running(parse(case.sources))
@@ -52,7 +52,7 @@ def judge(case: Case) -> Finding | None:
         seconds,
         rule=RULE.label,
         claim=f"{named or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
-        places=[found.place for found in sites if seconds_at(case, [found])],
+        places=[call_site.place for call_site in sites if seconds_at(case, [call_site])],
         remedies=[
             Remedy(text="take the calls out of the loop: torch reuses memory", effort="code edit"),
             Remedy(text="or make them once per epoch", effort="code edit"),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-# Those whose result changes when the arguments are swapped.
+# Functions whose result changes if the arguments are swapped.
 TRUTH_FIRST = {
     "average_precision_score",
     "balanced_accuracy_score",
@@ -119,7 +119,7 @@ def _losses(module: Module) -> set[str]:
 
 
 def _side(node: ast.expr) -> Side | None:
-    """Return what an argument is by its name, methods and indices stripped; None if unclear."""
+    """Return the side of an argument by its name, without methods and indices; None: unclear."""
     name = ""
     while not name:
         match node:

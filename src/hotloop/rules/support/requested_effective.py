@@ -1,4 +1,4 @@
-"""Compares a setting that was asked for with what is in effect in the process (rule C4)."""
+"""Compare a requested setting with the one in effect in the process (rule C4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "in_effect"]
 
-# topic -> names under which code and configurations ask for it
+# topic -> its names in code and configurations
 NAMES = {
     "accumulation": ("accumulation_steps", "grad_accum", "gradient_accumulation_steps"),
     "attention": ("attention_implementation", "attn_impl", "attn_implementation"),
@@ -37,7 +37,7 @@ _DTYPES = {
 
 
 def in_effect(case: Case, topic: str, value: str) -> str | None:
-    """Return what is in effect in place of `value`; None: the same, or it cannot be told."""
+    """Return what is in effect instead of `value`; None: the same, or unknown."""
     return _READ[topic](case, value.strip().lower())
 
 

@@ -1,4 +1,4 @@
-"""Finds the statements of a training step in a script's tree."""
+"""Find the statements of a training step in a script's tree."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _ELSEWHERE = (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Cla
 
 
 def of_a_step(tree: ast.AST) -> list[ast.stmt]:
-    """Return the simple statements of the innermost loop with a backward pass, gradients on.
+    """Return the simple statements of the innermost loop with a backward pass.
 
-    What stands in a loop inside of that one is left out. Return none where several loops have one.
+    Statements in nested loops or without gradients are left out. Return [] if several innermost
+    loops have a backward pass.
     """
     loops = [
         node
@@ -30,7 +31,7 @@ def of_a_step(tree: ast.AST) -> list[ast.stmt]:
 
 
 def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    return (each for each in ast.walk(node) if each is not node)
+    return (descendant for descendant in ast.walk(node) if descendant is not node)
 
 
 def _simple(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
