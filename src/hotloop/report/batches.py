@@ -27,10 +27,10 @@ def batches(case: Case) -> Html:
     if not case.batches:
         return missing("No batch was looked at.")
     here = folder_of(case)
-    return tag("div", *(_one(n, batch, here) for n, batch in enumerate(case.batches, 1)))
+    return tag("div", *(_batch(n, batch, here) for n, batch in enumerate(case.batches, 1)))
 
 
-def _one(n: int, batch: BatchFacts, here: str) -> Html:
+def _batch(n: int, batch: BatchFacts, here: str) -> Html:
     whose = "Training" if batch.role == "train" else "Evaluation"
     loader = "" if batch.loader is None else f", loader {batch.loader}"
     head = tag("h3", f"{whose} batches{loader}", class_="lead")

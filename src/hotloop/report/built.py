@@ -75,9 +75,9 @@ def _loader_settings(loader: Loader) -> str:
     settings = [f"batch size {size}", f"{loader.workers} worker{'s' * (loader.workers != 1)}"]
     settings += [f"collate {loader.collate}"]
     settings += [loader.sampler] if loader.sampler else []
-    settings += [word for word, there in (("pinned", loader.pin_memory),
+    settings += [word for word, is_on in (("pinned", loader.pin_memory),
                                       ("persistent", loader.persistent),
-                                      ("drop_last", loader.drop_last)) if there]  # fmt: skip
+                                      ("drop_last", loader.drop_last)) if is_on]  # fmt: skip
     return ", ".join(settings)
 
 

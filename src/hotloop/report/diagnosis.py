@@ -134,9 +134,9 @@ def _wall(case: Case) -> Html:
             " The run was stopped early: bar and shares leave out what it does only once, which "
             "would look larger than it is."
         )
-    shown = {row: seconds for row, seconds in rows.items() if row not in once}
+    in_bar = {row: seconds for row, seconds in rows.items() if row not in once}
     return _panel(
-        wall_bar(shown, whole=case.judged, id="wall", title="Wall time by row"),
+        wall_bar(in_bar, whole=case.judged, id="wall", title="Wall time by row"),
         table(titles, lines, caption=caption, kind="wall"),
     )
 

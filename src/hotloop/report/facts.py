@@ -246,11 +246,11 @@ def _data(about: object) -> dict[str, str]:
     if not isinstance(about, Mapping):
         return {}
     rows = _rows(about.get("sources"))
-    shown = {f"source {row.get('name')}": _source(row) for row in rows[:MOST_SOURCES]}
+    sources = {f"source {row.get('name')}": _source(row) for row in rows[:MOST_SOURCES]}
     if len(rows) > MOST_SOURCES:
-        shown["more sources"] = f"{len(rows) - MOST_SOURCES:,}"
+        sources["more sources"] = f"{len(rows) - MOST_SOURCES:,}"
     fields = {key: value for key, value in about.items() if key not in ("sources", "schema")}
-    return {**shown, **{str(key).replace("_", " "): _counted(fields[key]) for key in fields}}
+    return {**sources, **{str(key).replace("_", " "): _counted(fields[key]) for key in fields}}
 
 
 def _source(row: Mapping[str, object]) -> str:

@@ -27,11 +27,11 @@ LOOKS: dict[Severity | None, str] = {
 }
 
 
-def findings(case: Case, found: Sequence[Finding]) -> Html:
+def findings(case: Case, all_findings: Sequence[Finding]) -> Html:
     """Return all findings, in the order of the report."""
-    if not found:
+    if not all_findings:
         return missing("There is none.")
-    return tag("ol", *(_finding(case, each) for each in found), class_="findings")
+    return tag("ol", *(_finding(case, each) for each in all_findings), class_="findings")
 
 
 def not_worth_it(judgements: Sequence[Finding]) -> Html:
@@ -94,7 +94,7 @@ def _listed(items: Sequence[object]) -> list[object]:
 
 
 def _evidence(finding: Finding) -> Html:
-    rows: dict[str, object] = {key: reading(seen) for key, seen in finding.evidence.items()}
+    rows: dict[str, object] = {key: reading(value) for key, value in finding.evidence.items()}
     if finding.because:
         rows["because of"] = tag("ul", *(tag("li", visible(c)) for c in finding.because))
     return tag("div", facts(rows), class_="below") if rows else Html()

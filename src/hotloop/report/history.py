@@ -187,8 +187,8 @@ def _add(
             recorded = event.get("figures")
             figures = recorded if isinstance(recorded, dict) else {}
             known = {str(k): v for k in figures if (v := _number(figures, k)) is not None}
-            one = Validation(step=step, at=at, loss=loss, best=best, figures=known)
-            past.validations.append(one)
+            validation = Validation(step=step, at=at, loss=loss, best=best, figures=known)
+            past.validations.append(validation)
         case "reading":
             memory, busy = _number(event, "memory_bytes"), _number(event, "utilisation")
             past.readings.append(Reading(step=step, at=at, memory_bytes=memory, utilisation=busy))

@@ -31,16 +31,16 @@ def page(
 
     `own` is the recipe's own section; `sample` is text that the trained model generated.
     """
-    shown = [curves.Shown(run=run, look="a")]
+    runs = [curves.Shown(run=run, look="a")]
     main = tag(
         "main",
-        sections.section("Losses", sections.charts(*_course(shown[0]))),
+        sections.section("Losses", sections.charts(*_course(runs[0]))),
         own,
-        sections.speed_and_memory(shown),
+        sections.speed_and_memory(runs),
         sections.section("Where the wall time went", wall(run)),
         ranks(run),
         sections.section("Techniques", tag("div", _plan(run), class_="panel")),
-        sections.descent(shown),
+        sections.descent(runs),
         sections.section("Notes", sections.notes(run)),
         sections.section("Sample", _sample(sample, why_no_sample)),
         sections.section("Model and data", _work(run)),

@@ -29,7 +29,7 @@ __all__ = ["pair"]
 
 def pair(a: Facts, b: Facts) -> str:
     """Return the report of two runs as HTML."""
-    shown = [
+    runs = [
         curves.Shown(run=a, look="a", label="A"),
         curves.Shown(run=b, look="b second", label="B"),
     ]
@@ -38,11 +38,11 @@ def pair(a: Facts, b: Facts) -> str:
         sections.section("What differs", tag("div", _differences(a, b), class_="panel")),
         sections.section("Figures", tag("div", _figures(a, b), class_="panel")),
         sections.section(
-            "Losses", sections.charts(curves.losses(shown), curves.losses_by_time(shown))
+            "Losses", sections.charts(curves.losses(runs), curves.losses_by_time(runs))
         ),
-        sections.speed_and_memory(shown),
+        sections.speed_and_memory(runs),
         sections.section("Where the wall time went", _wall(a, b)),
-        sections.descent(shown),
+        sections.descent(runs),
         sections.section("Notes", *_labelled(a, b, sections.notes)),
         sections.section("Settings", tag("div", _settings(a, b), class_="panel")),
     )

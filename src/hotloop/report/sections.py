@@ -125,16 +125,16 @@ def _empty(chart: Chart) -> Html:
     return tag("figure", tag("figcaption", tag("h3", chart.title)), why, class_=look)
 
 
-def speed_and_memory(shown: Sequence[Shown]) -> Html:
+def speed_and_memory(runs: Sequence[Shown]) -> Html:
     """Return the charts of throughput, memory and utilisation."""
-    drawn = (curves.throughput(shown), curves.memory(shown), curves.utilisation(shown))
-    return section("Speed and memory", charts(*drawn))
+    curve_charts = (curves.throughput(runs), curves.memory(runs), curves.utilisation(runs))
+    return section("Speed and memory", charts(*curve_charts))
 
 
-def descent(shown: Sequence[Shown]) -> Html:
+def descent(runs: Sequence[Shown]) -> Html:
     """Return the charts of the gradient norm and the learning rate."""
-    drawn = (curves.gradient_norm(shown), curves.learning_rate(shown))
-    return section("Gradient and learning rate", charts(*drawn))
+    curve_charts = (curves.gradient_norm(runs), curves.learning_rate(runs))
+    return section("Gradient and learning rate", charts(*curve_charts))
 
 
 def techniques(rows: Sequence[TechniqueRow]) -> Html:

@@ -41,11 +41,11 @@ def strip(case: Case) -> Html:
         "evaluate": [_span(e, "evaluate") for e in _longest(case.evaluations)],
         "save": [_span(s, "save") for s in _longest(case.saves)],
     }  # fmt: skip
-    shown = {name: spans for name, spans in lanes.items() if spans}
+    nonempty = {name: spans for name, spans in lanes.items() if spans}
     axis = linear([0.0, total], ticks=6, tight=True)
-    drawn = [_lane(n, name, spans, total) for n, (name, spans) in enumerate(shown.items())]
+    lane_marks = [_lane(n, name, spans, total) for n, (name, spans) in enumerate(nonempty.items())]
     ticks = (
-        tag("text", label, class_="tick x", x=f"{axis.at(tick):.2%}", y=LANE * len(shown) + 14)
+        tag("text", label, class_="tick x", x=f"{axis.at(tick):.2%}", y=LANE * len(nonempty) + 14)
         for tick, label in zip(axis.ticks, axis.labels, strict=True)
     )
     words = _in_words(case, first, total - last)
@@ -53,11 +53,11 @@ def strip(case: Case) -> Html:
         "svg",
         tag("title", "The run in seconds", id="strip-title"),
         tag("desc", words, id="strip-desc"),
-        *drawn,
+        *lane_marks,
         *ticks,
         class_="strip",
         role="img",
-        height=LANE * len(shown) + 20,
+        height=LANE * len(nonempty) + 20,
         aria_labelledby="strip-title strip-desc",
     )
     caption = tag("figcaption", tag("h3", "The run, in seconds since its start"))
@@ -65,19 +65,19 @@ def strip(case: Case) -> Html:
 
 
 def _lane(n: int, name: str, spans: Sequence[tuple[float, float, str, str]], total: float) -> Html:
-    drawn = []
+    bars = []
     for begin, seconds, look, words in spans:
         if seconds <= 0 and look != "save":
             continue
         width = min(1.0, max(seconds / total, NARROWEST))
         left = min(max(0.0, begin / total), 1.0 - width)
         title = tag("title", f"{words}: {duration(seconds)} at {duration(begin)}")
-        drawn.append(
+        bars.append(
             tag("rect", title, class_=f"span {look}", x=f"{left:.3%}", width=f"{width:.3%}",
                 y=LANE * n + 4, height=LANE - 10)
         )  # fmt: skip
     label = tag("text", name, class_="y", x="0", dx="-8", y=LANE * n + 18)
-    return join([label, *drawn])
+    return join([label, *bars])
 
 
 def _longest(spans: Sequence[EvaluationSpan | Save]) -> Sequence[EvaluationSpan | Save]:

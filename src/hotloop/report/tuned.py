@@ -112,20 +112,20 @@ def _interval(row: TuneRow, widest: float) -> object:
         return comparison.factor
     low, high = 1 / comparison.interval[1], 1 / comparison.interval[0]
     axis = linear((0.0, max(widest, 1.2)), ticks=2, tight=True)
-    ends = {"x1": f"{axis.at(low):.2%}", "x2": f"{axis.at(high):.2%}"}
-    one = f"{axis.at(1.0):.2%}"
-    drawn = tag(
+    line_ends = {"x1": f"{axis.at(low):.2%}", "x2": f"{axis.at(high):.2%}"}
+    parity = f"{axis.at(1.0):.2%}"
+    bar = tag(
         "svg",
         tag("title", comparison.factor),
-        tag("line", class_="grid", x1=one, x2=one, y1="0", y2="100%"),
-        tag("line", class_="line a", y1="50%", y2="50%", **ends),
+        tag("line", class_="grid", x1=parity, x2=parity, y1="0", y2="100%"),
+        tag("line", class_="line a", y1="50%", y2="50%", **line_ends),
         tag("circle", class_="point a", cx=f"{axis.at(1 / comparison.ratio):.2%}", cy="50%", r="4"),
         class_="interval",
         width="100%",
         height="16",
         role="img",
     )
-    return join([comparison.factor, drawn])
+    return join([comparison.factor, bar])
 
 
 def _costs(costs: Sequence[FixedCost]) -> Html:

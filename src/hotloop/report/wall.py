@@ -96,8 +96,8 @@ def wall_bar(rows: Mapping[str, float], *, whole: float, id: str, title: str) ->
 
 def processes(run: Facts) -> Html:
     """Return a table of processes; empty if there is only one and it recorded its end."""
-    made = run.history.processes
-    if len(made) == 1 and made[0].reason is not None:
+    all_processes = run.history.processes
+    if len(all_processes) == 1 and all_processes[0].reason is not None:
         return Html()
     lines = [
         (
@@ -105,9 +105,9 @@ def processes(run: Facts) -> Html:
             when(process.began),
             f"{process.after:,} to {process.last:,}",
             f"{'' if process.reason else 'at least '}{duration(process.seconds)}",
-            _ending(process, newest=n == len(made)),
+            _ending(process, newest=n == len(all_processes)),
         )
-        for n, process in enumerate(made, 1)
+        for n, process in enumerate(all_processes, 1)
     ]
     titles = ("process", "began", "steps", "wall time", "how it ended")
     caption = "The processes of this run; the time between them is not counted."

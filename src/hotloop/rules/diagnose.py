@@ -99,7 +99,7 @@ def _merged(rules: Iterable[Rule], judged: Iterable[Judged]) -> list[Finding]:
         causes[root, finding.is_correctness, counts[rule.id]].append((rule, finding))
         counts[rule.id] += 1
     _yield(causes)
-    return [_one(members) for members in causes.values()]
+    return [_merge_cause(members) for members in causes.values()]
 
 
 def _yield(causes: dict[Cause, list[Judged]]) -> None:
@@ -107,7 +107,7 @@ def _yield(causes: dict[Cause, list[Judged]]) -> None:
     for key in [key for key, members in causes.items() if members[0][0].yields_to]:
         (rule, finding), *_ = causes[key]
         candidates = [
-            (other, max(found.share or 0.0 for _, found in causes[other]))
+            (other, max(member.share or 0.0 for _, member in causes[other]))
             for other in causes
             if other[0] in rule.yields_to
         ]
@@ -116,7 +116,7 @@ def _yield(causes: dict[Cause, list[Judged]]) -> None:
             causes[other] += causes.pop(key)
 
 
-def _one(members: Sequence[Judged]) -> Finding:
+def _merge_cause(members: Sequence[Judged]) -> Finding:
     """Merge the findings of one cause into one.
 
     The rule nearest to the cause leads, if it explains at least half of the largest share. The

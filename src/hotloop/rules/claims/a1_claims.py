@@ -74,7 +74,7 @@ def _claims(case: Case) -> list[tuple[str, float | None, float | None, str]]:
     peak = _peak(case)
     wall = statistics.median(case.steps.wall) if case.steps.wall else None
     per_second = (case.steps.backwards or 1.0) * case.process.world / wall if wall else 0.0
-    if len(case.training_loaders) > 1:  # it is unknown which of them feed a step
+    if len(case.training_loaders) > 1:  # it is unknown which loaders feed a step
         per_second = 0.0
     tokens = per_second * _tokens(case) or None
     samples = per_second * _samples(case) or None

@@ -73,8 +73,8 @@ def _fallbacks(case: Case) -> list[SourceLocation]:
                 statements = [*node.body, *node.orelse]
             else:
                 continue
-            drawn = [call for statement in statements for call in calls(statement, *_DRAWN)]
-            places += [module.place(call) for call in drawn[:1]]
+            random_calls = [call for statement in statements for call in calls(statement, *_DRAWN)]
+            places += [module.place(call) for call in random_calls[:1]]
     return places
 
 

@@ -55,11 +55,11 @@ def before_norm(tree: ast.AST) -> list[ast.Call]:
             body = getattr(node, "body", [])
             body = body if isinstance(body, list) else []  # the body of a lambda is one expression
             elements = [statement.value for statement in body if isinstance(statement, ast.Assign)]
-        for one, other in pairwise(elements):
-            if constructs(one, "Conv") and constructs(other, "BatchNorm"):
-                assert isinstance(one, ast.Call)
-                if not is_constant(keyword(one, "bias"), False):
-                    convolutions.append(one)
+        for first, second in pairwise(elements):
+            if constructs(first, "Conv") and constructs(second, "BatchNorm"):
+                assert isinstance(first, ast.Call)
+                if not is_constant(keyword(first, "bias"), False):
+                    convolutions.append(first)
     return convolutions
 
 

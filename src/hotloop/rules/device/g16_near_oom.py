@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-FULL, FULLER = 0.92, 0.97  # of the card's memory
+FULL, FULLER = 0.92, 0.97  # of the GPU memory
 
 
 def judge(case: Case) -> Finding | None:

@@ -44,7 +44,7 @@ def judge(case: Case) -> Finding | None:
     memory = case.hardware.memory_bytes
     if not memory:
         return None
-    held = max(case.readings.get("reserved_bytes", (0.0,)))
+    reserved = max(case.readings.get("reserved_bytes", (0.0,)))
     readings = {name: median(case.readings[name]) for name in NAMES if case.readings.get(name)}
     idle = (
         len(readings) == len(NAMES)
@@ -53,11 +53,11 @@ def judge(case: Case) -> Finding | None:
         and readings["gpu_utilisation"] < BUSY
         and readings["gpu_power_w"] < readings["gpu_power_limit_w"] / 2
     )
-    if held <= memory and not idle:
+    if reserved <= memory and not idle:
         return None
     claim = f"the card is full and works {readings.get('gpu_utilisation', 0.0):.0%} of the time"
-    if held > memory:
-        claim = f"torch holds {bytes_(held)}, and the card has {bytes_(memory)}"
+    if reserved > memory:
+        claim = f"torch holds {bytes_(reserved)}, and the card has {bytes_(memory)}"
     return Finding(
         rule=RULE.label,
         claim=f"{claim}: memory spills into the host's",

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-ROOM, FULL = 0.60, 0.92  # of the card's memory; G16's
-STARVED = 0.80  # of the steps, H1's
+ROOM, FULL = 0.60, 0.92  # of the GPU memory; as in G16
+STARVED = 0.80  # of the steps, as in H1
 
 
 def judge(case: Case) -> Finding | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEAST, GOOD = 0.30, 0.50  # of the peak
-STARVED = 0.80  # of the steps, H1's
+STARVED = 0.80  # of the steps, as in H1
 
 
 def judge(case: Case) -> Finding | None:
@@ -40,11 +40,11 @@ def judge(case: Case) -> Finding | None:
     if waits or reached >= LEAST:
         return None
     # Well-tuned training reaches half of the peak, so this bounds the saving.
-    left = (case.row("forward") + case.row("backward")) * (1 - reached / GOOD)
-    share = case.part(left)
+    saving = (case.row("forward") + case.row("backward")) * (1 - reached / GOOD)
+    share = case.part(saving)
     return costing(
         case,
-        left,
+        saving,
         severity="warn" if share >= WARN else "note",
         rule=RULE.label,
         claim=f"the steps reach {reached:.0%} of the card's {dtype} peak",

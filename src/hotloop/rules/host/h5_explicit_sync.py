@@ -46,12 +46,12 @@ def judge(case: Case) -> Finding | None:
         if isinstance(node, ast.Call) and module.name(node) in EXPLICIT
     ]
     seconds = seconds_at(case, sites)
-    named = ", ".join(dict.fromkeys(sync.method for sync in case.syncs if sync.method in METHODS))
+    names = ", ".join(dict.fromkeys(sync.method for sync in case.syncs if sync.method in METHODS))
     return costing(
         case,
         seconds,
         rule=RULE.label,
-        claim=f"{named or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
+        claim=f"{names or 'cleaning up in the loop'} takes {case.part(seconds):.0%} of the time",
         places=[call_site.place for call_site in sites if seconds_at(case, [call_site])],
         remedies=[
             Remedy(text="take the calls out of the loop: torch reuses memory", effort="code edit"),

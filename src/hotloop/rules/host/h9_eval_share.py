@@ -59,7 +59,7 @@ def judge(case: Case) -> Finding | None:
     seconds, total, steps = _observed(case, evaluations)
     share, count = seconds / total if total else 0.0, len(evaluations)
     mean = evaluation_seconds(case, evaluations) / count
-    often = [
+    remedies = [
         Remedy(
             text=f"evaluate every {rounded(steps / count * less(share)):,} steps: that makes it "
             f"{WARN:.0%} of the time"
@@ -80,7 +80,7 @@ def judge(case: Case) -> Finding | None:
         f"{steps / count:,.0f} steps, take {share:.0%} of the time",
         places=_places(case, evaluations),
         evidence={"batches": f"{sum(span.batches for span in evaluations):,}"},
-        remedies=[*often, BATCHES] if count > 1 else [BATCHES],
+        remedies=[*remedies, BATCHES] if count > 1 else [BATCHES],
     )
 
 

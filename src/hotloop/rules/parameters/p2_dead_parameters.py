@@ -47,14 +47,14 @@ def judge(case: Case) -> Finding | None:
         if uncalled and model.uncalled_parameters:  # the other dead parameters have another cause
             dead = [name for name in dead if any(_within(name, m) for m in uncalled)]
             numbers = model.uncalled_parameters
-        named = _outermost(uncalled or [name.rpartition(".")[0] or name for name in dead])
+        modules = _outermost(uncalled or [name.rpartition(".")[0] or name for name in dead])
         share = numbers / model.trainable if model.trainable else 1.0
         place = (model.unused_place if uncalled else None) or model.place
-        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        more = f" and {len(modules) - NAMED} more" if len(modules) > NAMED else ""
         return Finding(
             rule=RULE.label,
             claim=(
-                f"{', '.join(named[:NAMED])}{more} "
+                f"{', '.join(modules[:NAMED])}{more} "
                 + ("are never called: " if uncalled else "never get a gradient: ")
                 + f"{numbers:,} of {model.trainable:,} trainable parameters "
                 f"({share:.1%}) are not trained"

@@ -97,14 +97,14 @@ def _discarded(model: Model, passes: float) -> Iterator[Waste]:
         cost = (
             "" if part.share is None else f", for {part.share:.0%} of the time in the model's parts"
         )
-        named = f"{part.module} ({part.kind}, {part.parameters:,} parameters)"
+        name = f"{part.module} ({part.kind}, {part.parameters:,} parameters)"
         effect = "and nothing reads its output"
         remedy = f"do not call {part.module}, or use its output"
         if part.returned:  # the script may read it without a gradient, for example in a metric
             effect = "and its output is returned, and no gradient comes back"
             remedy = f"leave {part.module} out of the training pass if nothing reads its output"
         yield Waste(
-            claim=f"{named} runs in each forward pass{cost}, {effect}",
+            claim=f"{name} runs in each forward pass{cost}, {effect}",
             remedy=remedy,
             seconds=None if part.seconds is None else part.seconds * passes,
             places=part.call_places,
@@ -120,11 +120,11 @@ def _doubled(model: Model, passes: float) -> Iterator[Waste]:
         extra = [r.seconds * (1 - 1 / r.calls) for r in alike if r.seconds is not None]
         if not extra and not any(repeat.parameters for repeat in alike):
             continue  # for example an activation: not worth reporting
-        named = ", ".join(repeat.module for repeat in alike[:NAMED])
+        names = ", ".join(repeat.module for repeat in alike[:NAMED])
         calls = alike[0].call_places
         yield Waste(
             claim=f"{kind} runs {alike[0].calls:g} times on the same input in each forward pass "
-            f"({named}{f' and {len(alike) - NAMED} more' if len(alike) > NAMED else ''})",
+            f"({names}{f' and {len(alike) - NAMED} more' if len(alike) > NAMED else ''})",
             remedy=f"call {kind} once and use its result twice",
             seconds=sum(extra) * passes if extra else None,
             places=(*calls[1:], *calls[:1]),  # the second call is the one to remove

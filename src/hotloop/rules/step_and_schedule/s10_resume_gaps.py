@@ -90,8 +90,8 @@ def _resuming(code: ProjectCode, module: Module) -> list[ast.AST]:
         elif isinstance(node, ast.If) and RESUME.search(ast.unparse(node.test)):
             nodes += node.body
     called = {idioms.last_name(call) for part in nodes for call in ast.walk(part)} - {""}
-    named = [name for name in called if re.search(r"load|restore|resum", name.lower())]
-    return nodes + [f for name in named for _, f in code.functions.get(name, ()) if f not in nodes]
+    names = [name for name in called if re.search(r"load|restore|resum", name.lower())]
+    return nodes + [f for name in names for _, f in code.functions.get(name, ()) if f not in nodes]
 
 
 def _lost(code: ProjectCode, *, scaled: bool) -> list[str]:
@@ -108,8 +108,8 @@ def _lost(code: ProjectCode, *, scaled: bool) -> list[str]:
         return []
     lost = [
         part
-        for part, (made, loaded) in PARTS.items()
-        if made.search(text) and not any(loaded.search(receiver) for receiver in receivers)
+        for part, (created, loaded) in PARTS.items()
+        if created.search(text) and not any(loaded.search(receiver) for receiver in receivers)
     ]
     idle = {"schedule"} if STATELESS.search(text) else set()
     idle |= set() if scaled else {"scaler"}

@@ -94,12 +94,12 @@ def _every_n(loop: TrainingLoop, following: Sequence[ast.AST]) -> Iterator[tuple
 
 def _best(loop: TrainingLoop, following: Sequence[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
     """Yield the comparisons with a best value that the loop never updates."""
-    inside = idioms.assigned(loop.node.body)
+    assigned = idioms.assigned(loop.node.body)
     for node in following:
         if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
             continue
         updated = idioms.names(node.test) & idioms.assigned(node.body)
-        for name in sorted(name for name in updated if BEST.search(name) and name not in inside):
+        for name in sorted(name for name in updated if BEST.search(name) and name not in assigned):
             if name in _before(loop):
                 yield node, f"the update of {name}"
 

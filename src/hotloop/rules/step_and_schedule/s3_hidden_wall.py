@@ -77,12 +77,12 @@ def _outside_steps(case: Case) -> dict[str, float]:
     moments = {span.step for span in sure} - {0}
     if case.stopped:
         sure = [span for span in sure if span.step and len(moments) > 1]
-    often = {
+    recurring = {
         "evaluating": evaluation_seconds(case, sure) if case.evaluations else case.row("evaluate"),
         "saving": case.row("save"),
         "sleeping": case.row("idle"),
     }
-    large = {part: seconds for part, seconds in often.items() if case.part(seconds) >= SMALL}
+    large = {part: seconds for part, seconds in recurring.items() if case.part(seconds) >= SMALL}
     if case.stopped:  # its shares do not refer to the start
         return large
     return large | {part: seconds for part, seconds in once.items() if seconds >= ONCE}

@@ -50,13 +50,13 @@ def judge(case: Case) -> Finding | None:
     spent = sum(save.seconds for save in saves)
     # Young's first-order best interval between checkpoints: sqrt(2 x cost x time to failure).
     interval = math.sqrt(2 * spent / len(saves) * BETWEEN_FAILURES)
-    wanted = math.ceil(case.seconds / interval)
+    enough = math.ceil(case.seconds / interval)
     when = _improvement(case, place) if place else None
     size = sum(save.bytes or 0 for save in saves)
     frozen = sum(save.frozen_bytes for save in saves)
     return costing(
         case,
-        spent * max(0.0, 1 - wanted / len(saves)),
+        spent * max(0.0, 1 - enough / len(saves)),
         least=SHARE,
         rule=RULE.label,
         claim=(

@@ -112,8 +112,8 @@ def _windows(code: ProjectCode) -> Iterator[AccumulationLoop]:
             following = idioms.unnested(idioms.following(loop.module.tree, loop.node))
             iterated = ast.unparse(loop.node.iter)
             if iterated.startswith("range(") and idioms.optimizer_steps(following):
-                named = f"{iterated} {ast.unparse(loop.node.target)}"
-                if ACCUMULATION.search(named):
+                header = f"{iterated} {ast.unparse(loop.node.target)}"
+                if ACCUMULATION.search(header):
                     number = iterated[len("range(") : -1]
                     yield AccumulationLoop(
                         loop=loop, nodes=nodes, above=above, guard=None, number=number

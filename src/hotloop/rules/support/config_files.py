@@ -99,7 +99,7 @@ def unread(case: Case) -> list[ConfigKey]:
         if file_reads is None or others is None:
             continue
         by_key = {s.key: s for s in settings(config)}
-        left = [
+        unread_in_file = [
             s
             for s in by_key.values()
             if not (
@@ -109,9 +109,9 @@ def unread(case: Case) -> list[ConfigKey]:
                 or file_reads.covers(s.key)
             )
         ]
-        keys = {s.key for s in left}
-        if len(left) <= len(by_key) / 2:
-            unread_keys += [s for s in left if s.key.rpartition(".")[0] not in keys]
+        keys = {s.key for s in unread_in_file}
+        if len(unread_in_file) <= len(by_key) / 2:
+            unread_keys += [s for s in unread_in_file if s.key.rpartition(".")[0] not in keys]
     return [s for s in unread_keys if s.name not in _NOT_READ and s.name[:1] not in "_$<"]
 
 
@@ -125,8 +125,10 @@ def near(case: Case, setting: ConfigKey) -> str | None:
     section = setting.key.rpartition(".")[0]
     for config in files:
         file_reads = _read(case, config)
-        wanted = (file_reads.optional if file_reads is not None else frozenset()) - present
-        names = [n for above, _, n in (key.rpartition(".") for key in wanted) if above == section]
+        candidates = (file_reads.optional if file_reads is not None else frozenset()) - present
+        names = [
+            n for above, _, n in (key.rpartition(".") for key in candidates) if above == section
+        ]
         if close := difflib.get_close_matches(setting.name, sorted(names), n=1, cutoff=0.8):
             return close[0]
     return None
@@ -149,14 +151,14 @@ def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterato
             yield from _below(child, events, path, prefix)
     if not isinstance(event, yaml.MappingStartEvent):
         return
-    seen: dict[str, ConfigKey] = {}
+    first_by_name: dict[str, ConfigKey] = {}
     while not isinstance(key := next(events), yaml.MappingEndEvent):
-        named = isinstance(key, yaml.ScalarEvent)
-        if not named:
+        is_named = isinstance(key, yaml.ScalarEvent)
+        if not is_named:
             yield from _below(key, events, path, prefix)
         value = next(events)
-        name = prefix + (str(key.value) if named else "?")
-        first = seen.get(name) if named else None
+        name = prefix + (str(key.value) if is_named else "?")
+        first = first_by_name.get(name) if is_named else None
         setting = ConfigKey(
             key=name,
             value=str(value.value) if isinstance(value, yaml.ScalarEvent) else None,
@@ -164,7 +166,7 @@ def _below(event: Any, events: Iterator[Any], path: str, prefix: str) -> Iterato
             first=first.place if first else None,
             first_value=first.value if first else None,
         )
-        seen[name] = setting
+        first_by_name[name] = setting
         yield setting
         yield from _below(value, events, path, f"{name}.")
 

@@ -155,10 +155,10 @@ class _Flow:
                 self._statement(child)
 
     def _function(self, node: Function) -> None:
-        given = node.args
-        named = [*given.posonlyargs, *given.args]
-        defaults = zip(reversed(named), reversed(given.defaults), strict=False)
-        words = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+        arguments = node.args
+        positional = [*arguments.posonlyargs, *arguments.args]
+        defaults = zip(reversed(positional), reversed(arguments.defaults), strict=False)
+        words = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
         for argument, default in (*defaults, *words):
             if default is not None:
                 self._names[id(node), argument.arg] |= self._value(default)
@@ -169,8 +169,8 @@ class _Flow:
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         pairs = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
         if pairs and len(target.elts) == len(value.elts):  # type: ignore[attr-defined]
-            for inner, given in zip(target.elts, value.elts, strict=True):  # type: ignore[attr-defined]
-                self._assign(inner, given)
+            for inner, inner_value in zip(target.elts, value.elts, strict=True):  # type: ignore[attr-defined]
+                self._assign(inner, inner_value)
         else:
             self._bind(target, self._value(value))
 
@@ -199,7 +199,7 @@ class _Flow:
         """Return the sections that an expression may be, and record the keys that it reads."""
         match node:
             case ast.Name():
-                return self._named(node.id)
+                return self._variable(node.id)
             case ast.Attribute():
                 base = self._value(node.value)
                 result = self._read(base, node.attr) if base - {FILE} else _NONE
@@ -233,7 +233,7 @@ class _Flow:
                 self._visit_children(node, contained=False)
         return _NONE
 
-    def _named(self, name: str) -> Paths:
+    def _variable(self, name: str) -> Paths:
         scope = self._scope(name)
         if (scope, name) in self._names or scope != id(self._module) or self._module is None:
             return self._names[scope, name]
@@ -280,8 +280,8 @@ class _Flow:
         line, last_line = self._place.line or 0, node.end_lineno or 0
         here = module.path == self._place.file and node.lineno <= line <= last_line
         if name in _LOADING:
-            given = self._arguments(node)
-            if FILE not in _NONE.union(*given) and not (here and "OmegaConf" in name):
+            paths = self._arguments(node)
+            if FILE not in _NONE.union(*paths) and not (here and "OmegaConf" in name):
                 return _NONE
             self.is_loaded = True
             return frozenset({ROOT})
@@ -335,13 +335,13 @@ class _Flow:
         if name in _SHOWING:
             self._display(node)
             return _NONE
-        given = _NONE.union(*self._arguments(node))
+        paths = _NONE.union(*self._arguments(node))
         if name in _SAME:
-            return given
-        if name == "update" and isinstance(node.func, ast.Attribute) and given - {FILE}:
-            self._bind(_holder(node.func.value), given)
+            return paths
+        if name == "update" and isinstance(node.func, ast.Attribute) and paths - {FILE}:
+            self._bind(_holder(node.func.value), paths)
             return _NONE
-        self._escape(given)
+        self._escape(paths)
         return _NONE
 
     def _display(self, node: ast.Call) -> None:
@@ -384,10 +384,10 @@ class _Flow:
         spread = [word.value for word in node.keywords if word.arg is None]
         for value in spread:
             self._escape(self._value(value))
-        given = _NONE.union(*self._arguments(node))
+        paths = _NONE.union(*self._arguments(node))
         if kind.decorator_list:  # a dataclass: its fields keep the arguments
-            self._escape(given)
-        return given
+            self._escape(paths)
+        return paths
 
 
 def _holder(node: ast.expr) -> ast.expr:

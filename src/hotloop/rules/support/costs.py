@@ -131,16 +131,22 @@ def hot_path(case: Case, stacks: Sequence[Stack]) -> list[SourceLocation]:
     The search descends from the outermost frame while one line holds half of all seconds. If no
     line does, return the line that is innermost for the longest time.
     """
-    total, path, left = sum(stack.seconds for stack in stacks), list[SourceLocation](), list(stacks)
-    while left:
+    total, path, remaining = (
+        sum(stack.seconds for stack in stacks),
+        list[SourceLocation](),
+        list(stacks),
+    )
+    while remaining:
         below: dict[SourceLocation, list[Stack]] = defaultdict(list)
-        for stack in left:
+        for stack in remaining:
             own = [frame for frame in reversed(stack.frames) if frame.own]
             if len(own) > len(path):
                 frame = own[len(path)]
                 below[SourceLocation(file=frame.file, line=frame.line)].append(stack)
-        place, left = max(below.items(), key=lambda item: _seconds(item[1]), default=(None, []))
-        if place is None or _seconds(left) < MOST * total:
+        place, remaining = max(
+            below.items(), key=lambda item: _seconds(item[1]), default=(None, [])
+        )
+        if place is None or _seconds(remaining) < MOST * total:
             break
         path.append(place)
     if not path:

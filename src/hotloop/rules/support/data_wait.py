@@ -145,11 +145,11 @@ def lines(stacks: Iterable[Stack]) -> list[SourceLocation]:
 
 def hottest(stacks: Iterable[Stack]) -> list[SourceLocation]:
     """Return the project's innermost line with the most time, as a list with at most one place."""
-    inside: dict[SourceLocation, float] = defaultdict(float)
+    seconds: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
         if stack.place:
-            inside[stack.place] += stack.seconds
-    return [max(inside, key=inside.__getitem__)] if inside else []
+            seconds[stack.place] += stack.seconds
+    return [max(seconds, key=seconds.__getitem__)] if seconds else []
 
 
 def reader(stack: Stack) -> Frame | None:

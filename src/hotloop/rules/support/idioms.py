@@ -86,12 +86,12 @@ def following(tree: ast.AST, node: ast.stmt) -> Sequence[ast.stmt]:
 
 def unnested(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     """Yield all nodes below that run once: not inside a loop, function or class."""
-    left = list(nodes)
-    while left:
-        node = left.pop(0)
+    queue = list(nodes)
+    while queue:
+        node = queue.pop(0)
         yield node
         if not isinstance(node, ast.For | ast.While | Function | ast.ClassDef | ast.Lambda):
-            left = [*ast.iter_child_nodes(node), *left]
+            queue = [*ast.iter_child_nodes(node), *queue]
 
 
 def evaluations(nodes: Iterable[ast.AST]) -> list[ast.Call]:

@@ -26,22 +26,22 @@ def of_a_step(tree: ast.AST) -> list[ast.stmt]:
         for node in ast.walk(tree)
         if isinstance(node, ast.For | ast.While) and any(calls(node, "backward"))
     ]
-    inner = [loop for loop in loops if not any(o in loops for o in _inside(loop))]
+    inner = [loop for loop in loops if not any(o in loops for o in _descendants(loop))]
     return list(_simple(inner[0])) if len(inner) == 1 else []
 
 
-def _inside(node: ast.AST) -> Iterator[ast.AST]:
+def _descendants(node: ast.AST) -> Iterator[ast.AST]:
     return (descendant for descendant in ast.walk(node) if descendant is not node)
 
 
 def _simple(loop: ast.For | ast.While) -> Iterator[ast.stmt]:
-    left: list[ast.AST] = [*loop.body]
-    while left:
-        node = left.pop(0)
+    queue: list[ast.AST] = [*loop.body]
+    while queue:
+        node = queue.pop(0)
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr):
             yield node
         elif not isinstance(node, _ELSEWHERE) and not _without_gradients(node):
-            left += ast.iter_child_nodes(node)
+            queue += ast.iter_child_nodes(node)
 
 
 def _without_gradients(node: ast.AST) -> bool:

@@ -167,15 +167,15 @@ def variables(function: Function) -> set[str]:
     }
     names |= {extra.arg for extra in (arguments.vararg, arguments.kwarg) if extra is not None}
     shared: set[str] = set()
-    left: list[ast.AST] = list(function.body)
-    while left:
-        node = left.pop()
+    queue: list[ast.AST] = list(function.body)
+    while queue:
+        node = queue.pop()
         if isinstance(node, ast.Global | ast.Nonlocal):
             shared.update(node.names)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         if not isinstance(node, Function | ast.ClassDef):
-            left.extend(ast.iter_child_nodes(node))
+            queue.extend(ast.iter_child_nodes(node))
     return names - shared
 
 
@@ -231,9 +231,9 @@ def _reached(
 ) -> tuple[Function, ...]:
     """Return the project's functions that `body` calls by name, directly or indirectly."""
     reached: dict[int, Function] = {}
-    left = list(body)
-    while left:
-        for node in ast.walk(left.pop()):
+    queue = list(body)
+    while queue:
+        for node in ast.walk(queue.pop()):
             if not isinstance(node, ast.Call):
                 continue
             name = dotted(node.func).rpartition(".")[2]
@@ -241,7 +241,7 @@ def _reached(
             for _, function in functions.get(name, ()) if plain or name not in _OFTEN else ():
                 if id(function) not in reached:
                     reached[id(function)] = function
-                    left.append(function)
+                    queue.append(function)
     return tuple(reached.values())
 
 
