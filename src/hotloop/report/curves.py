@@ -45,7 +45,7 @@ class Shown:
     label: str = ""  # A or B; empty if only one run is shown
 
     def named(self, text: str) -> str:
-        """Return `what` with the run's label before it."""
+        """Return `text` with the run's label before it."""
         return f"{self.label} {text}".strip()
 
 
