@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.config_files import asked
+from hotloop.rules.support.config_files import requested
 from hotloop.rules.support.requested_effective import NAMES, in_effect
 
 if TYPE_CHECKING:
@@ -30,24 +30,26 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | Iterable[Finding] | None:
-    """Read each setting back."""
+    """Compare each requested setting with the effective one."""
     if case.planned is not None:
         return _before_run(case.planned)
-    found = [
-        (setting, seen)
+    mismatches = [
+        (setting, effective)
         for topic, names in NAMES.items()
-        for setting in asked(case, names)
-        if (seen := in_effect(case, topic, setting.value or "")) is not None
+        for setting in requested(case, names)
+        if (effective := in_effect(case, topic, setting.value or "")) is not None
     ]
-    if not found:
+    if not mismatches:
         return None
-    setting, seen = found[0]
+    setting, effective = mismatches[0]
     return Finding(
         rule=RULE.label,
-        claim=f"{setting.key}={setting.value} is asked for and not in effect: {seen}",
+        claim=f"{setting.key}={setting.value} is asked for and not in effect: {effective}",
         severity="warn",
-        places=[setting.place for setting, _ in found if setting.place],
-        evidence={setting.key: f"{setting.value} asked; {seen}" for setting, seen in found},
+        places=[setting.place for setting, _ in mismatches if setting.place],
+        evidence={
+            setting.key: f"{setting.value} asked; {effective}" for setting, effective in mismatches
+        },
         remedies=[
             Remedy(
                 text=f'follow "{setting.name}" from where it is read to where it should be used',

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 TIMES, MANY, ROWS, LEAK = 2.0, 4.0, 0.05, 0.20
-ALL = 0.9  # of its rows: such an evaluation is one of the training data
-# Of a planned run. Up to 4 epochs of the same data are as good as new data, by 40 they teach
+ALL = 0.9  # share of its rows: such an evaluation reads the training data
+# For planned runs. Up to 4 epochs of the same data are as good as new data, at 40 they teach
 # nothing more: Muennighoff et al., "Scaling Data-Constrained Language Models", arXiv 2305.16264.
 EPOCHS_NOTE, EPOCHS_WARN = 4, 40
 LEAKED_NOTE, LEAKED_WARN = 0.01, 0.05  # of the validation rows or texts
@@ -58,10 +58,10 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
     if case.planned is not None:
         return _before_run(case.planned)
     loaders = {loader.key: loader for loader in case.loaders}
-    for seen in (_overlap, _leak, _twice):
+    for check in (_overlap, _leak, _twice):
         for batch in case.batches:
             loader = loaders.get(batch.loader) if batch.loader is not None else None
-            finding = seen(case, batch, loader)
+            finding = check(case, batch, loader)
             if finding is not None:
                 return finding
     return None
@@ -91,10 +91,10 @@ def _overlap(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | 
 
 
 def _times(case: Case, overlap: float, loader: Loader | None) -> tuple[float, str]:
-    """Return how often a position is read, and in what: an epoch, or a run that ends before one."""
+    """Return how often a position is read, and the span: an epoch, or a run that is shorter."""
     if loader is None or not loader.batches:
         return overlap, "one epoch"
-    if loader.length and loader.batch_size:  # a sampler may draw fewer rows than there are
+    if loader.length and loader.batch_size:  # a sampler may draw fewer rows than exist
         overlap *= min(1.0, loader.batches * loader.batch_size / loader.length)
     batches = (case.total_steps or 0) * (case.steps.backwards or 1.0)
     if 0 < batches < loader.batches:
@@ -137,7 +137,7 @@ def _severity(share: float) -> Severity:
 
 
 def _awaits(case: Case) -> bool:
-    """Whether another evaluation may come: a loader was built that a stopped run did not use."""
+    """Whether another evaluation may follow: a stopped run did not use one of its loaders."""
     return case.stopped is not None and any(loader.role == "unused" for loader in case.loaders)
 
 
@@ -165,10 +165,10 @@ def _twice(case: Case, batch: BatchFacts, loader: Loader | None) -> Finding | No
 def _places(
     case: Case, batch: BatchFacts, loader: Loader | None, method: str
 ) -> list[SourceLocation]:
-    """Return the data set's own lines, the line that cuts windows, and the loader's."""
+    """Return the lines of the data set, of the window cutting, of the batch and of the loader."""
     own = returned(case, loader.dataset, method) if loader else None
-    found = [own, loader.getitem if loader else None, *windows(case)[:1], batch.place]
-    return list(dict.fromkeys([place for place in found if place] + place_of(loader)))
+    places = [own, loader.getitem if loader else None, *windows(case)[:1], batch.place]
+    return list(dict.fromkeys([place for place in places if place] + place_of(loader)))
 
 
 def _before_run(planned: PlannedRun) -> Iterator[Finding]:
@@ -251,14 +251,14 @@ def _copies(rows: RowFacts) -> Iterator[Finding]:
 def _leaked(data: PlannedData, share: float) -> Iterator[Finding]:
     if share < LEAKED_NOTE:
         return
-    what = "rows have the text of a training row: what is measured of them is too good"
+    fault = "rows have the text of a training row: what is measured of them is too good"
     if data.kind == "answers":
-        what = "texts are training texts as well, question and answer: the validation loss is too"
-        what += " good"
+        fault = "texts are training texts as well, question and answer: the validation loss is too"
+        fault += " good"
     together = Remedy(text="data.group=KEY keeps rows together that belong together")
     yield Finding(
         rule=RULE.label,
-        claim=f"{share:.1%} of the validation {what}",
+        claim=f"{share:.1%} of the validation {fault}",
         severity="warn" if share >= LEAKED_WARN else "note",
         remedies=[*[together] * (data.kind == "labels"), COPIES],
     )

@@ -36,10 +36,10 @@ def judge(case: Case) -> Finding | None:
     if case.planned is not None:
         return None if case.planned.data is None else _before_run(case.planned.data)
     for batch in case.batches:
-        found = _wrong(case, batch) if batch.role == "train" else None
-        if found is None:
+        fault = _wrong(case, batch) if batch.role == "train" else None
+        if fault is None:
             continue
-        claim, remedy, severity = found
+        claim, remedy, severity = fault
         return Finding(
             rule=RULE.label,
             claim=claim,
@@ -52,15 +52,20 @@ def judge(case: Case) -> Finding | None:
 
 
 def _wrong(case: Case, batch: BatchFacts) -> tuple[str, str, Severity] | None:
-    """Return claim, remedy and severity."""
+    """Return claim, remedy and severity of a fault of the labels, or None."""
     ignored = batch.ignored
     if ignored is not None and ignored >= NOTHING:
         claim = f"{ignored:.1%} of the label positions are ignored by the loss"
         return claim, "keep the answer's tokens as labels; only prompt and padding get -100", "warn"
     shape = batch.shapes.get(batch.label or "", ())
     per_token = len(shape) == 2 and bool(batch.widths) and abs(shape[1] - batch.widths[0]) <= 1
-    told = any("ignore_index" in text for text in case.sources.values())
-    if per_token and not told and (batch.padding or 0.0) >= PADDED and ignored is not None:
+    handles_padding = any("ignore_index" in text for text in case.sources.values())
+    if (
+        per_token
+        and not handles_padding
+        and (batch.padding or 0.0) >= PADDED
+        and ignored is not None
+    ):
         padding = batch.padding or 0.0
         if ignored < padding / 2:
             claim = f"the loss takes in padding, {padding:.0%} of the positions"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hotloop.core.finding import Finding, Remedy
 from hotloop.rules.base import Needs, Rule
-from hotloop.rules.support.config_files import asked
+from hotloop.rules.support.config_files import requested
 
 if TYPE_CHECKING:
     from hotloop.core.case.case import Case
@@ -56,13 +56,13 @@ def judge(case: Case) -> Finding | None:
 
 def _not_in_effect(case: Case, batch: BatchFacts) -> Finding | None:
     widest = max(batch.widths)
-    whole = len(set(batch.widths)) == 1 and batch.sampled > 1
-    wanted = [s for s in asked(case, LENGTH) if (s.value or "").isdigit()]
+    one_width = len(set(batch.widths)) == 1 and batch.sampled > 1
+    settings = [s for s in requested(case, LENGTH) if (s.value or "").isdigit()]
     # a language model's batch is one longer or shorter than its window
-    if not wanted or any(abs(int(s.value or 0) - widest) <= 1 for s in wanted):
+    if not settings or any(abs(int(s.value or 0) - widest) <= 1 for s in settings):
         return None
-    setting = wanted[0]
-    if not whole and widest <= int(setting.value or 0):
+    setting = settings[0]
+    if not one_width and widest <= int(setting.value or 0):
         return None
     return Finding(
         rule=RULE.label,

@@ -32,7 +32,7 @@ DROPPED_NOTE, DROPPED_WARN = 0.05, 0.20  # of an epoch of a planned run
 
 
 def judge(case: Case) -> Finding | Iterable[Finding] | None:
-    """Count what does not fill a batch."""
+    """Count the rows that do not fill a batch."""
     if case.planned is not None:
         return _before_run(case.planned)
     for loader in case.loaders:
@@ -42,10 +42,10 @@ def judge(case: Case) -> Finding | Iterable[Finding] | None:
         share, training = dropped / loader.length, loader.role == "train"
         if not dropped or loader.role == "unused" or (training and share < MANY):
             continue
-        what = "each training epoch" if training else "the evaluation"
+        subject = "each training epoch" if training else "the evaluation"
         return Finding(
             rule=RULE.label,
-            claim=f"{what} leaves out {dropped} of {loader.length} rows (drop_last)",
+            claim=f"{subject} leaves out {dropped} of {loader.length} rows (drop_last)",
             severity="critical" if share == 1 else "warn" if share >= FEW else "note",
             places=place_of(loader),
             remedies=[

@@ -43,7 +43,7 @@ FORECAST = 0.05  # of the time
 
 
 def judge(case: Case) -> Finding | None:
-    """Tell the share of the wait."""
+    """Report the share of the wait for data."""
     if case.planned is not None:
         return _before_run(case.planned)
     if not waits_for_data(case):
@@ -67,7 +67,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def _remedies(loader: Loader | None) -> list[Remedy]:
-    """Return what to try before more is known."""
+    """Return the remedies that need no further evidence."""
     if loader is None:
         text = "make a batch with less work; where it does not depend on the model, a DataLoader "
         text += "with num_workers=1 makes it beside the loop"
@@ -89,13 +89,13 @@ def _before_run(planned: PlannedRun) -> Finding | None:
     if (share := time.share("data wait")) < FORECAST:
         return not_worth_it(time, "data wait", rule=RULE.label, what="making batches faster")
     if data.in_memory:
-        made = "batches are cut from memory by the loop: loader processes would not be faster"
+        note = "batches are cut from memory by the loop: loader processes would not be faster"
         return of_row(
             time,
             "data wait",
             rule=RULE.label,
             claim=f"making batches takes {share:.0%} of the time",
-            evidence={"data": made},
+            evidence={"data": note},
             remedies=[Remedy(text="a larger training.batch_size or model makes longer steps")],
         )
     return of_row(

@@ -30,11 +30,11 @@ SMALL, TINY = 1 << 30, 256 << 20  # bytes; Docker gives 64 MiB
 
 
 def judge(case: Case) -> Finding | None:
-    """Tell how full it is."""
+    """Report how full /dev/shm is."""
     if case.planned is not None:
         return _before_run(case.planned)
     used = case.process.shm_used
-    loader = max(case.loaders, key=lambda found: found.workers, default=None)
+    loader = max(case.loaders, key=lambda candidate: candidate.workers, default=None)
     if used is None or used <= FULL or loader is None or not loader.workers:
         return None
     return Finding(

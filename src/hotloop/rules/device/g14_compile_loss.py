@@ -31,21 +31,21 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Divide what compiling takes among the steps."""
+    """Divide the compile time by the number of steps."""
     if case.planned is not None:
         return _before_run(case.planned)
     seconds = max(case.row("compile"), case.process.compile_seconds)
-    whole, step = whole_run(case), case.step_time
-    if not case.process.graphs or whole is None or step is None:
+    total, step = whole_run(case), case.step_time
+    if not case.process.graphs or total is None or step is None:
         return None
     steps = case.total_steps or case.steps.count
     return costing(
         case,
         seconds,
         least=WARN,
-        of=whole,
+        of=total,
         rule=RULE.label,
-        claim=_claim(seconds, whole, steps, step.median),
+        claim=_claim(seconds, total, steps, step.median),
         places=compiling(parse(case.sources)),
         remedies=[
             Remedy(text="leave torch.compile out, and compare", effort="code edit"),
@@ -54,13 +54,13 @@ def judge(case: Case) -> Finding | None:
     )
 
 
-def _claim(seconds: float, whole: float, steps: int, step: float) -> str:
-    """Return what compiling takes of the whole run, and what a step must get faster by for it."""
+def _claim(seconds: float, total: float, steps: int, step: float) -> str:
+    """Return the claim: the share of compiling, and the gain per step that would pay it back."""
     needed = seconds / steps
     pays = f"pays back only if it makes a step, now {moment(step)}, faster by {moment(needed)}"
     if needed >= step:
         pays = f"cannot pay back in {steps:,} steps of {moment(step)}"
-    return f"compiling takes {duration(seconds)}, {seconds / whole:.0%} of the run: it {pays}"
+    return f"compiling takes {duration(seconds)}, {seconds / total:.0%} of the run: it {pays}"
 
 
 def _before_run(planned: PlannedRun) -> Finding | None:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-FULL, FULLER = 0.92, 0.97  # of the card's memory
+FULL, FULLER = 0.92, 0.97  # of the GPU memory
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare the peak with the card."""
+    """Compare the peak with the memory of the GPU."""
     if case.planned is not None:
         return _before_run(case, case.planned)
     peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes

@@ -38,31 +38,31 @@ FORBID = Remedy(
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what is held with what is there."""
+    """Compare the reserved memory with the memory of the GPU."""
     if case.planned is not None:
         return None if case.planned.machine is None else _before_run(case.hardware)
     memory = case.hardware.memory_bytes
     if not memory:
         return None
-    held = max(case.readings.get("reserved_bytes", (0.0,)))
-    seen = {name: median(case.readings[name]) for name in NAMES if case.readings.get(name)}
+    reserved = max(case.readings.get("reserved_bytes", (0.0,)))
+    readings = {name: median(case.readings[name]) for name in NAMES if case.readings.get(name)}
     idle = (
-        len(seen) == len(NAMES)
+        len(readings) == len(NAMES)
         and why_spills(case.hardware) is not None
-        and seen["gpu_memory_bytes"] >= FULL * memory
-        and seen["gpu_utilisation"] < BUSY
-        and seen["gpu_power_w"] < seen["gpu_power_limit_w"] / 2
+        and readings["gpu_memory_bytes"] >= FULL * memory
+        and readings["gpu_utilisation"] < BUSY
+        and readings["gpu_power_w"] < readings["gpu_power_limit_w"] / 2
     )
-    if held <= memory and not idle:
+    if reserved <= memory and not idle:
         return None
-    claim = f"the card is full and works {seen.get('gpu_utilisation', 0.0):.0%} of the time"
-    if held > memory:
-        claim = f"torch holds {bytes_(held)}, and the card has {bytes_(memory)}"
+    claim = f"the card is full and works {readings.get('gpu_utilisation', 0.0):.0%} of the time"
+    if reserved > memory:
+        claim = f"torch holds {bytes_(reserved)}, and the card has {bytes_(memory)}"
     return Finding(
         rule=RULE.label,
         claim=f"{claim}: memory spills into the host's",
         severity="critical",
-        evidence={name: f"{value:.3g}" for name, value in seen.items()},
+        evidence={name: f"{value:.3g}" for name, value in readings.items()},
         remedies=[
             Remedy(text="half the micro batch and twice the accumulation"),
             FORBID,
@@ -86,7 +86,7 @@ def _before_run(hardware: Hardware) -> Finding | None:
 
 
 def why_spills(hardware: Hardware) -> str | None:
-    """Return why the driver may put the card's memory into the host's, or None: it does not."""
+    """Return why the driver may spill GPU memory into host memory, or None if it does not."""
     system = hardware.versions.get("platform", "").lower()
     if hardware.device != "cuda" or not any(n in system for n in ("windows", "microsoft", "wsl")):
         return None

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-ROOM, FULL = 0.60, 0.92  # of the card's memory; G16's
-STARVED = 0.80  # of the steps, H1's
+ROOM, FULL = 0.60, 0.92  # of the GPU memory; as in G16
+STARVED = 0.80  # of the steps, as in H1
 
 
 def judge(case: Case) -> Finding | None:
-    """Look for room, and for what could use it."""
+    """Look for free memory, and for a use of it."""
     if case.planned is not None:
         return _before_run(case, case.planned)
     peak, memory = case.process.allocator.get("peak"), case.hardware.memory_bytes
@@ -62,7 +62,9 @@ def _before_run(case: Case, planned: PlannedRun) -> Finding | None:
     if memory is None or run is None or case.hardware.device != "cuda" or not have:
         return None
     share = memory.peak_bytes / have
-    if run.accumulation == 1 or share >= ROOM / 2:  # half of them need up to twice the memory
+    if (
+        run.accumulation == 1 or share >= ROOM / 2
+    ):  # half as many micro batches need up to twice the memory
         return None
     return Finding(
         rule=RULE.label,

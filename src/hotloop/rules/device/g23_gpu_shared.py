@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-TAKEN = 0.2  # of the card's memory that others hold
+TAKEN = 0.2  # share of the GPU memory that other processes hold
 
 
 def judge(case: Case) -> Finding | None:
-    """Count the others."""
+    """Count the other processes."""
     if case.planned is not None:
         return _before_run(case, case.planned)
     others = int(max(case.readings.get("gpu_other_processes", (0.0,))))

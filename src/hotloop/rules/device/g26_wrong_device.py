@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-# The driver a CUDA version needs: https://docs.nvidia.com/deploy/cuda-compatibility/ (2026-11).
+# Minimum driver by CUDA version: https://docs.nvidia.com/deploy/cuda-compatibility/ (2026-11).
 DRIVERS = {11: 450, 12: 525, 13: 580}
 INSTALL = "https://pytorch.org/get-started/locally/"
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what is there with what is used."""
+    """Compare the available device with the used one."""
     if case.planned is not None:
         return _before_run(case.hardware, case.planned)
     hardware, driver = case.hardware, case.hardware.versions.get("driver")

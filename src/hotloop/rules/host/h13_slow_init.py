@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 LEAST, LONG = 0.10, 1200.0  # of the run; seconds
-WORRIES = 60.0  # seconds before the first step; less is only noted
-SHORT = 60.0  # seconds: of less, the start is always a large part
+WORRIES = 60.0  # seconds before the first step; a shorter start is only a note
+SHORT = 60.0  # seconds: the start is always a large part of shorter runs
 REMEDY = {
     "start": "do once what the script does before its loop, and keep the result in a file",
     "import": "import only what is used: python -X importtime shows what is slow",
@@ -42,14 +42,14 @@ ROWS = tuple(REMEDY)
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what comes before the first step with the whole run."""
+    """Compare the time before the first step with the whole run."""
     if case.planned is not None:
         return _before_run(case.planned)
     seconds = sum(map(case.row, ROWS))
-    whole = whole_run(case)
-    if seconds < LONG and (whole is None or whole < SHORT):
+    total = whole_run(case)
+    if seconds < LONG and (total is None or total < SHORT):
         return None
-    of = whole or case.seconds
+    of = total or case.seconds
     worst = max(ROWS, key=case.row)
     return costing(
         case,

@@ -31,18 +31,18 @@ __all__ = ["RULE"]
 
 LEAST = 0.05
 SPIKE = 10  # steps that one save takes
-SHORT_RUN = 60.0  # seconds of a planned run: of less, saving is always a large part
+SHORT_RUN = 60.0  # seconds: saving is always a large part of shorter planned runs
 
 
 def judge(case: Case) -> Finding | None:
-    """Add the saves up and look for spikes."""
+    """Sum the saves and look for spikes."""
     if case.planned is not None:
         return _before_run(case.planned)
     if len(case.saves) == 1:
         return None
     seconds = sum(save.seconds for save in case.saves)
-    each, step = median(save.seconds for save in case.saves), case.step_time
-    spiky = step is not None and each >= SPIKE * step.median
+    typical, step = median(save.seconds for save in case.saves), case.step_time
+    spiky = step is not None and typical >= SPIKE * step.median
     slowest = max(case.saves, key=lambda save: save.seconds)
     sizes = [save.bytes for save in case.saves if save.bytes]
     return costing(
@@ -50,7 +50,7 @@ def judge(case: Case) -> Finding | None:
         seconds,
         least=ABSTAIN if spiky else LEAST,
         rule=RULE.label,
-        claim=f"{len(case.saves)} saves of {moment(each)} take {case.part(seconds):.0%} of the "
+        claim=f"{len(case.saves)} saves of {moment(typical)} take {case.part(seconds):.0%} of the "
         "time",
         places=[slowest.place] if slowest.place else [],
         evidence={"each": bytes_(median(sizes))} if sizes else {},

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-RARE = 10  # training rows of a class: with fewer nothing general can be learned of it
-MOSTLY = 0.9  # of the training rows are of one class: a constant answer looks good
+RARE = 10  # training rows of a class: fewer are too few to generalise
+MOSTLY = 0.9  # share of one class in the training rows: a constant answer looks good
 FEW = 0.02  # of the training rows: a router is mostly right without ever taking that task
 
 

@@ -39,7 +39,9 @@ def judge(case: Case) -> Finding | None:
         "never stand in the training part: no model can predict them",
         severity="warn" if share >= UNSEEN_WARN else "note",
         evidence={
-            "most often": ", ".join(f"{one!r} {times}x" for one, times in text.most_unseen.items())
+            "most often": ", ".join(
+                f"{character!r} {times}x" for character, times in text.most_unseen.items()
+            )
         },
         remedies=[Remedy(text="use text of one kind for both parts: data.validation_share")],
     )

@@ -28,17 +28,17 @@ def judge(case: Case) -> Finding | None:
     """Compare both versions with the range."""
     if case.planned is None or case.planned.machine is None:
         return None
-    versions, said = case.hardware.versions, []
+    versions, mismatches = case.hardware.versions, []
     python, torch = (_version(versions.get(name)) for name in ("python", "torch"))
     if torch is not None and torch < TORCH:
-        said.append(f"torch {versions['torch']} is older than {_dotted(TORCH)}")
+        mismatches.append(f"torch {versions['torch']} is older than {_dotted(TORCH)}")
     if python is not None and not PYTHON <= python < NEXT_PYTHON:
-        said.append(f"Python {versions['python']} is not {_dotted(PYTHON)} to 3.14")
-    if not said:
+        mismatches.append(f"Python {versions['python']} is not {_dotted(PYTHON)} to 3.14")
+    if not mismatches:
         return None
     return Finding(
         rule=RULE.label,
-        claim=f"{' and '.join(said)}: hotloop is not tested with it",
+        claim=f"{' and '.join(mismatches)}: hotloop is not tested with it",
         severity="warn",
         remedies=[Remedy(text="pip install -U torch, in a new environment", effort="option")],
     )

@@ -25,7 +25,7 @@ INSTALL = "https://pytorch.org/get-started/locally/"
 
 
 def judge(case: Case) -> Finding | None:
-    """Repeat why the build does not fit."""
+    """Report why the build does not fit the GPU."""
     machine = case.planned.machine if case.planned else None
     if machine is None or machine.unfit_build is None:
         return None

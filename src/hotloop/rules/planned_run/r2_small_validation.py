@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-# Of an accuracy, one standard error at worst, were tokens independent: which they are not.
+# Largest standard error of an accuracy, assuming independent tokens (which they are not).
 ERROR_NOTE, ERROR_WARN = 0.01, 0.03
-# Nats, of the loss of single characters: 1.33 over 5,120 characters of Tiny Shakespeare after 150
-# steps of preset=cpu; means over windows of 128 spread as if characters were independent.
+# Standard deviation of the loss of one character, nats: 1.33 over 5,120 characters of Tiny
+# Shakespeare after 150 steps of preset=cpu; the means of windows of 128 characters spread as if the
+# characters were independent.
 SPREAD = 1.3
 NOISE_NOTE, NOISE_WARN = 0.01, 0.03  # nats
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the standard error for what differences must exceed."""
+    """Take the standard error as the smallest meaningful difference."""
     data = case.planned.data if case.planned else None
     if data is None:
         return None
@@ -58,7 +59,7 @@ def judge(case: Case) -> Finding | None:
 
 
 def _known(size: ValidationSize, points: float) -> str:
-    """Return what a validation reads, and how well that is known in points of an accuracy."""
+    """Return the claim: what a validation reads, and its precision in points of accuracy."""
     if size.task is not None:
         return (
             f"a validation reads {size.rows:,} rows of {size.task}: what is right of them is known "

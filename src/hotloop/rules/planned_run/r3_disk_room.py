@@ -29,7 +29,7 @@ LITTLE = 10 << 30  # bytes: some checkpoints of a 100 M parameter model with its
 
 
 def judge(case: Case) -> Finding | None:
-    """Compare what is free with what the run needs, or without a run with a few checkpoints."""
+    """Compare the free space with the need of the run, else with that of a few checkpoints."""
     planned = case.planned
     if planned is None:
         return None

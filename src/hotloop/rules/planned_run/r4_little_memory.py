@@ -26,12 +26,12 @@ LITTLE = 2 << 30  # bytes: torch and its libraries take about a quarter of it
 
 
 def judge(case: Case) -> Finding | None:
-    """Look at what is free."""
+    """Look at the free host memory."""
     machine = case.planned.machine if case.planned else None
     if machine is None or machine.free_host_bytes >= LITTLE:
         return None
-    whole = case.hardware.host_memory_bytes
-    of = f" of {bytes_(whole)}" if whole is not None else ""
+    total = case.hardware.host_memory_bytes
+    of = f" of {bytes_(total)}" if total is not None else ""
     return Finding(
         rule=RULE.label,
         claim=f"{bytes_(machine.free_host_bytes)}{of} of host memory are free",

@@ -34,11 +34,11 @@ def judge(case: Case) -> Finding | None:
     slow = {how: rate for how, rate in known.items() if rate is not None and rate < SLOW}
     if not slow:
         return None
-    said = " and ".join(f"{how}s {bytes_(rate)}/s" for how, rate in slow.items())
+    rates = " and ".join(f"{how}s {bytes_(rate)}/s" for how, rate in slow.items())
     size = bytes_(machine.disk_timed_bytes)
     return Finding(
         rule=RULE.label,
-        claim=f"the disk {said} at {machine.disk} ({size}, measured once)",
+        claim=f"the disk {rates} at {machine.disk} ({size}, measured once)",
         severity="note",
         remedies=[Remedy(text="a local disk for data and runs: --out", effort="option")],
     )

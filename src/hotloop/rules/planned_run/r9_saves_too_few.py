@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-AT_RISK = 1200.0  # seconds of work that a crash may cost before it is said
+AT_RISK = 1200.0  # seconds of work that a crash may cost without a finding
 
 
 def judge(case: Case) -> Finding | None:
-    """Take the time between two saves for what a crash costs."""
+    """Take the time between two saves as the cost of a crash."""
     if case.planned is None or case.planned.settings is None or case.planned.time is None:
         return None
     run, time = case.planned.settings, case.planned.time

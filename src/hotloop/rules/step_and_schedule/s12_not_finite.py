@@ -27,7 +27,7 @@ __all__ = ["RULE"]
 
 
 def judge(case: Case) -> Finding | None:
-    """Name the first step."""
+    """Name the first step whose loss is not finite."""
     if case.planned is not None:
         return _before_run(case.planned)
     bad = [(step, value) for step, value in case.steps.losses if not math.isfinite(value)]

@@ -1,4 +1,4 @@
-"""Findings about a row of the wall time that a planned run will take."""
+"""Findings about a row of the predicted wall time of a planned run."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 __all__ = ["not_worth_it", "of_row"]
 
 
-def of_row(time: TimeForecast, row: str, **said: Any) -> Finding:
-    """Return a finding about a row; `said` are further fields of it."""
+def of_row(time: TimeForecast, row: str, **fields: Any) -> Finding:
+    """Return a finding about a row; `fields` are passed to the Finding."""
     share = time.share(row)
     return Finding(
         severity=by_share(share),
         share=share,
         saves=time.rows[row] / time.steps,
         ceiling=1 / (1 - share),
-        **said,
+        **fields,
     )
 
 
 def not_worth_it(time: TimeForecast, row: str, *, rule: str, what: str) -> Finding | None:
-    """Return what making a row faster would give at most; None where that is worth it, or zero."""
+    """Return the largest gain from a faster row as a finding; None if it is worth it, or zero."""
     share = time.share(row)
     if not 0 < share < ABSTAIN:
         return None
