@@ -31,7 +31,7 @@ def ranks(run: Facts) -> Html:
         return Html()
     gaps = tag("ul", *(tag("li", gap) for gap in run.ranks.gaps), class_="notes panel")
     children = [_table(run.ranks), gaps if run.ranks.gaps else ""]
-    return section("RankBalance", *children)
+    return section("Ranks", *children)
 
 
 def _table(balance: RankBalance) -> Html:
