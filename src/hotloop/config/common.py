@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from hotloop.config.layers import SettingsLayer
-from hotloop.config.schema import said, setting
+from hotloop.config.schema import setting, setting_text
 from hotloop.config.settings import Resolved
 from hotloop.core.errors import ConfigError
 
@@ -139,8 +139,8 @@ class Preset:
 
     def layer(self, origin: str) -> SettingsLayer:
         """Return the values as a layer that says where each comes from and why."""
-        said = {key: f"{origin} ({self.how(key)}): {self.reasons[key]}" for key in self.values}
-        return SettingsLayer(origin=origin, values=self.values, origins=said)
+        origins = {key: f"{origin} ({self.how(key)}): {self.reasons[key]}" for key in self.values}
+        return SettingsLayer(origin=origin, values=self.values, origins=origins)
 
 
 class Shared(Protocol):
@@ -157,11 +157,11 @@ def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
 
     Two contradicting settings of the user's own are left to `check_shared`, which refuses them.
     """
-    training, asked = resolved.config.training, resolved.asked
+    training, requested = resolved.config.training, resolved.asked
     changes: dict[str, tuple[object, str]] = {}  # setting -> new value, the setting it yields to
 
     def gives_way(key: str, to: str) -> bool:
-        return f"training.{key}" not in asked and f"training.{to}" in asked
+        return f"training.{key}" not in requested and f"training.{to}" in requested
 
     max_steps = training.max_steps
     if training.epochs and max_steps and gives_way("max_steps", "epochs"):
@@ -190,8 +190,10 @@ def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
         origin="rule",
         values={f"training.{key}": value for key, (value, _) in changes.items()},
         origins={
-            f"training.{key}": f"was {said(config, f'training.{key}', origins).partition('=')[2]},"
-            f" gave way to {said(config, f'training.{to}', origins)}"
+            f"training.{key}": (
+                f"was {setting_text(config, f'training.{key}', origins).partition('=')[2]},"
+                f" gave way to {setting_text(config, f'training.{to}', origins)}"
+            )
             for key, (_, to) in changes.items()
         },
     )
@@ -206,39 +208,39 @@ def check_shared(
     """
     training = config.training
 
-    def told(key: str) -> str:
-        return said(config, key, origins)
+    def text(key: str) -> str:
+        return setting_text(config, key, origins)
 
     problems = []
     if training.epochs is None and training.max_steps is None:
         problems.append("training has no end: set training.epochs or training.max_steps")
     if training.batch_size % training.accumulation:
         problems.append(
-            f"{told('training.batch_size')} is not divisible by {told('training.accumulation')}:"
+            f"{text('training.batch_size')} is not divisible by {text('training.accumulation')}:"
             " every micro batch must have the same size"
         )
     if _warmup_too_long(training.warmup_steps, training.max_steps):
         problems.append(
-            f"{told('training.warmup_steps')} is more than {told('training.max_steps')}:"
+            f"{text('training.warmup_steps')} is more than {text('training.max_steps')}:"
             " the peak learning rate would never be reached"
         )
     if training.warmup_share is not None and training.warmup_steps:
         problems.append(
-            f"{told('training.warmup_share')} and {told('training.warmup_steps')}: leave one out"
+            f"{text('training.warmup_share')} and {text('training.warmup_steps')}: leave one out"
         )
     if _rates_crossed(training):
         problems.append(
-            f"{told('training.min_learning_rate')} is above {told('training.learning_rate')}:"
+            f"{text('training.min_learning_rate')} is above {text('training.learning_rate')}:"
             " lower it, or set training.schedule=constant"
         )
     if training.eval_every_steps and training.eval_every_epochs:
         problems.append(
-            f"{told('training.eval_every_steps')} and {told('training.eval_every_epochs')}:"
+            f"{text('training.eval_every_steps')} and {text('training.eval_every_epochs')}:"
             " set one of them to null"
         )
     if training.patience and not (training.eval_every_steps or training.eval_every_epochs):
         problems.append(
-            f"{told('training.patience')} needs validation: set training.eval_every_steps"
+            f"{text('training.patience')} needs validation: set training.eval_every_steps"
         )
     problems += more
     if problems:
@@ -247,9 +249,9 @@ def check_shared(
 
 def set_names(config: Shared, names: Iterable[str], origins: Mapping[str, str]) -> list[str]:
     """Return a sentence for each name of a data set that cannot be that of a folder."""
-    told = said(config, "data.sets", origins)
+    sets = setting_text(config, "data.sets", origins)
     return [
-        f"{told}: {name!r} cannot be a set's name, which becomes a folder's: expected letters, "
+        f"{sets}: {name!r} cannot be a set's name, which becomes a folder's: expected letters, "
         f"digits, _ . - and not {ALL!r}, which means every set"
         for name in names
         if name == ALL or not _SET_NAME.fullmatch(name)

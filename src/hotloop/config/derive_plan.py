@@ -127,36 +127,36 @@ def _always(id: str, reason: str) -> Choice:
     return Choice(use=Use.of(id), origin="auto", reason=reason)
 
 
-def _precision(asked: str, hardware: Hardware, origin: str) -> list[Choice]:
-    if asked in ("bf16", "fp16"):
-        return [Choice(use=Use.of(f"autocast-{asked}"), origin=origin, reason="asked for")]
+def _precision(precision: str, hardware: Hardware, origin: str) -> list[Choice]:
+    if precision in ("bf16", "fp16"):
+        return [Choice(use=Use.of(f"autocast-{precision}"), origin=origin, reason="asked for")]
     no_bf16, no_fp16 = hardware.why_no_bf16(), hardware.why_no_fp16()
-    if asked == "auto" and no_bf16 is None:
+    if precision == "auto" and no_bf16 is None:
         reason = "this device has bf16 matrix units"
         return [Choice(use=Use.of("autocast-bf16"), origin="auto", reason=reason)]
-    if asked == "auto" and no_fp16 is None:
+    if precision == "auto" and no_fp16 is None:
         return [Choice(use=Use.of("autocast-fp16"), origin="auto", reason=f"no bf16: {no_bf16}")]
-    if asked == "fp32" and origin == "command line":
+    if precision == "fp32" and origin == "command line":
         return []  # float32 was typed: TF32 would be something else
     if hardware.why_no_tf32() is None:
         return [_always("tf32", "float32 products on tensor cores")]
     return []
 
 
-def _compile(asked: str, hardware: Hardware, origin: str, steps: int) -> list[Choice]:
-    if asked == "true":
+def _compile(use_compile: str, hardware: Hardware, origin: str, steps: int) -> list[Choice]:
+    if use_compile == "true":
         return [Choice(use=Use.of("compile"), origin=origin, reason="asked for")]
-    if asked == "auto" and hardware.device == "cuda" and steps >= LONG_RUN:
+    if use_compile == "auto" and hardware.device == "cuda" and steps >= LONG_RUN:
         reason = f"{steps} steps on a card are enough to pay a compilation back"
         return [Choice(use=Use.of("compile"), origin="auto", reason=reason)]
     return []
 
 
 def _attention(
-    asked: str, context: int, hardware: Hardware, low_precision: bool, origin: str
+    kernel: str, context: int, hardware: Hardware, low_precision: bool, origin: str
 ) -> Choice:
-    if asked != "auto":
-        return Choice(use=Use.of("sdpa", backend=asked), origin=origin, reason="asked for")
+    if kernel != "auto":
+        return Choice(use=Use.of("sdpa", backend=kernel), origin=origin, reason="asked for")
     if hardware.device == "cpu" and low_precision and context <= SHORT_CONTEXT:
         reason = f"written-out products win in bf16 on a CPU up to context {SHORT_CONTEXT}"
         return Choice(use=Use.of("sdpa", backend="naive"), origin="auto", reason=reason)

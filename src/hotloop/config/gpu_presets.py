@@ -66,8 +66,8 @@ def by_memory(
             return cpu.layer("auto (CPU)")
         memory = (hardware.memory_bytes or 0) / GIB
         fitting = [size for least, size in sizes.items() if memory >= least * _USABLE]
-        made = preset("", max(fitting, default=min(sizes.values()) // 2))
+        chosen = preset("", max(fitting, default=min(sizes.values()) // 2))
         why = f"{memory:.0f} GiB on {hardware.name}" if memory else "memory unknown"
-        return SettingsLayer(origin=f"auto ({why})", values=made.values)
+        return SettingsLayer(origin=f"auto ({why})", values=chosen.values)
 
     return auto

@@ -99,8 +99,8 @@ def parse_json(data: bytes, name: str) -> SettingsLayer:
     lines = _key_lines(text)
 
     def pairs(items: list[tuple[str, object]]) -> _Map:
-        at = zip(items, next(lines), strict=True)
-        return _Map([(key, f"{name}:{line}", value) for (key, value), line in at])
+        item_lines = zip(items, next(lines), strict=True)
+        return _Map([(key, f"{name}:{line}", value) for (key, value), line in item_lines])
 
     def refuse(word: str) -> NoReturn:
         line = next(line for line, token in _tokens(text) if token[0] == word)
@@ -119,10 +119,10 @@ def parse_json(data: bytes, name: str) -> SettingsLayer:
 
 
 def _tokens(text: str) -> Iterator[tuple[int, re.Match[str]]]:
-    line, at = 1, 0
+    line, position = 1, 0
     for token in _TOKEN.finditer(text):
-        line += text.count("\n", at, token.start())
-        at = token.start()
+        line += text.count("\n", position, token.start())
+        position = token.start()
         yield line, token
 
 
@@ -164,8 +164,8 @@ def _decode(data: bytes, name: str) -> str:
 
 def _top(root: object, name: str) -> _Map:
     if not isinstance(root, _Map):
-        got = "a list" if isinstance(root, list) else show(root)
-        raise ConfigError(f"{name}: expected a map of settings, got {got}")
+        actual = "a list" if isinstance(root, list) else show(root)
+        raise ConfigError(f"{name}: expected a map of settings, got {actual}")
     return root
 
 
@@ -249,8 +249,8 @@ def _node(event: Any, events: Iterator[Any], name: str, depth: int) -> object:
     if isinstance(event, yaml.SequenceStartEvent):
         return [value for _, value in children]
     entries = []
-    for (at, key), (_, value) in zip(children[::2], children[1::2], strict=True):
+    for (key_place, key), (_, value) in zip(children[::2], children[1::2], strict=True):
         if not isinstance(key, str):
-            raise ConfigError(f"{at}: a key must be text")
-        entries.append((str(key), at, value))
+            raise ConfigError(f"{key_place}: a key must be text")
+        entries.append((str(key), key_place, value))
     return _Map(entries)

@@ -54,12 +54,12 @@ class Resolver:
         elif auto_layer is not None:
             layers.append(auto_layer())
         if first.experiment is not None:
-            named = self.experiments[first.experiment]
-            layers.append(named.layer(f"experiment {first.experiment}"))
+            experiment = self.experiments[first.experiment]
+            layers.append(experiment.layer(f"experiment {first.experiment}"))
         layers += user
         resolved = resolve(self.schema, layers, self.aliases)
-        if (more := self.derived(resolved)) is not None:
-            layers.append(more)
+        if (derived_layer := self.derived(resolved)) is not None:
+            layers.append(derived_layer)
             resolved = resolve(self.schema, layers, self.aliases)
         resolved = resolve(self.schema, [*layers, give_way(resolved)], self.aliases)
         self.check(resolved.config, resolved.origins)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast, get_origin, get_type_hints
 
 from hotloop.config.values import FieldRule, typed
 
-__all__ = ["Setting", "changed", "flatten", "said", "setting", "settings_of"]
+__all__ = ["Setting", "changed", "flatten", "setting", "setting_text", "settings_of"]
 
 T = TypeVar("T")
 
@@ -86,11 +86,11 @@ def flatten(config: object) -> dict[str, Any]:
 
 def changed(config: object) -> dict[str, Any]:
     """Return the settings that are not their defaults, as `flatten` gives them."""
-    given, plain = flatten(config), flatten(type(config)())
-    return {key: value for key, value in given.items() if value != plain[key]}
+    flat, defaults = flatten(config), flatten(type(config)())
+    return {key: value for key, value in flat.items() if value != defaults[key]}
 
 
-def said(config: object, key: str, origins: Mapping[str, str]) -> str:
+def setting_text(config: object, key: str, origins: Mapping[str, str]) -> str:
     """Return 'key=value (origin)', for an error about several settings."""
     text = f"{key}={settings_of(type(config))[key].text(flatten(config)[key])}"
     return f"{text} ({origins[key]})" if key in origins else text

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from hotloop.config.common import ALIASES
-from hotloop.config.schema import said, setting
+from hotloop.config.schema import setting, setting_text
 
 __all__ = [
     "NOT_PADDED",
@@ -72,9 +72,9 @@ class Adapter:
 def check_adapter(config: object, adapter: Adapter, origins: Mapping[str, str]) -> list[str]:
     """Return what of the adapter settings contradicts itself, a sentence each."""
     names = adapter.targets.split(",")
-    told = said(config, "adapter.targets", origins)
+    targets = setting_text(config, "adapter.targets", origins)
     if not all(name.strip() for name in names):
-        return [f"{told} names nothing between two commas"]
+        return [f"{targets} names nothing between two commas"]
     if "all-linear" in names and len(names) > 1:
-        return [f"{told}: all-linear has every layer in it already; leave the others out"]
+        return [f"{targets}: all-linear has every layer in it already; leave the others out"]
     return []

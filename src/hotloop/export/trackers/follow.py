@@ -104,23 +104,23 @@ class TrackerUpload:
         fresh, end = self._read()
         if not fresh:
             return 0
-        back = min((step for e in fresh if (step := _resumed(e)) is not None), default=None)
-        if back is not None and back < self._cursor.last:
-            if self.open().take_back(back):
-                self._cursor = replace(self._cursor, last=back)
+        resumed = min((step for e in fresh if (step := _resumed(e)) is not None), default=None)
+        if resumed is not None and resumed < self._cursor.last:
+            if self.open().take_back(resumed):
+                self._cursor = replace(self._cursor, last=resumed)
             else:
                 self._begin_again()
                 fresh, end = self._read()
-        start, found = self._cursor.began, []
+        start, new_points = self._cursor.began, []
         for event in surviving(fresh):
             if event["kind"] == "session":
                 start = began(event) or start
-            found += points(event, began=start)
-        self.open().write(found)
-        last = max([self._cursor.last, *(point.step for point in found)])
+            new_points += points(event, began=start)
+        self.open().write(new_points)
+        last = max([self._cursor.last, *(point.step for point in new_points)])
         self._cursor = replace(self._cursor, bytes=end, last=last, began=start)
         self._cursor.write(self._run, self._to)
-        return len(found)
+        return len(new_points)
 
     def close(self) -> None:
         """Tell the tracker how the run stands, if it was told anything."""

@@ -39,11 +39,11 @@ class MLflow:
         package = need("mlflow", extra=EXTRA)
         self._entities = need("mlflow.entities", extra=EXTRA)
         self._error = need("mlflow.exceptions", extra=EXTRA).MlflowException
-        self._client = self._asked(package.MlflowClient)
-        self.id = opening.id or self._begun(opening)
+        self._client = self._call(package.MlflowClient)
+        self.id = opening.id or self._create_run(opening)
         self.where = f"{package.get_tracking_uri()} run {self.id}"
         if opening.id is not None:
-            self._asked(self._client.update_run, self.id, status="RUNNING")
+            self._call(self._client.update_run, self.id, status="RUNNING")
 
     def write(self, points: Sequence[Point]) -> None:
         """Log the points, as many a call as MLflow takes."""
@@ -53,7 +53,7 @@ class MLflow:
         ]
         for start in range(0, len(metrics), _METRICS):
             part = metrics[start : start + _METRICS]
-            self._asked(self._client.log_batch, self.id, metrics=part)
+            self._call(self._client.log_batch, self.id, metrics=part)
 
     def take_back(self, after: int) -> bool:
         """MLflow keeps every metric: a new run is needed."""
@@ -62,30 +62,30 @@ class MLflow:
     def close(self, status: str) -> None:
         """Say how the run ended, if it has."""
         if status in _STATUS:
-            self._asked(self._client.set_terminated, self.id, status=_STATUS[status])
+            self._call(self._client.set_terminated, self.id, status=_STATUS[status])
 
-    def _begun(self, opening: Opening) -> str:
-        experiment = self._asked(self._client.get_experiment_by_name, opening.project)
+    def _create_run(self, opening: Opening) -> str:
+        experiment = self._call(self._client.get_experiment_by_name, opening.project)
         number = (
             experiment.experiment_id
             if experiment
-            else self._asked(self._client.create_experiment, opening.project)
+            else self._call(self._client.create_experiment, opening.project)
         )
-        run = self._asked(self._client.create_run, number, run_name=opening.name)
-        found = str(run.info.run_id)
+        run = self._call(self._client.create_run, number, run_name=opening.name)
+        run_id = str(run.info.run_id)
         params = [
             self._entities.Param(_key(key), str(value)[:_LONGEST])
             for key, value in opening.facts.items()
         ]
         for start in range(0, len(params), _PARAMS):
             part = params[start : start + _PARAMS]
-            self._asked(self._client.log_batch, found, params=part)
-        return found
+            self._call(self._client.log_batch, run_id, params=part)
+        return run_id
 
-    def _asked(self, call: Callable[..., Any], *args: object, **named: object) -> Any:
+    def _call(self, call: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         """Return what MLflow answers; DeviceError with its first line when it refuses."""
         try:
-            return call(*args, **named)
+            return call(*args, **kwargs)
         except self._error as error:
             raise refusal(
                 "MLflow", error, "MLFLOW_TRACKING_URI says where it keeps runs"

@@ -42,9 +42,9 @@ def points(event: Event, *, began: float) -> list[Point]:
     `began` is when the event's process had its clock at 0, in seconds since 1970.
     """
     names = _NAMES.get(str(event["kind"]), {})
-    at, step = began + _number(event.get("t"), 0.0), int(_number(event["step"], 0))
+    timestamp, step = began + _number(event.get("t"), 0.0), int(_number(event["step"], 0))
     return [
-        Point(name=name, step=step, value=float(value), at=at)
+        Point(name=name, step=step, value=float(value), at=timestamp)
         for key, name in names.items()
         if isinstance(value := event.get(key), int | float)
     ]
@@ -53,10 +53,10 @@ def points(event: Event, *, began: float) -> list[Point]:
 def began(session: Event) -> float | None:
     """Return when a session's clock stood at 0, in seconds since 1970; None: it does not say."""
     try:
-        at = datetime.fromisoformat(str(session.get("at"))).timestamp()
+        timestamp = datetime.fromisoformat(str(session.get("at"))).timestamp()
     except ValueError:
         return None
-    return at - _number(session.get("t"), 0.0)
+    return timestamp - _number(session.get("t"), 0.0)
 
 
 def facts(record: Mapping[str, object]) -> dict[str, Fact]:
@@ -65,19 +65,19 @@ def facts(record: Mapping[str, object]) -> dict[str, Fact]:
     Keys are dotted and sorted; a list becomes its JSON text.
     """
     hardware = _map(record.get("hardware"))
-    found = {key: record.get(key) for key in ("recipe", "created", "precision")}
-    found |= _under("config", record.get("config"))
-    found |= _under("about", record.get("facts"))
-    found |= _under("versions", hardware.pop("versions", None))
-    found |= _under("hardware", hardware)
+    values = {key: record.get(key) for key in ("recipe", "created", "precision")}
+    values |= _under("config", record.get("config"))
+    values |= _under("about", record.get("facts"))
+    values |= _under("versions", hardware.pop("versions", None))
+    values |= _under("hardware", hardware)
     effects = record.get("effects")
     for row in effects if isinstance(effects, list) else ():
-        found[f"technique.{_map(row).get('technique')}"] = _map(row).get("word")
-    return {key: _plain(value) for key, value in sorted(found.items()) if value is not None}
+        values[f"technique.{_map(row).get('technique')}"] = _map(row).get("word")
+    return {key: _plain(value) for key, value in sorted(values.items()) if value is not None}
 
 
-def _number(value: object, other: float) -> float:
-    return float(value) if isinstance(value, int | float) else other
+def _number(value: object, default: float) -> float:
+    return float(value) if isinstance(value, int | float) else default
 
 
 def _map(value: object) -> dict[str, object]:

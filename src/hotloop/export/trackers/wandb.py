@@ -39,7 +39,7 @@ class Wandb:
         quiet = package.Settings(
             console="off", silent=True, x_disable_stats=True, disable_git=True, save_code=False
         )
-        self._run = self._asked(
+        self._run = self._call(
             package.init,
             project=opening.project,
             name=opening.name,
@@ -50,16 +50,16 @@ class Wandb:
             settings=quiet,
         )
         self.where = str(self._run.url or self._run.dir)
-        self._asked(self._run.define_metric, STEP)
-        self._asked(self._run.define_metric, "*", step_metric=STEP)
+        self._call(self._run.define_metric, STEP)
+        self._call(self._run.define_metric, "*", step_metric=STEP)
 
     def write(self, points: Sequence[Point]) -> None:
         """Log the points, those of a moment in one row."""
         rows: dict[tuple[int, float], dict[str, float]] = {}
         for point in points:
             rows.setdefault((point.step, point.at), {})[point.name] = point.value
-        for (step, at), row in rows.items():
-            self._asked(self._run.log, {STEP: step, "_timestamp": at, **row})
+        for (step, timestamp), row in rows.items():
+            self._call(self._run.log, {STEP: step, "_timestamp": timestamp, **row})
 
     def take_back(self, after: int) -> bool:
         """A history is only added to: a new run is needed."""
@@ -67,10 +67,10 @@ class Wandb:
 
     def close(self, status: str) -> None:
         """Wait until wandb has everything."""
-        self._asked(self._run.finish, exit_code=int(status in ("failed", "diverged")))
+        self._call(self._run.finish, exit_code=int(status in ("failed", "diverged")))
 
-    def _asked(self, call: Callable[..., Any], *args: object, **named: object) -> Any:
+    def _call(self, call: Callable[..., Any], *args: object, **kwargs: object) -> Any:
         try:
-            return call(*args, **named)
+            return call(*args, **kwargs)
         except self._error as error:
             raise refusal("wandb", error, "WANDB_MODE=offline keeps it on this disk") from error

@@ -57,13 +57,13 @@ def baselines(
     """
     assert len(train_texts) == len(train_labels) > 0, (len(train_texts), len(train_labels))
     assert len(test_texts) == len(test_labels), (len(test_texts), len(test_labels))
-    held = np.bincount(train_labels, minlength=len(names))
+    class_counts = np.bincount(train_labels, minlength=len(names))
     predicted = {
-        MAJORITY: np.full(len(test_labels), held.argmax()),
-        BAG_OF_WORDS: _Bayes(train_texts, train_labels, held).predict(test_texts),
+        MAJORITY: np.full(len(test_labels), class_counts.argmax()),
+        BAG_OF_WORDS: _Bayes(train_texts, train_labels, class_counts).predict(test_texts),
     }
     if not isinstance(train_texts[0], str):
-        second = _Bayes([text[1] for text in train_texts], train_labels, held)
+        second = _Bayes([text[1] for text in train_texts], train_labels, class_counts)
         predicted[SECOND_TEXT] = second.predict([text[1] for text in test_texts])
     cells = {name: test_labels * len(names) + each for name, each in predicted.items()}
     return {
@@ -83,9 +83,9 @@ class _Bayes:
         self,
         texts: Sequence[str] | Sequence[tuple[str, ...]],
         labels: NDArray[np.int64],
-        held: NDArray[np.int64],
+        class_counts: NDArray[np.int64],
     ) -> None:
-        classes = len(held)
+        classes = len(class_counts)
         self.buckets = min(_FEATURES, 1 << (_TABLE // classes).bit_length() - 1)
         counts = np.zeros((classes, self.buckets))
         for first, rows, features in _features(texts, self.buckets):
@@ -97,7 +97,7 @@ class _Bayes:
         self.features = np.log(counts, out=counts)
         self.features[:, unseen] = 0
         with np.errstate(divide="ignore"):  # a class without a training row is never predicted
-            self.classes = np.log(held / held.sum())
+            self.classes = np.log(class_counts / class_counts.sum())
 
     def predict(self, texts: Sequence[str] | Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
         """Return the likeliest class of each text, [rows]."""
@@ -105,8 +105,8 @@ class _Bayes:
         for first, rows, features in _features(texts, self.buckets):
             count = min(_ROWS, len(texts) - first)
             scored = [
-                np.bincount(rows, weights=of[features], minlength=count) + prior
-                for of, prior in zip(self.features, self.classes, strict=True)
+                np.bincount(rows, weights=log_probabilities[features], minlength=count) + prior
+                for log_probabilities, prior in zip(self.features, self.classes, strict=True)
             ]
             best[first : first + count] = np.argmax(scored, axis=0)
         return best
@@ -119,18 +119,18 @@ def _features(
     for first in range(0, len(texts), _ROWS):
         hashes: list[int] = []
         ends, owners = [], []  # of each string: where its words end, and whose it is
-        for at, text in enumerate(texts[first : first + _ROWS]):
-            for part, one in enumerate((text,) if isinstance(text, str) else text):
-                hashes += [_hashed(word, part) for word in _WORD.findall(one.lower())]
+        for number, text in enumerate(texts[first : first + _ROWS]):
+            for part, text_part in enumerate((text,) if isinstance(text, str) else text):
+                hashes += [_hashed(word, part) for word in _WORD.findall(text_part.lower())]
                 ends.append(len(hashes))
-                owners.append(at)
+                owners.append(number)
         words = np.array(hashes, np.uint64)
         string = np.searchsorted(ends, np.arange(len(words)), side="right")
         row = np.array(owners, np.int64)[string]
         is_pair = string[:-1] == string[1:]
         pairs = (words[:-1] * np.uint64(_PRIME) + words[1:])[is_pair]
-        found = np.concatenate((words, pairs ^ (pairs >> np.uint64(32))))
-        features = (found & np.uint64(buckets - 1)).astype(np.int64)
+        hashed = np.concatenate((words, pairs ^ (pairs >> np.uint64(32))))
+        features = (hashed & np.uint64(buckets - 1)).astype(np.int64)
         keys = np.concatenate((row, row[:-1][is_pair])) * buckets + features
         keys.sort()  # 250,000 keys in 5 ms; np.unique hashes them, in 250 (numpy 2.4.6)
         different = keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]]

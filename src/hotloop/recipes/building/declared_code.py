@@ -24,7 +24,7 @@ TYPED = "command line"  # the origin that may name code
 
 def files_of(declared: str | None) -> list[Path]:
     """Return the files that `data.declared` names."""
-    return [Path(each.strip()) for each in (declared or "").split(",") if each.strip()]
+    return [Path(name.strip()) for name in (declared or "").split(",") if name.strip()]
 
 
 def code_in(config: Mapping[str, Any]) -> dict[str, str]:
@@ -34,13 +34,13 @@ def code_in(config: Mapping[str, Any]) -> dict[str, str]:
 
 def digests(declared: str | None) -> dict[str, str]:
     """Return the SHA-256 of each file by its path; ConfigError where one cannot be read."""
-    found = {}
+    hashes = {}
     for file in files_of(declared):
         try:
-            found[str(file)] = hashlib.sha256(file.read_bytes()).hexdigest()
+            hashes[str(file)] = hashlib.sha256(file.read_bytes()).hexdigest()
         except OSError as error:
             raise ConfigError(f"{CODE}: there is no file {file} that can be read") from error
-    return found
+    return hashes
 
 
 def running(declared: str | None) -> list[str]:
@@ -66,20 +66,20 @@ def named_code(record: Mapping[str, Any], declared: str | None, *, how: str) -> 
     `how` says what to type. Raises UsageError where the run has a task of its own and this call
     does not name its file, ConfigError where that file is another one than the run began with.
     """
-    was = record["config"].get(CODE)
-    if not was:
+    run_files = record["config"].get(CODE)
+    if not run_files:
         if declared:
             raise UsageError(f"the run has no task of its own: leave out {CODE}")
         return None
     if not declared:
         raise UsageError(
-            f"the run has a task that is declared in {was}. That file is run as code, so hotloop "
-            f"takes it only from this call. If you trust it, add {how}{was}"
+            f"the run has a task that is declared in {run_files}. That file is run as code, so "
+            f"hotloop takes it only from this call. If you trust it, add {how}{run_files}"
         )
-    kept, now = list(record.get("declared", {}).values()), list(digests(declared).values())
-    if kept and kept != now:
+    before, now = list(record.get("declared", {}).values()), list(digests(declared).values())
+    if before and before != now:
         raise ConfigError(
             f"{declared} is not the file that the run began with (SHA-256 "
-            f"{', '.join(each[:16] for each in kept)}, now {', '.join(each[:16] for each in now)})"
+            f"{', '.join(sha[:16] for sha in before)}, now {', '.join(sha[:16] for sha in now)})"
         )
     return declared

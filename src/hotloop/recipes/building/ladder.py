@@ -121,13 +121,13 @@ def either(
     """Return the first of several changes that can be made; else why none can."""
 
     def change(plan: Plan, spot: Spot) -> Plan | str:
-        whys = []
-        for each in changes:
-            made = each(plan, spot)
-            if not isinstance(made, str):
-                return made
-            whys.append(made)
-        return "; ".join(whys)
+        reasons = []
+        for candidate in changes:
+            result = candidate(plan, spot)
+            if not isinstance(result, str):
+                return result
+            reasons.append(result)
+        return "; ".join(reasons)
 
     return change
 

@@ -78,16 +78,16 @@ class Scores:
             near = did_you_mean(metric, METRICS)
             raise ConfigError(f"metric {metric!r} is unknown{near}: {', '.join(METRICS)}")
         if metric not in _OF_THE_POSITIVE:
-            found = getattr(self, metric)
+            score = getattr(self, metric)
         elif self.positive is None:
             raise ConfigError(
                 f"metric {metric} is of the positive one of two classes, and there are "
                 f"{len(self.classes)}; take macro_f1 or weighted_f1"
             )
         else:
-            found = getattr(next(c for c in self.classes if c.name == self.positive), metric)
-        assert found is None or isinstance(found, float)
-        return found
+            score = getattr(next(c for c in self.classes if c.name == self.positive), metric)
+        assert score is None or isinstance(score, float)
+        return score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class MetricsReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; null where there were no such rows."""
-        groups = {name: asdict(each) for name, each in self.groups.items()}
+        groups = {name: asdict(scores) for name, scores in self.groups.items()}
         return {"schema": SCHEMA, "whole": asdict(self.whole), "groups": groups}
 
 
@@ -118,10 +118,13 @@ def report(
     assert confusion.ndim == 3, confusion.shape
     assert len(confusion) == (len(groups) or 1), (confusion.shape, len(groups))
     whole = scores(confusion.sum(0), names=names, positive=positive)
-    parts = zip(groups, confusion[: len(groups)], strict=True)
+    confusion_of_groups = zip(groups, confusion[: len(groups)], strict=True)
     return MetricsReport(
         whole=whole,
-        groups={name: scores(part, names=names, positive=positive) for name, part in parts},
+        groups={
+            name: scores(counts, names=names, positive=positive)
+            for name, counts in confusion_of_groups
+        },
     )
 
 
@@ -136,26 +139,26 @@ def scores(
     counts: list[list[int]] = confusion.tolist()  # Python's integers: their products stay exact
     support = [sum(row) for row in counts]
     predicted = [sum(column) for column in zip(*counts, strict=True)]
-    right = [row[at] for at, row in enumerate(counts)]
+    right = [row[number] for number, row in enumerate(counts)]
     classes = tuple(
         ClassScore(
             name=name,
-            precision=_ratio(right[at], predicted[at]),
-            recall=_ratio(right[at], support[at]),
-            f1=_ratio(2 * right[at], support[at] + predicted[at]),
-            support=support[at],
-            predicted=predicted[at],
+            precision=_ratio(right[number], predicted[number]),
+            recall=_ratio(right[number], support[number]),
+            f1=_ratio(2 * right[number], support[number] + predicted[number]),
+            support=support[number],
+            predicted=predicted[number],
         )
-        for at, name in enumerate(names)
+        for number, name in enumerate(names)
     )
     rows = sum(support)
-    weighted = math.fsum(each.support * each.f1 for each in classes if each.f1 is not None)
+    weighted = math.fsum(score.support * score.f1 for score in classes if score.f1 is not None)
     return Scores(
         rows=rows,
         accuracy=_ratio(sum(right), rows),
-        balanced_accuracy=_mean(each.recall for each in classes),
-        macro_f1=_mean(each.f1 for each in classes),
-        macro_f1_zero_division_0=_mean(each.f1 or 0.0 for each in classes) if rows else None,
+        balanced_accuracy=_mean(score.recall for score in classes),
+        macro_f1=_mean(score.f1 for score in classes),
+        macro_f1_zero_division_0=_mean(score.f1 or 0.0 for score in classes) if rows else None,
         weighted_f1=_ratio(weighted, rows),
         matthews=_matthews(right, support, predicted),
         positive=positive_class(names, positive),
@@ -164,24 +167,24 @@ def scores(
     )
 
 
-def positive_class(names: Sequence[str], asked: str | None = None) -> str | None:
+def positive_class(names: Sequence[str], requested: str | None = None) -> str | None:
     """Return the class that F1 is of: the one asked for, or of two the last one.
 
     The last of 0 and 1, false and true, no and yes, negative and positive is the usual one.
     Raises ConfigError where one is asked for that there is not, or that is not one of two.
     """
-    if asked is None:
+    if requested is None:
         return names[1] if len(names) == 2 else None
-    if asked not in names:
-        near = did_you_mean(asked, names)
-        known = ", ".join(map(repr, names))
-        raise ConfigError(f"positive class: expected one of {known}, got {asked!r}{near}")
+    if requested not in names:
+        near = did_you_mean(requested, names)
+        choices = ", ".join(map(repr, names))
+        raise ConfigError(f"positive class: expected one of {choices}, got {requested!r}{near}")
     if len(names) != 2:
         raise ConfigError(
-            f"positive class {asked!r}: only of two classes one is positive, and there are "
+            f"positive class {requested!r}: only of two classes one is positive, and there are "
             f"{len(names)}; leave it out"
         )
-    return asked
+    return requested
 
 
 def _matthews(
@@ -205,5 +208,5 @@ def _ratio(part: float, whole: int) -> float | None:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+    defined = [value for value in values if value is not None]
+    return math.fsum(defined) / len(defined) if defined else None

@@ -97,7 +97,7 @@ def _eight_bit(training: Training, model: nn.Module) -> torch.optim.Optimizer:
             f"training.optim=adamw_8bit needs bitsandbytes ({error}): pip install 'hotloop[quant]'"
         ) from error
     groups = _groups(model, training.weight_decay)
-    made: torch.optim.Optimizer = optim.AdamW8bit(
+    optimizer: torch.optim.Optimizer = optim.AdamW8bit(
         groups, lr=training.learning_rate, betas=training.betas
     )
-    return made
+    return optimizer

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from hotloop.models.backbone import Backbone
     from hotloop.models.weights.discovery import FoundModel
 
-__all__ = ["adapters_of", "choices", "is_frozen", "isolation", "padding_of", "pads_much", "shown"]
+__all__ = [
+    "adapters_of",
+    "choices",
+    "first_row_text",
+    "is_frozen",
+    "isolation",
+    "padding_of",
+    "pads_much",
+]
 
 _SHOWN = 30  # tokens of the first row
 
@@ -60,32 +68,32 @@ def adapters_of(adapter: Adapter, seed: int) -> AdapterConfig:
     )
 
 
-def is_frozen(adapter: Adapter, found: FoundModel, fingerprint: str) -> bool:
+def is_frozen(adapter: Adapter, base_model: FoundModel, fingerprint: str) -> bool:
     """Return whether a run's weights are those of the pretrained model, beside what it learned.
 
     Raises DataError where they have another `fingerprint` than the run was trained on.
     """
     if adapter.method == "none":
         return False
-    if found.fingerprint != fingerprint:
+    if base_model.fingerprint != fingerprint:
         raise DataError(
-            f"{found.folder} was changed since the run: what it learned fits the weights that were "
-            "there; put them back"
+            f"{base_model.folder} was changed since the run: what it learned fits the weights that "
+            "were there; put them back"
         )
     return True
 
 
-def padding_of(found: FoundModel) -> int:
+def padding_of(base_model: FoundModel) -> int:
     """Return an id for padding: which one matters to nobody, but it must be one."""
-    pad: Any = found.config.get("pad_token_id")
-    return pad if isinstance(pad, int) and 0 <= pad < found.vocabulary else 0
+    pad: Any = base_model.config.get("pad_token_id")
+    return pad if isinstance(pad, int) and 0 <= pad < base_model.vocabulary else 0
 
 
-def shown(found: FoundModel, rows: TokenRows) -> str:
+def first_row_text(base_model: FoundModel, rows: TokenRows) -> str:
     """Return the beginning of the first row of a run, special tokens included."""
     from tokenizers import Tokenizer
 
     ids = rows.batch(0, 0, 1).tensors["input_ids"][0, :_SHOWN].tolist()
-    made = Tokenizer.from_str(find_tokenizer(found.name).source)
-    text: str = made.decode(ids, skip_special_tokens=False)
+    tokenizer = Tokenizer.from_str(find_tokenizer(base_model.name).source)
+    text: str = tokenizer.decode(ids, skip_special_tokens=False)
     return text

@@ -24,7 +24,7 @@ class Sample(Protocol):
         config: Any,
         model: nn.Module,
         kept: Mapping[str, str],
-        wanted: SamplingOptions,
+        options: SamplingOptions,
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[str]:

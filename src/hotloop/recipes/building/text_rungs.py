@@ -90,10 +90,10 @@ def plain_loops(
         Rung(
             id=id,
             name=name,
-            change=unchanged if at else before,
+            change=unchanged if number else before,
             program="plain loop",
             loop=loop,
             settings=settings,
         )
-        for at, (id, name, loop) in enumerate(loops)
+        for number, (id, name, loop) in enumerate(loops)
     )

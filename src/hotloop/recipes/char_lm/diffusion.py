@@ -18,12 +18,12 @@ __all__ = ["build_sedd", "noise_of", "to_denoise"]
 
 def noise_of(config: CharLmConfig, vocabulary: int) -> Noise:
     """Return the noise of a configuration for `vocabulary` characters."""
-    asked = config.diffusion
+    noise = config.diffusion
     return Noise(
-        transition=asked.transition,
+        transition=noise.transition,
         vocabulary=vocabulary,
-        sigma_min=asked.sigma_min,
-        sigma_max=asked.sigma_max,
+        sigma_min=noise.sigma_min,
+        sigma_max=noise.sigma_max,
     )
 
 

@@ -75,7 +75,7 @@ def rebuilt(config: CharLmConfig, kept: Mapping[str, str]) -> Gpt | Sedd:
     return build_model(config, len(CharVocabulary.from_json(json.loads(kept["vocabulary.json"]))))
 
 
-def _counted(data: TokenSet) -> str:
+def _character_counts(data: TokenSet) -> str:
     unseen = data.about["unseen"]
     return (
         f"{len(data.train):,} training and {len(data.valid):,} validation characters, "
@@ -120,7 +120,7 @@ def build(config: CharLmConfig, data: TokenSet) -> Job:
         example=lambda: _excerpt(data, int(train.ids(0, 0, 1)[0])),
         facts={
             "objective": "the next character, given those before it",
-            "data": _counted(data),
+            "data": _character_counts(data),
         },
     )
     if config.objective == "diffusion":

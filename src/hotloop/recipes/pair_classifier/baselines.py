@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hotloop.data.tokenising.token_store import Store
     from hotloop.recipes.building.metrics import Scores
 
-__all__ = ["MOST", "Tested", "row_baselines", "said", "tested"]
+__all__ = ["MOST", "Tested", "row_baselines", "scores_text", "tested"]
 
 MOST: Final = 10_000  # rows that the bags of words learn of, and are tried on: 1.4 s
 _AT_ONCE: Final = 256
@@ -54,39 +54,43 @@ def row_baselines(train: Tested, test: Tested, *, names: Sequence[str]) -> dict[
 
     Words are tokens; the two texts of a pair are known apart where the model's tokens have types.
     """
-    learned, tried = train.some(), test.some()
-    texts, others = _words(learned), _words(tried)
-    if not any(second for _, second in texts):  # single texts, or no types
-        one, other = ([first for first, _ in each] for each in (texts, others))
-        return baselines(one, learned.classes, other, tried.classes, names=names)
-    return baselines(texts, learned.classes, others, tried.classes, names=names)
+    train_rows, test_rows = train.some(), test.some()
+    train_pairs, test_pairs = _words(train_rows), _words(test_rows)
+    if not any(second for _, second in train_pairs):  # single texts, or no types
+        train_texts, test_texts = (
+            [first for first, _ in pairs] for pairs in (train_pairs, test_pairs)
+        )
+        return baselines(
+            train_texts, train_rows.classes, test_texts, test_rows.classes, names=names
+        )
+    return baselines(train_pairs, train_rows.classes, test_pairs, test_rows.classes, names=names)
 
 
-def _words(of: Tested) -> list[tuple[str, str]]:
+def _words(tested: Tested) -> list[tuple[str, str]]:
     """Return the tokens of each row as words: those of its first text, and of its second."""
-    form, rows = Form(pad=0, layout="padded", has_labels=False), of.rows
-    samples = TokenRows(of.store, of.split, form=form, seed=0, shuffle=False, rows=rows)
-    found = []
+    form, rows = Form(pad=0, layout="padded", has_labels=False), tested.rows
+    samples = TokenRows(tested.store, tested.split, form=form, seed=0, shuffle=False, rows=rows)
+    pairs = []
     for first in range(0, len(rows), _AT_ONCE):
-        some = rows[first : first + _AT_ONCE]
-        tensors = samples.gather(some).tensors
+        batch = rows[first : first + _AT_ONCE]
+        tensors = samples.gather(batch).tensors
         ids = tensors["input_ids"]
         types = tensors.get("token_type_ids", torch.zeros_like(ids))
-        for row, kind, length in zip(ids, types, samples.lengths[some].tolist(), strict=True):
+        for row, kind, length in zip(ids, types, samples.lengths[batch].tolist(), strict=True):
             is_second = kind[:length] == 1
-            found.append((_text(row[:length][~is_second]), _text(row[:length][is_second])))
-    return found
+            pairs.append((_text(row[:length][~is_second]), _text(row[:length][is_second])))
+    return pairs
 
 
 def _text(ids: Tensor) -> str:
     return " ".join(map(str, ids.tolist()))
 
 
-def said(found: Mapping[str, Scores]) -> str:
+def scores_text(scores: Mapping[str, Scores]) -> str:
     """Return the accuracy and the macro F1 of each in words."""
     return "; ".join(
-        f"{name} {_figure(each.accuracy)} ({_figure(each.macro_f1)})"
-        for name, each in found.items()
+        f"{name} {_figure(score.accuracy)} ({_figure(score.macro_f1)})"
+        for name, score in scores.items()
     )
 
 

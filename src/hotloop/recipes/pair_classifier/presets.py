@@ -15,10 +15,10 @@ _SIZES = {12: 16, 16: 32, 24: 64, 80: 256}  # rows of a step, by GB of memory
 
 
 def _card(memory: str, batch_size: int) -> Preset:
-    parts = 4 if batch_size >= _SIZES[80] else 2
+    micro_batches = 4 if batch_size >= _SIZES[80] else 2
     return Preset(
         source="rule",
-        values={"training.batch_size": batch_size, "training.accumulation": parts},
+        values={"training.batch_size": batch_size, "training.accumulation": micro_batches},
         reasons={
             "training.batch_size": f"for {memory}, not measured",
             "training.accumulation": "so that a 0.6B decoder is forecast to fit",

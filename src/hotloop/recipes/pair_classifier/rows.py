@@ -47,18 +47,18 @@ def prepare_data(
 
     Raises DataError naming file, line and key of what cannot be used.
     """
-    data, found = config.data, find_model(str(config.model.name))
+    data, base_model = config.data, find_model(str(config.model.name))
     fold, folds = config.cv.fold, config.cv.folds
-    if found.positions is not None and data.max_length > found.positions:
+    if base_model.positions is not None and data.max_length > base_model.positions:
         raise ConfigError(
-            f"data.max_length={data.max_length}, but {found.name} has {found.positions} positions:"
-            f" data.max_length={found.positions}"
+            f"data.max_length={data.max_length}, but {base_model.name} has "
+            f"{base_model.positions} positions: data.max_length={base_model.positions}"
         )
 
     return labelled(
         find_sources([str(data.path)], by={}).files,
         () if data.valid_path is None else find_sources([data.valid_path], by={}).files,
-        order_of(config, found),
+        order_of(config, base_model),
         cache=cache,
         share=data.validation_share,
         fold=None if fold is None or folds is None else (fold, folds),
@@ -67,15 +67,15 @@ def prepare_data(
     )
 
 
-def order_of(config: PairClassifierConfig, found: FoundModel) -> TokenizeRequest:
+def order_of(config: PairClassifierConfig, base_model: FoundModel) -> TokenizeRequest:
     """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
     data = config.data
-    named = {"text_a": data.text_a, "label": data.label, "task": data.group}
-    fields = {part: key for part, key in named.items() if key is not None}
+    keys = {"text_a": data.text_a, "label": data.label, "task": data.group}
+    fields = {part: key for part, key in keys.items() if key is not None}
     if data.text_b != AUTO:
         fields["text_b"] = data.text_b or ""
     return TokenizeRequest(
-        vocabulary=find_tokenizer(found.name),
+        vocabulary=find_tokenizer(base_model.name),
         out=Path(),  # in the cache, by what they are
         packing=Packing(longest=data.max_length),
         shape="pair",
@@ -85,11 +85,11 @@ def order_of(config: PairClassifierConfig, found: FoundModel) -> TokenizeRequest
     )
 
 
-def form_of(config: PairClassifierConfig, found: FoundModel) -> Form:
+def form_of(config: PairClassifierConfig, base_model: FoundModel) -> Form:
     """Return how rows become tensors; auto is for those that are trained on to decide."""
     is_flat = config.data.layout == "flat"
     return Form(
-        pad=padding_of(found),
+        pad=padding_of(base_model),
         layout="flat" if is_flat else "padded",
         round_to=config.data.pad_to_multiple_of,
         has_labels=False,

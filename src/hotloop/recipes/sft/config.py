@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from hotloop.config.common import NO_WORKERS, Training, check_shared
 from hotloop.config.derive_plan import RequestedTechnique
-from hotloop.config.schema import changed, said, setting
+from hotloop.config.schema import changed, setting, setting_text
 from hotloop.config.text_common import NOT_PADDED, Adapter, check_adapter, is_typed
 
 __all__ = [
@@ -140,9 +140,9 @@ def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
     """Raise ConfigError for settings that contradict each other, one line for each."""
     problems = check_adapter(config, config.adapter, origins)
 
-    def both(one: str, other: str, why: str) -> None:
-        told = (said(config, key, origins) for key in (one, other))
-        problems.append(f"{' and '.join(told)}: {why}")
+    def both(first: str, second: str, why: str) -> None:
+        pair = (setting_text(config, key, origins) for key in (first, second))
+        problems.append(f"{' and '.join(pair)}: {why}")
 
     if config.model.name is None:
         problems.append("model.name is missing: a folder of a pretrained model, or its hub id")
@@ -159,11 +159,11 @@ def check_sft(config: SftConfig, origins: Mapping[str, str] = _NOTHING) -> None:
 
 def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
     """Return, by key, why a setting that is not its default has no effect."""
-    given, idle = changed(config), dict[str, str]()
+    changes, idle = changed(config), dict[str, str]()
 
     def no_effect(key: str, why: str) -> None:
-        if key in given:
-            idle[key] = f"{said(config, key, origins)} {why}"
+        if key in changes:
+            idle[key] = f"{setting_text(config, key, origins)} {why}"
 
     if config.adapter.method == "none":
         for name in ("rank", "alpha", "dropout", "targets"):
@@ -182,12 +182,12 @@ def idle_sft(config: SftConfig, origins: Mapping[str, str]) -> dict[str, str]:
 
 def asked_of(config: SftConfig) -> dict[str, RequestedTechnique]:
     """Return the techniques that settings ask for, or ask to leave out, by id."""
-    asked = dict[str, RequestedTechnique]()
+    requested = dict[str, RequestedTechnique]()
     if config.model.checkpointing != "off":
         mode = {"mode": config.model.checkpointing}
-        asked["activation-checkpointing"] = RequestedTechnique(
+        requested["activation-checkpointing"] = RequestedTechnique(
             key="model.checkpointing", choice=mode
         )
     if config.model.tf32 is not None:
-        asked["tf32"] = RequestedTechnique(key="model.tf32", is_wanted=config.model.tf32)
-    return asked
+        requested["tf32"] = RequestedTechnique(key="model.tf32", is_wanted=config.model.tf32)
+    return requested

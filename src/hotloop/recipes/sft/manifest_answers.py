@@ -67,8 +67,10 @@ class Desk:
 
     def unset(self, name: str, why: str) -> None:
         """Answer that a field is null, and so as good as absent."""
-        it = self.given[name]
-        self.answers[name] = Answer(given=it, word="not needed here", why=why, settings=_NOTHING)
+        field_value = self.given[name]
+        self.answers[name] = Answer(
+            given=field_value, word="not needed here", why=why, settings=_NOTHING
+        )
 
     def refuse(self, name: str, why: str, settings: Mapping[str, object] = _NOTHING) -> None:
         """Answer that the run goes on without what a field asks for."""
@@ -77,12 +79,12 @@ class Desk:
     def clash(self, names: tuple[str, ...], why: str) -> None:
         """Note that fields cannot stand like this; the first one gives the place."""
         first, *others = (self.given[name] for name in names)
-        told = " and ".join([first.said, *(f"{it.said} ({it.place})" for it in others)])
-        self.problems.append(f"{first.place}: {told}: {why}")
+        fields = " and ".join([first.said, *(f"{other.said} ({other.place})" for other in others)])
+        self.problems.append(f"{first.place}: {fields}: {why}")
 
     def _answer(
         self, name: str, word: Word, why: str, settings: Mapping[str, object] = _NOTHING
     ) -> None:
         if self.value(name) is not None:  # rules need not ask whether a field is there
-            it = self.given[name]
-            self.answers[name] = Answer(given=it, word=word, why=why, settings=settings)
+            field_value = self.given[name]
+            self.answers[name] = Answer(given=field_value, word=word, why=why, settings=settings)

@@ -83,23 +83,23 @@ class Field:
     def schema(self) -> dict[str, object]:
         """Return its JSON schema."""
         kinds = [_KINDS[self.kind], *["array"] * self.is_list, "null"]
-        made: dict[str, object] = {"description": self.rule.meaning, "type": kinds}
+        schema: dict[str, object] = {"description": self.rule.meaning, "type": kinds}
         if self.words:  # of true and false only: another kind would need more than a list
-            made = {"description": self.rule.meaning, "enum": [True, False, *self.words, None]}
+            schema = {"description": self.rule.meaning, "enum": [True, False, *self.words, None]}
         elif self.rule.choices:
-            made["enum"] = [*self.rule.choices, None]
+            schema["enum"] = [*self.rule.choices, None]
         elif self.kind is str:
-            made |= {"pattern": _TEXT}
+            schema |= {"pattern": _TEXT}
         if self.is_list:
-            made |= {"items": {"type": "string", "pattern": _NAME}, "minItems": 1}
+            schema |= {"items": {"type": "string", "pattern": _NAME}, "minItems": 1}
         if self.kind is int:
-            made["maximum"] = _LIMIT
+            schema["maximum"] = _LIMIT
         low = (self.rule.low, self.rule.low_open, "Minimum")
         high = (self.rule.high, self.rule.high_open, "Maximum")
         for end, is_open, bound in (low, high):
             if end is not None:
-                made[f"exclusive{bound}" if is_open else bound.lower()] = end
-        return made
+                schema[f"exclusive{bound}" if is_open else bound.lower()] = end
+        return schema
 
 
 def _field(

@@ -29,8 +29,8 @@ def answers(given: Mapping[str, Given], *, folder: Path, expert: str) -> tuple[A
     line for each contradiction.
     """
     desk = Desk(given)
-    for name, it in given.items():
-        if it.value is None:
+    for name, field_value in given.items():
+        if field_value.value is None:
             desk.unset(name, "null is no value: the recipe's default stands")
     desk.effect("name", f"the expert is called {expert}")
     for name in ("$schema", "description"):
@@ -97,12 +97,12 @@ def _precision(desk: Desk) -> None:
         return
     chosen = "auto" if bf16 == "auto" else "bf16" if bf16 else "fp16" if fp16 else "fp32"
     setter = "bf16" if bf16 or fp16 is None else "fp16"
-    for name, other in (("fp16", bf16), ("bf16", fp16)):
+    for name, other_value in (("fp16", bf16), ("bf16", fp16)):
         settings = {"training.precision": chosen} if name == setter else {}
         if desk.value(name):
             is_auto = "bf16 where the device has it"
             desk.effect(name, is_auto if chosen == "auto" else f"compute in {chosen}", settings)
-        elif other:
+        elif other_value:
             desk.effect(name, f"off: the compute type is {chosen}", settings)
         else:
             desk.effect(name, "neither fp16 nor bf16 is on, so fp32 as in transformers", settings)
@@ -123,9 +123,9 @@ def _kernels(desk: Desk) -> None:
 
 
 def _optimizer(desk: Desk) -> None:
-    asked = desk.value("optim")
-    if asked is not None:
-        ours, why = OPTIMIZERS[asked]
+    optimizer = desk.value("optim")
+    if optimizer is not None:
+        ours, why = OPTIMIZERS[optimizer]
         desk.effect("optim", why or FIELDS["optim"].rule.meaning, {"training.optim": ours})
 
 
@@ -150,10 +150,10 @@ def _rows(desk: Desk) -> None:
 
 
 def _adapter(desk: Desk) -> None:
-    asked = desk.value("adapter_type")
-    method = {"qlora": "lora", "full": "none"}.get(asked, asked)
+    kind = desk.value("adapter_type")
+    method = {"qlora": "lora", "full": "none"}.get(kind, kind)
     settings = {"adapter.method": method}
-    if asked == "qlora":
+    if kind == "qlora":
         settings["adapter.quantization"] = "nf4"
         desk.effect("adapter_type", "LoRA on frozen 4-bit weights", settings)
     elif method == "none":
@@ -188,10 +188,10 @@ def _quantization(desk: Desk) -> None:
             ("adapter_type", next(iter(cast))),
             "4-bit weights are frozen, so without an adapter nothing is trained: keep one",
         )
-    for at, (name, vote) in enumerate(cast.items()):
+    for number, (name, vote) in enumerate(cast.items()):
         if name != "adapter_type":
             why = "frozen weights in NF4, quantised twice" if vote == "nf4" else "weights as stored"
-            desk.effect(name, why, {} if at else {"adapter.quantization": vote})
+            desk.effect(name, why, {} if number else {"adapter.quantization": vote})
 
 
 def _end(desk: Desk) -> None:
@@ -221,9 +221,9 @@ def _warmup(desk: Desk) -> None:
     else:
         desk.idle("warmup", "0: the other field says how long warm-up is")
         _becomes(desk, "warmup_ratio")
-    asked = desk.value("lr_scheduler")
-    kind = "constant" if asked == "constant_with_warmup" else asked
-    ignored = asked == "constant" and bool(warmup or ratio)
+    schedule = desk.value("lr_scheduler")
+    kind = "constant" if schedule == "constant_with_warmup" else schedule
+    ignored = schedule == "constant" and bool(warmup or ratio)
     why = "; transformers would leave warm-up out, here it is done" if ignored else ""
     desk.effect("lr_scheduler", f"{kind} after warm-up{why}", {"training.schedule": kind})
 
@@ -233,10 +233,10 @@ def _saving(desk: Desk) -> None:
     every = "training.save_every_steps"
     if when in (None, "steps"):
         usual = {} if steps else {every: _USUAL_STEPS}
-        told = (
+        why = (
             "save_steps says how often" if steps else "save_steps of transformers, for want of one"
         )
-        desk.effect("save_strategy", told, usual)
+        desk.effect("save_strategy", why, usual)
         desk.effect("save_steps", FIELDS["save_steps"].rule.meaning, {every: steps})
     else:
         why = {
@@ -247,10 +247,10 @@ def _saving(desk: Desk) -> None:
         }[when]
         desk.refuse("save_strategy", why, {every: None})
         desk.idle("save_steps", f"{desk.given['save_strategy'].said} leaves it out")
-    kept = desk.value("save_total_limit") or 0
+    limit = desk.value("save_total_limit") or 0
     few = f"a torn checkpoint must not be the only one, so {_LEAST_KEPT}"
-    why = few if kept < _LEAST_KEPT else "newest checkpoints kept, besides the best"
-    desk.effect("save_total_limit", why, {"training.keep": max(kept, _LEAST_KEPT)})
+    why = few if limit < _LEAST_KEPT else "newest checkpoints kept, besides the best"
+    desk.effect("save_total_limit", why, {"training.keep": max(limit, _LEAST_KEPT)})
 
 
 def _evaluation(desk: Desk) -> None:
@@ -258,12 +258,12 @@ def _evaluation(desk: Desk) -> None:
     by_steps, by_epochs = "training.eval_every_steps", "training.eval_every_epochs"
     if when in (None, "steps"):
         usual = {} if steps else {by_steps: _USUAL_STEPS, by_epochs: None}
-        told = (
+        source = (
             "eval_steps says how often"
             if steps
             else "logging_steps of transformers, for want of eval_steps"
         )
-        desk.effect("eval_strategy", told, usual)
+        desk.effect("eval_strategy", source, usual)
         why = FIELDS["eval_steps"].rule.meaning
         desk.effect("eval_steps", why, {by_steps: steps, by_epochs: None})
         return

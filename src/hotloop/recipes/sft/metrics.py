@@ -34,21 +34,21 @@ def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
         value: Tensor = model(batch)
         return value
     assert isinstance(model, CausalLm), type(model)
-    found = model.judged(batch)
-    _count(found, batch)
-    return found.loss
+    judged = model.judged(batch)
+    _count(judged, batch)
+    return judged.loss
 
 
-def _count(found: Judged, batch: Mapping[str, Any]) -> None:
+def _count(judged: Judged, batch: Mapping[str, Any]) -> None:
     counts, width = batch["counts"], batch["input_ids"].shape[1]
-    row_n = batch["row"][rows_of(found.at, batch, width)]
-    digest_n = (found.said + 1) * ((found.at % width + 1) * _PRIME)
+    row_n = batch["row"][rows_of(judged.at, batch, width)]
+    digest_n = (judged.said + 1) * ((judged.at % width + 1) * _PRIME)
     if (boundaries := batch.get("boundaries")) is not None:
         begins = boundaries.cu_seqlens.long()
-        first_n = begins[torch.bucketize(found.at, begins, right=True) - 1]
-        digest_n = (found.said + 1) * ((found.at - first_n + 1) * _PRIME)
+        first_n = begins[torch.bucketize(judged.at, begins, right=True) - 1]
+        digest_n = (judged.said + 1) * ((judged.at - first_n + 1) * _PRIME)
     counts[_TOKENS].index_add_(0, row_n, torch.ones_like(row_n))
-    counts[_WRONG].index_add_(0, row_n, (found.said != found.label).long())
+    counts[_WRONG].index_add_(0, row_n, (judged.said != judged.label).long())
     counts[_DIGEST].index_add_(0, row_n, digest_n)
 
 
@@ -72,8 +72,8 @@ def judge_of(rows: int) -> ValidationMetrics:
 
 
 def _figures(before: list[Tensor], counts: Tensor) -> dict[str, float | None]:
-    seen = counts[_TOKENS] > 0
-    tokens, wrong, digests = counts[:, seen]
+    is_validated = counts[_TOKENS] > 0
+    tokens, wrong, digests = counts[:, is_validated]
     changed = None
     if before and before[0].shape == digests.shape:
         changed = float((before[0] != digests).double().mean())

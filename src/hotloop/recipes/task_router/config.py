@@ -9,7 +9,7 @@ from typing import Literal
 from hotloop.config.common import ALL, NO_WORKERS, Training, check_shared
 from hotloop.config.layers import SettingsLayer
 from hotloop.config.resolve import AUTO, Resolver
-from hotloop.config.schema import changed, said, setting
+from hotloop.config.schema import changed, setting, setting_text
 from hotloop.config.settings import Resolved
 from hotloop.config.text_common import TEXT_ALIASES, Adapter, check_adapter, is_typed
 from hotloop.recipes.task_router.presets import EXPERIMENTS, PRESETS
@@ -177,8 +177,8 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
     """Raise ConfigError for settings that contradict each other, one line for each."""
     problems = check_adapter(config, config.adapter, origins)
     if config.adapter.method != "lora":
-        told = said(config, "adapter.method", origins)
-        problems.append(f"{told}: adapters that are routed are of the kind lora")
+        method = setting_text(config, "adapter.method", origins)
+        problems.append(f"{method}: adapters that are routed are of the kind lora")
     if config.model.name is None:
         problems.append("model.name is missing: a folder of a pretrained model, or its hub id")
     if config.data.path is None and not config.data.files:
@@ -194,31 +194,32 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
             "hotloop train task-router phase=all --out DIR"
         )
     for name in ("router_training", "joint_training"):
-        each = getattr(config, name)
-        if each.batch_size % each.accumulation:
+        section = getattr(config, name)
+        if section.batch_size % section.accumulation:
             problems.append(f"{name}.batch_size is not divisible by {name}.accumulation")
     check_shared(config, origins, problems)
 
 
 def idle_task_router(config: TaskRouterConfig, origins: Mapping[str, str]) -> dict[str, str]:
     """Return, by key, why a setting that is not its default has no effect."""
-    given, idle = changed(config), dict[str, str]()
-    if "data.num_workers" in given:
-        idle["data.num_workers"] = f"{said(config, 'data.num_workers', origins)} {NO_WORKERS}"
+    changes, idle = changed(config), dict[str, str]()
+    if "data.num_workers" in changes:
+        workers = setting_text(config, "data.num_workers", origins)
+        idle["data.num_workers"] = f"{workers} {NO_WORKERS}"
     return idle
 
 
-def _of_phase(resolved: Resolved[TaskRouterConfig]) -> SettingsLayer | None:
+def _phase_training(resolved: Resolved[TaskRouterConfig]) -> SettingsLayer | None:
     """Return a phase's own training settings, for those of `training` that nobody typed."""
-    own = {"2": "router_training", "3": "joint_training"}.get(resolved.config.phase)
-    if own is None:
+    section = {"2": "router_training", "3": "joint_training"}.get(resolved.config.phase)
+    if section is None:
         return None
     values = {
-        f"training.{each.name}": getattr(getattr(resolved.config, own), each.name)
-        for each in fields(Training)
-        if not is_typed(resolved.origins, f"training.{each.name}")
+        f"training.{field.name}": getattr(getattr(resolved.config, section), field.name)
+        for field in fields(Training)
+        if not is_typed(resolved.origins, f"training.{field.name}")
     }
-    return SettingsLayer(origin=f"default of {own}", values=values)
+    return SettingsLayer(origin=f"default of {section}", values=values)
 
 
 resolve_task_router = Resolver(
@@ -232,5 +233,5 @@ resolve_task_router = Resolver(
     presets=PRESETS,
     experiments=EXPERIMENTS,
     check=check_task_router,
-    derived=_of_phase,
+    derived=_phase_training,
 )

@@ -53,7 +53,7 @@ class Features:
 
 def features_of(
     model: Callable[[], TaskRouter],
-    found: FoundModel,
+    base_model: FoundModel,
     store: Store,
     *,
     form: Form,
@@ -66,41 +66,41 @@ def features_of(
     Of those that were there some are made again and compared. Raises DataError where they differ,
     ConfigError where something that is trained stands below them.
     """
-    key = digest(json.dumps([_VERSION, found.fingerprint, made_of(store)], sort_keys=True))
+    key = digest(json.dumps([_VERSION, base_model.fingerprint, made_of(store)], sort_keys=True))
     path = cache / "features" / f"{key}.npy"
     rows = TokenRows(store, next(iter(store.splits)), form=form, seed=0, shuffle=False)
     if path.is_file():
-        kept = np.load(path, mmap_mode="r", allow_pickle=False)
-        some = np.linspace(0, len(rows) - 1, min(_CHECKED, len(rows))).astype(np.int64)
-        _refuse_others(path, kept, some, _made(model(), rows, some))
-        return Features(values=kept, fingerprint=key, seconds=None)
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+        subset = np.linspace(0, len(rows) - 1, min(_CHECKED, len(rows))).astype(np.int64)
+        _refuse_mismatch(path, values, subset, _compute_features(model(), rows, subset))
+        return Features(values=values, fingerprint=key, seconds=None)
     began = time.perf_counter()
     trunk = model().to("cuda" if torch.cuda.is_available() else "cpu")
     _refuse_trained(trunk, rows)
     by_length = np.argsort(rows.lengths, kind="stable").astype(np.int64)
-    made = np.empty((len(rows), trunk.features_width), np.float32)
+    values = np.empty((len(rows), trunk.features_width), np.float32)
     for first in range(0, len(rows), _ROWS):
-        some = by_length[first : first + _ROWS]
-        made[some] = _made(trunk, rows, some)
+        subset = by_length[first : first + _ROWS]
+        values[subset] = _compute_features(trunk, rows, subset)
         if poll is not None:
             poll()
         if progress is not None:
-            progress("features of the frozen model", (first + len(some)) / len(rows))
-    out = io.BytesIO()
-    np.save(out, made, allow_pickle=False)
+            progress("features of the frozen model", (first + len(subset)) / len(rows))
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
     make_folder(path.parent)
-    write_file(path, out.getvalue())
-    kept = np.load(path, mmap_mode="r", allow_pickle=False)
-    return Features(values=kept, fingerprint=key, seconds=time.perf_counter() - began)
+    write_file(path, buffer.getvalue())
+    values = np.load(path, mmap_mode="r", allow_pickle=False)
+    return Features(values=values, fingerprint=key, seconds=time.perf_counter() - began)
 
 
 def _refuse_trained(model: TaskRouter, rows: TokenRows) -> None:
     """Raise ConfigError where a gradient would come back through the features of a row."""
     batch = rows.batch(0, 0, 1)
     device = next(model.parameters()).device
-    given = {name: each.to(device) for name, each in batch.tensors.items()}
+    tensors = {name: tensor.to(device) for name, tensor in batch.tensors.items()}
     with torch.enable_grad():
-        pooled = model.pooled({**given, **batch.beside(device)})
+        pooled = model.pooled({**tensors, **batch.beside(device)})
     if pooled.requires_grad:
         raise ConfigError(
             "features cannot be kept: something that is trained stands below them "
@@ -108,19 +108,25 @@ def _refuse_trained(model: TaskRouter, rows: TokenRows) -> None:
         )
 
 
-def _made(model: TaskRouter, rows: TokenRows, some: NDArray[np.int64]) -> NDArray[np.float32]:
+def _compute_features(
+    model: TaskRouter, rows: TokenRows, subset: NDArray[np.int64]
+) -> NDArray[np.float32]:
     device = next(model.parameters()).device
-    batch = rows.gather(some)
-    given = {name: each.to(device) for name, each in batch.tensors.items()}
-    found: NDArray[np.float32] = model.features({**given, **batch.beside(device)}).cpu().numpy()
-    return found
+    batch = rows.gather(subset)
+    tensors = {name: tensor.to(device) for name, tensor in batch.tensors.items()}
+    features: NDArray[np.float32] = (
+        model.features({**tensors, **batch.beside(device)}).cpu().numpy()
+    )
+    return features
 
 
-def _refuse_others(
-    path: Path, kept: NDArray[Any], some: NDArray[np.int64], made: NDArray[np.float32]
+def _refuse_mismatch(
+    path: Path, cached: NDArray[Any], subset: NDArray[np.int64], computed: NDArray[np.float32]
 ) -> None:
-    fits = kept.ndim == 2 and kept.shape[1] == made.shape[1] and kept.shape[0] > some.max()
-    if not fits or not np.abs(kept[some] - made).max() <= _CLOSE * np.abs(made).max():
+    fits = (
+        cached.ndim == 2 and cached.shape[1] == computed.shape[1] and cached.shape[0] > subset.max()
+    )
+    if not fits or not np.abs(cached[subset] - computed).max() <= _CLOSE * np.abs(computed).max():
         raise DataError(
             f"{path} is not what the frozen model makes of these rows: remove it, it is made anew"
         )
@@ -167,8 +173,8 @@ class FeatureRows:
     def batch(self, epoch: int, first: int, count: int) -> Batch:
         """Return those samples."""
         rows = self.ids(epoch, first, count)
-        beside = {name: torch.from_numpy(column[rows]) for name, column in self._columns.items()}
+        columns = {name: torch.from_numpy(column[rows]) for name, column in self._columns.items()}
         features = torch.from_numpy(np.ascontiguousarray(self._features.values[rows]))
         return Batch(
-            tensors={"features": features, **beside}, samples=count, tokens=count, targets=count
+            tensors={"features": features, **columns}, samples=count, tokens=count, targets=count
         )

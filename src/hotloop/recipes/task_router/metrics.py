@@ -66,10 +66,10 @@ def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
     if logits is not None:
         _count_routes(counts, row, logits)
     if model.heads is not None:
-        found = model.answers(batch, shares)
+        answers = model.answers(batch, shares)
         counts[_TARGETS, row] = 1
-        counts[_WRONG, row] = found.wrong.to(counts.dtype)
-        return found.loss.mean()
+        counts[_WRONG, row] = answers.wrong.to(counts.dtype)
+        return answers.loss.mean()
     model.shares.give(shares, batch)
     judged = model.trunk.judged(batch)
     row_of = row[rows_of(judged.at, batch, batch["input_ids"].shape[1])]
@@ -111,42 +111,44 @@ def judge_of(names: Sequence[str], task: NDArray[np.int64], *, score: str) -> Va
 def _figures(
     names: tuple[str, ...], task: NDArray[np.int64], counts: Tensor
 ) -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
+    figures: dict[str, float | None] = {}
     values = counts.double().numpy()
     targets, wrong, routed = values[_TARGETS], values[_WRONG], values[_ROUTED].astype(np.int64)
     answered, scores = targets > 0, []
     for number, name in enumerate(names):
-        own = answered & (task == number)
-        if own.any():
-            right = float((wrong[own] == 0).mean())
-            found[f"{name}: right"] = right
-            if targets[own].max() > 1:
-                found[f"{name}: tokens right"] = float(1 - wrong[own].sum() / targets[own].sum())
-                right = found[f"{name}: tokens right"] or 0.0
+        rows = answered & (task == number)
+        if rows.any():
+            right = float((wrong[rows] == 0).mean())
+            figures[f"{name}: right"] = right
+            if targets[rows].max() > 1:
+                figures[f"{name}: tokens right"] = float(
+                    1 - wrong[rows].sum() / targets[rows].sum()
+                )
+                right = figures[f"{name}: tokens right"] or 0.0
             scores.append(right)
     if scores:
-        found["tasks"] = float(np.mean(scores))
-    if (seen := routed > 0).any():
-        found |= _routes(names, task[seen], routed[seen] - 1, values[:, seen])
-    return found
+        figures["tasks"] = float(np.mean(scores))
+    if (is_routed := routed > 0).any():
+        figures |= _routes(names, task[is_routed], routed[is_routed] - 1, values[:, is_routed])
+    return figures
 
 
 def _routes(
-    names: tuple[str, ...], task: NDArray[np.int64], to: NDArray[np.int64], values: Any
+    names: tuple[str, ...], task: NDArray[np.int64], chosen: NDArray[np.int64], values: Any
 ) -> dict[str, float | None]:
     table = np.zeros((len(names), len(names)), np.int64)
-    np.add.at(table, (task, to), 1)
-    found = Routed(
+    np.add.at(table, (task, chosen), 1)
+    routed = Routed(
         names=names,
         confusion=table,
         sure=float(values[_SURE].mean()),
         entropy=float(values[_ENTROPY].mean()),
     )
     return {
-        "routing_accuracy": found.accuracy,
-        "routing_confidence": found.sure,
-        "routing_entropy": found.entropy,
-        "routing_balance": found.balance,
+        "routing_accuracy": routed.accuracy,
+        "routing_confidence": routed.sure,
+        "routing_entropy": routed.entropy,
+        "routing_balance": routed.balance,
         **{
             f"{_WENT}{names[a]} -> {names[b]}": float(table[a, b] / max(1, table[a].sum()))
             for a, b in np.argwhere(table)

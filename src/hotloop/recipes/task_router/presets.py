@@ -16,13 +16,13 @@ _phase_1 = same_batch(_BATCH)
 
 
 def _card(memory: str, micro: int) -> Preset:
-    one = _phase_1(memory, micro)
-    return replace(one, values=_in_both(one.values), reasons=_in_both(one.reasons))
+    preset = _phase_1(memory, micro)
+    return replace(preset, values=_in_both(preset.values), reasons=_in_both(preset.reasons))
 
 
-def _in_both(of_phase_1: Mapping[str, object]) -> dict[str, Any]:
+def _in_both(values: Mapping[str, object]) -> dict[str, Any]:
     """Return settings of phase 1 with the same of phase 3."""
-    return {**of_phase_1, **{f"joint_{key}": value for key, value in of_phase_1.items()}}
+    return {**values, **{f"joint_{key}": value for key, value in values.items()}}
 
 
 _CPU = Preset(

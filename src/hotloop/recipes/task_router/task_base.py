@@ -49,9 +49,9 @@ def text_of(record: Mapping[str, Any], key: str) -> str:
     """Return the text of a key. Raises DataError that names the key, without a place."""
     value = record.get(key)
     if not isinstance(value, str):
-        have = ", ".join(map(str, record)) or "none"
-        what = "is missing" if value is None else f"is a {type(value).__name__}, not a text"
-        raise DataError(f"key {key!r} {what}; the keys are {have}")
+        keys = ", ".join(map(str, record)) or "none"
+        problem = "is missing" if value is None else f"is a {type(value).__name__}, not a text"
+        raise DataError(f"key {key!r} {problem}; the keys are {keys}")
     if not value.strip():
         raise DataError(f"key {key!r} is empty")
     return value

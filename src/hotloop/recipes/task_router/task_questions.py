@@ -16,15 +16,15 @@ __all__ = ["TASK"]
 def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
     """Take an article of SQuAD, or a flat row as the Hub's squad has them."""
     if "paragraphs" not in record:
-        yield from _asked(text_of(record, "context"), record, record.get("answers"))
+        yield from _question_rows(text_of(record, "context"), record, record.get("answers"))
         return
     for paragraph in record["paragraphs"]:
         context = text_of(paragraph, "context")
         for question in paragraph.get("qas", ()):
-            yield from _asked(context, question, question.get("answers"))
+            yield from _question_rows(context, question, question.get("answers"))
 
 
-def _asked(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[TaskRow]:
+def _question_rows(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[TaskRow]:
     if isinstance(answers, Mapping):  # the Hub's: two lists
         pairs = zip(answers["text"], answers["answer_start"], strict=True)
         answers = [{"text": text, "answer_start": start} for text, start in pairs]
@@ -37,7 +37,7 @@ def _asked(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[TaskR
             f"question {text_of(row, 'question')!r}: its answer {text!r} does not stand at "
             f"character {start!r} of its paragraph"
         )
-    right = tuple(dict.fromkeys(text_of(each, "text") for each in answers))
+    right = tuple(dict.fromkeys(text_of(answer, "text") for answer in answers))
     yield TaskRow(text=context, question=text_of(row, "question"), answers=right, start=start)
 
 
