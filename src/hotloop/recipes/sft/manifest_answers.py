@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from hotloop.config.values import Plain, show, typed
 
-__all__ = ["Answer", "Desk", "Given", "Word"]
+__all__ = ["Answer", "AnswerCollector", "ManifestField", "Word"]
 
 Word = Literal["in effect", "not needed here", "refused"]
 _NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class ManifestField:
     """A field as a manifest gives it."""
 
     key: str  # as it was spelt
@@ -23,7 +23,7 @@ class Given:
     value: object  # as its Field reads it
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """Return it as key=value."""
         return f"{show(Plain(self.key))}={show(self.raw)}"
 
@@ -32,7 +32,7 @@ class Given:
 class Answer:
     """What came of one field. Where fields share a setting, one of them has it."""
 
-    given: Given
+    field: ManifestField
     word: Word
     why: str
     settings: Mapping[str, object]  # dotted key -> value
@@ -42,20 +42,20 @@ class Answer:
         """Return the answer as a line."""
         became = ", ".join(f"{key}={typed(value)}" for key, value in self.settings.items())
         word = f"{self.word}{became and f' as {became}'}"
-        return f"{self.given.place}: {self.given.said}: {word}: {self.why}"
+        return f"{self.field.place}: {self.field.text}: {word}: {self.why}"
 
 
 @dataclass(slots=True)
-class Desk:
+class AnswerCollector:
     """Collects the answers and the problems while rules go through the fields."""
 
-    given: Mapping[str, Given]  # by the field's own name
+    fields: Mapping[str, ManifestField]  # by the field's own name
     answers: dict[str, Answer] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)  # a line each
 
     def value(self, name: str) -> Any:
         """Return what a field says; None where it is absent or null."""
-        return self.given[name].value if name in self.given else None
+        return self.fields[name].value if name in self.fields else None
 
     def effect(self, name: str, why: str, settings: Mapping[str, object] = _NOTHING) -> None:
         """Answer that a field is in effect."""
@@ -67,10 +67,8 @@ class Desk:
 
     def unset(self, name: str, why: str) -> None:
         """Answer that a field is null, and so as good as absent."""
-        field_value = self.given[name]
-        self.answers[name] = Answer(
-            given=field_value, word="not needed here", why=why, settings=_NOTHING
-        )
+        field = self.fields[name]
+        self.answers[name] = Answer(field=field, word="not needed here", why=why, settings=_NOTHING)
 
     def refuse(self, name: str, why: str, settings: Mapping[str, object] = _NOTHING) -> None:
         """Answer that the run goes on without what a field asks for."""
@@ -78,13 +76,15 @@ class Desk:
 
     def clash(self, names: tuple[str, ...], why: str) -> None:
         """Note that fields cannot stand like this; the first one gives the place."""
-        first, *others = (self.given[name] for name in names)
-        fields = " and ".join([first.said, *(f"{other.said} ({other.place})" for other in others)])
-        self.problems.append(f"{first.place}: {fields}: {why}")
+        first, *others = (self.fields[name] for name in names)
+        fields_text = " and ".join(
+            [first.text, *(f"{other.text} ({other.place})" for other in others)]
+        )
+        self.problems.append(f"{first.place}: {fields_text}: {why}")
 
     def _answer(
         self, name: str, word: Word, why: str, settings: Mapping[str, object] = _NOTHING
     ) -> None:
         if self.value(name) is not None:  # rules need not ask whether a field is there
-            field_value = self.given[name]
-            self.answers[name] = Answer(given=field_value, word=word, why=why, settings=settings)
+            field = self.fields[name]
+            self.answers[name] = Answer(field=field, word=word, why=why, settings=settings)

@@ -7,7 +7,7 @@ from pathlib import Path
 from hotloop.config.layers import SettingsLayer, parse_assignments, read_config
 from hotloop.config.values import Plain, show, typed
 from hotloop.core.errors import ConfigError
-from hotloop.recipes.sft.manifest_answers import Answer, Given
+from hotloop.recipes.sft.manifest_answers import Answer, ManifestField
 from hotloop.recipes.sft.manifest_fields import find_field
 from hotloop.recipes.sft.manifest_paths import expert_name, fill, placeholders
 from hotloop.recipes.sft.manifest_settings import answers
@@ -74,9 +74,9 @@ def expand(manifests: str, output: str | None = None) -> list[tuple[Manifest, Pa
     return runs
 
 
-def _fields(layer: SettingsLayer) -> dict[str, Given]:
+def _fields(layer: SettingsLayer) -> dict[str, ManifestField]:
     """Return the fields by their own names, each as its Field reads it."""
-    fields: dict[str, Given] = {}
+    fields: dict[str, ManifestField] = {}
     problems = []
     for key, raw in layer.values.items():
         place, key_text = layer.where(key), show(Plain(key))
@@ -94,13 +94,13 @@ def _fields(layer: SettingsLayer) -> dict[str, Given]:
             value = field.read(raw)
         except ConfigError as error:
             problems.append(f"{place}: {key_text}: {error}")
-        fields[field.name] = Given(key=key, place=place, raw=raw, value=value)
+        fields[field.name] = ManifestField(key=key, place=place, raw=raw, value=value)
     if problems:
         raise ConfigError("\n".join(problems))
     return fields
 
 
-def _name_of_expert(fields: Mapping[str, Given], path: Path) -> str:
+def _name_of_expert(fields: Mapping[str, ManifestField], path: Path) -> str:
     """Return the expert's name: of the field, else of the file."""
     name = fields.get("name")
     is_named = name is not None and name.value is not None
@@ -117,7 +117,7 @@ def _layer(origin: str, results: Sequence[Answer]) -> SettingsLayer:
     for answer in results:
         assert not values.keys() & answer.settings.keys(), "one field sets it, and only one"
         values |= answer.settings
-        origin_of_field = f"{answer.given.place} manifest key {answer.given.key}"
+        origin_of_field = f"{answer.field.place} manifest key {answer.field.key}"
         origins |= dict.fromkeys(answer.settings, origin_of_field)
     return SettingsLayer(origin=origin, values=values, origins=origins, asked=True)
 
