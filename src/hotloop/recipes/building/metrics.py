@@ -1,6 +1,6 @@
-"""What a classifier is worth, from a confusion matrix: F1, precision, recall, accuracy, Matthews.
+"""Scores a classifier from a confusion matrix: F1, precision, recall, accuracy, Matthews.
 
-Counts add up over batches, devices and folds; ratios do not, so they are made of the sums alone.
+Counts add up over batches, devices and folds; ratios do not, so they are computed from the sums.
 
 A ratio of 0/0 is None: there were no such rows. Precision is undefined for a class that was never
 predicted, recall for one without a row, F1 = 2 TP / (2 TP + FP + FN) for one that has neither.
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["METRICS", "ClassScore", "MetricsReport", "Scores", "positive_class", "report", "scores"]
 
-SCHEMA: Final = 1  # of Report.to_json; history: 1 (2026-11) first
-# What a run may be judged by. Higher is better for each; f1, precision, recall: two classes only.
+SCHEMA: Final = 1  # of MetricsReport.to_json; history: 1 (2026-11) first
+# Metrics that may select the best model. Higher is better; f1, precision, recall: two classes only.
 METRICS: Final = (
     "accuracy",
     "balanced_accuracy",
@@ -44,19 +44,19 @@ _OF_THE_POSITIVE: Final = ("f1", "precision", "recall")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassScore:
-    """How well one class is found; 0 to 1, None where there were no such rows."""
+    """The scores of one class, 0 to 1; None where there were no such rows."""
 
     name: str
-    precision: float | None  # of the rows predicted to be of it, those that are
-    recall: float | None  # of its rows, those that were predicted to be
+    precision: float | None  # share of the rows predicted as this class that belong to it
+    recall: float | None  # share of the rows of this class that are predicted as it
     f1: float | None
-    support: int  # rows that are of it
-    predicted: int  # rows predicted to be of it
+    support: int  # rows of this class
+    predicted: int  # rows predicted as this class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """What was found on some rows; None where there were no such rows."""
+    """The scores of a classifier on some rows; None where there were no such rows."""
 
     rows: int
     accuracy: float | None
@@ -72,7 +72,7 @@ class Scores:
     def value(self, metric: str) -> float | None:
         """Return one of METRICS; f1, precision and recall are those of the positive class.
 
-        Raises ConfigError for one that there is not, or not without two classes.
+        Raises ConfigError for an unknown metric, or for a metric that needs two classes.
         """
         if metric not in METRICS:
             near = did_you_mean(metric, METRICS)
@@ -110,10 +110,10 @@ def report(
     groups: Sequence[str] = (),
     positive: str | None = None,
 ) -> MetricsReport:
-    """Return the scores of counts [groups, classes, classes], rows of it are the true classes.
+    """Return the scores for counts [groups, true classes, predicted classes].
 
-    `names` are those of the classes, `groups` of the groups: none where there is only one of them.
-    Raises ConfigError as `positive_class` does.
+    `names` are the names of the classes, `groups` those of the groups (empty for one group). Raises
+    ConfigError as `positive_class` does.
     """
     assert confusion.ndim == 3, confusion.shape
     assert len(confusion) == (len(groups) or 1), (confusion.shape, len(groups))
@@ -131,7 +131,7 @@ def report(
 def scores(
     confusion: NDArray[np.integer[Any]], *, names: Sequence[str], positive: str | None = None
 ) -> Scores:
-    """Return the scores of counts [classes, classes] whose rows are the true classes.
+    """Return the scores for counts [true classes, predicted classes].
 
     Raises ConfigError as `positive_class` does.
     """
@@ -168,10 +168,10 @@ def scores(
 
 
 def positive_class(names: Sequence[str], requested: str | None = None) -> str | None:
-    """Return the class that F1 is of: the one asked for, or of two the last one.
+    """Return the positive class of F1: the requested one, else the last of two classes.
 
-    The last of 0 and 1, false and true, no and yes, negative and positive is the usual one.
-    Raises ConfigError where one is asked for that there is not, or that is not one of two.
+    The last of 0 and 1, false and true, no and yes, or negative and positive is the usual choice.
+    Raises ConfigError for a requested class that does not exist or is not one of two.
     """
     if requested is None:
         return names[1] if len(names) == 2 else None
@@ -190,9 +190,9 @@ def positive_class(names: Sequence[str], requested: str | None = None) -> str | 
 def _matthews(
     right: Sequence[int], support: Sequence[int], predicted: Sequence[int]
 ) -> float | None:
-    """Return Matthews' correlation of any number of classes (Gorodkin 2004, R_K).
+    """Return Matthews' correlation for any number of classes (Gorodkin 2004, R_K).
 
-    doi:10.1016/j.compbiolchem.2004.09.006. scikit-learn gives 0 for what is None here.
+    doi:10.1016/j.compbiolchem.2004.09.006. scikit-learn returns 0 where this returns None.
     """
     rows = sum(support)
     both = sum(t * p for t, p in zip(support, predicted, strict=True))

@@ -1,4 +1,4 @@
-"""What a pair-classifier must beat on some rows, by what it is told of them: classes and tokens."""
+"""Scores the baselines of a pair-classifier on rows of tokens and their classes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST", "Tested", "row_baselines", "scores_text", "tested"]
 
-MOST: Final = 10_000  # rows that the bags of words learn of, and are tried on: 1.4 s
-_AT_ONCE: Final = 256
+MOST: Final = 10_000  # rows for training the bags of words, and for testing them: 1.4 s
+_AT_ONCE: Final = 256  # rows in a batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,7 +38,7 @@ class Tested:
     classes: NDArray[np.int64]  # [rows]
 
     def some(self) -> Tested:
-        """Return `MOST` of them at most, spread evenly."""
+        """Return at most `MOST` of the rows, spread evenly."""
         every = -(-len(self.rows) // MOST)
         return replace(self, rows=self.rows[::every], classes=self.classes[::every])
 
@@ -50,9 +50,10 @@ def tested(data: Labelled, part: Part) -> Tested:
 
 
 def row_baselines(train: Tested, test: Tested, *, names: Sequence[str]) -> dict[str, Scores]:
-    """Return the scores on the test rows of each baseline, learned of the training rows.
+    """Train each baseline on the training rows, and return its scores on the test rows.
 
-    Words are tokens; the two texts of a pair are known apart where the model's tokens have types.
+    Words are tokens. The texts of a pair are told apart by token types, where the tokenizer has
+    them.
     """
     train_rows, test_rows = train.some(), test.some()
     train_pairs, test_pairs = _words(train_rows), _words(test_rows)
@@ -67,7 +68,7 @@ def row_baselines(train: Tested, test: Tested, *, names: Sequence[str]) -> dict[
 
 
 def _words(tested: Tested) -> list[tuple[str, str]]:
-    """Return the tokens of each row as words: those of its first text, and of its second."""
+    """Return the tokens of each row as words, the first text and the second text apart."""
     form, rows = Form(pad=0, layout="padded", has_labels=False), tested.rows
     samples = TokenRows(tested.store, tested.split, form=form, seed=0, shuffle=False, rows=rows)
     pairs = []
@@ -87,7 +88,7 @@ def _text(ids: Tensor) -> str:
 
 
 def scores_text(scores: Mapping[str, Scores]) -> str:
-    """Return the accuracy and the macro F1 of each in words."""
+    """Return the accuracy and macro F1 of each baseline as text."""
     return "; ".join(
         f"{name} {_figure(score.accuracy)} ({_figure(score.macro_f1)})"
         for name, score in scores.items()

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["class_table"]
 
-CLASSES: Final = 12  # of a confusion matrix that is shown
-GROUPS: Final = 20  # that are shown
-NAME: Final = 24  # columns of a name
+CLASSES: Final = 12  # most classes of a printed confusion matrix
+GROUPS: Final = 20  # most groups in the table
+NAME: Final = 24  # terminal columns of a name
 
 _NONE: Final = "-"
 
 
 def class_table(report: MetricsReport) -> str:
-    """Return a report as lines of text without colour; "-" is said to mean: no such rows."""
+    """Return a report as plain lines of text, with a note on "-" where it occurs."""
     whole = report.whole
     blocks = [_summary(whole), _classes(whole)]
     if len(whole.classes) <= CLASSES:

@@ -143,7 +143,7 @@ def _folds(config: PairClassifierConfig, origins: Mapping[str, str]) -> list[str
 
 
 def fold_names(config: PairClassifierConfig) -> Mapping[str, str]:
-    """Return what the runs of a cross-validation are called; none where there is one run."""
+    """Return the runs of a cross-validation by name; empty where there is one run."""
     folds = config.cv.folds
     if folds is None or config.cv.fold is not None:
         return {}
@@ -151,14 +151,14 @@ def fold_names(config: PairClassifierConfig) -> Mapping[str, str]:
 
 
 def one_fold(config: PairClassifierConfig, name: str) -> PairClassifierConfig:
-    """Return the configuration of one of those runs."""
+    """Return the configuration of one fold of the cross-validation."""
     return replace(config, cv=replace(config.cv, fold=int(name.removeprefix("fold-"))))
 
 
 def idle_pair_classifier(
     config: PairClassifierConfig, origins: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return, by key, why a setting that is not its default has no effect."""
+    """Return, by key, the reason why a non-default setting has no effect."""
     changes, idle = changed(config), dict[str, str]()
 
     def no_effect(key: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Predicts labels of rows by a trained pair-classifier; scores them where they are known."""
+"""Predicts the labels of rows by a trained pair-classifier, and scores them where labels exist."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ if TYPE_CHECKING:
 __all__ = ["Predicted", "predict"]
 
 _SPLIT = "rows"
-_BESIDE = ("label", "task")  # what rows may lack
-_ROWS = 16  # of the longest in a batch; of shorter ones as many as have the same tokens
+_BESIDE = ("label", "task")  # keys that rows may lack
+_ROWS = 16  # longest rows in a batch; shorter rows fill the same number of tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predicted:
-    """What a classifier says of the rows of a file, in their order."""
+    """The predictions of a classifier for the rows of a file, in the order of the rows."""
 
-    truth: ClassVar[str] = "label"  # what rows must have to be scored
+    truth: ClassVar[str] = "label"  # what rows need in order to be scored
     names: tuple[str, ...]  # of the classes
     probabilities: NDArray[np.float32]  # [rows, classes]
     report: MetricsReport | None  # None: the rows have no labels
-    baselines: Mapping[str, Scores] = field(default_factory=dict)  # none: nobody asked
+    baselines: Mapping[str, Scores] = field(default_factory=dict)  # empty: not requested
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """Yield for each row its label, and how probable the model holds each class."""
+        """Yield the label of each row, with the probability of every class."""
         for row in self.probabilities:
             shares = dict(zip(self.names, map(float, row), strict=True))
             yield {"label": self.names[int(row.argmax())], "probabilities": shares}
@@ -72,7 +72,7 @@ class Predicted:
         return scores
 
     def table(self) -> str:
-        """Return the scores, which there must be, as lines of text without colour."""
+        """Return the scores as plain lines of text; the rows must have labels."""
         assert self.report is not None
         table = class_table(self.report)
         if not self.baselines:
@@ -95,12 +95,12 @@ def predict(
     baselines: bool = False,
     most: int | None = None,
 ) -> Predicted:
-    """Return what `model`, in evaluation mode, says of the rows of a file or folder.
+    """Return the predictions of `model`, in evaluation mode, for the rows of a file or folder.
 
-    `kept` are the texts that the run keeps, by name. Rows are read as those that were trained on;
-    labels and groups may be missing. With `baselines` there are the scores of baselines, learned of
-    the rows of the run's configuration, which then must still be there. Raises UsageError without a
-    file, DataError for rows that cannot be used, and for labels that the model does not know.
+    `kept` maps the names of the run's small files to their texts. Rows are read with the settings
+    of the run; labels and groups may be missing. `baselines` also trains the baselines on the run's
+    own rows, which must still exist. Raises UsageError without a file or with `most`, DataError for
+    rows that cannot be used and for labels that the model does not know.
     """
     if path is None or most is not None:
         raise UsageError("of a pair-classifier: hotloop predict RUN_DIR FILE, without --rows")
@@ -132,7 +132,7 @@ def predict(
 def _baselines(
     config: PairClassifierConfig, store: Store, classes: Classes, cache: Path
 ) -> dict[str, Scores]:
-    """Return what the rows of the run let baselines say of rows that have labels."""
+    """Return the baselines' scores, trained on the run's rows; empty where rows have no labels."""
     if "label" not in store.splits[_SPLIT].names:
         return {}
     data = prepare_data(config, cache=cache)
@@ -150,7 +150,7 @@ def _true_classes(store: Store, classes: Classes) -> NDArray[np.int64]:
 def _tokenise(
     config: PairClassifierConfig, base_model: FoundModel, path: Path, cache: Path
 ) -> Store:
-    """Return the rows of all files, in their order, as one split."""
+    """Return the tokenised rows of all files, in their order, as one split."""
     sources = [replace(source, split=_SPLIT) for source in find_sources([str(path)], by={}).files]
     order = order_of(config, base_model)
     row = next((row for _, row in first_rows(sources[0], 1, policy=order.policy)), {})
@@ -159,7 +159,7 @@ def _tokenise(
 
 
 def _score(store: Store, classes: Classes, predicted: NDArray[np.int64]) -> MetricsReport | None:
-    """Return the scores of what was said of rows that have labels."""
+    """Return the scores of the predicted classes [rows]; None where the rows have no labels."""
     file = store.splits[_SPLIT]
     if "label" not in file.names:
         return None

@@ -1,6 +1,6 @@
-"""What pair-classifier sets for a card or for a known experiment, with the reason for every value.
+"""Presets of pair-classifier by GPU memory or experiment, with the reason for every value.
 
-The experiments are those of the project behind the recipe, by its names.
+The experiments and their names are those of the project behind the recipe.
 """
 
 from collections.abc import Mapping

@@ -52,15 +52,15 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "prepare_data", "rebuilt"]
 
-_HEAD = ("head", "pooling")  # of a Classifier: what is new, and trained whatever else is
-_TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive one
+_HEAD = ("head", "pooling")  # modules of a Classifier that are new and so always trained
+_TWO_CLASSES = ("f1", "precision", "recall")  # metrics of the positive of two classes
 
 
 def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) -> Classifier:
-    """Return the classifier on the CPU: pretrained below, its head drawn from torch's own stream.
+    """Return the classifier on the CPU: a pretrained backbone, and a head from torch's global RNG.
 
-    Without `weights` none are read, for forecasts. Raises ConfigError for a model that does not do
-    or train what the configuration says.
+    `weights=False` reads no pretrained weights, for forecasts. Raises ConfigError for a decoder
+    whose attention contradicts model.bidirectional.
     """
     model, adapter = config.model, config.adapter
     base_model = find_model(str(model.name))
@@ -87,9 +87,9 @@ def _model(config: PairClassifierConfig, classes: int, *, weights: bool = True) 
 
 
 def rebuilt(config: PairClassifierConfig, kept: Mapping[str, str]) -> Classifier:
-    """Return the model of a run, of which the run's own learned weights are still to be read.
+    """Return the model of a run without the weights that the run learned; the caller loads them.
 
-    Raises DataError where frozen weights are no longer those that it was trained on.
+    Raises DataError where the frozen weights have changed since the run.
     """
     saved, base_model = json.loads(kept["classes.json"]), find_model(str(config.model.name))
     frozen = is_frozen(config.adapter, base_model, saved["model"])
@@ -98,9 +98,9 @@ def rebuilt(config: PairClassifierConfig, kept: Mapping[str, str]) -> Classifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loss:
-    """Mean cross-entropy of the rows of a batch; a validation's counts are added to."""
+    """Mean cross-entropy of a batch; in a validation, it adds to the counts in place."""
 
-    weights: tuple[float, ...] | None  # of classes; a row counts as much as its class weighs
+    weights: tuple[float, ...] | None  # of the classes; a row has the weight of its class
 
     def __call__(self, model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
         logits, labels = model(batch).float(), batch["label"]
@@ -108,7 +108,7 @@ class _Loss:
             confusion(logits, labels, batch.get("group"), batch["counts"])
         if self.weights is None:
             return cross_entropy(logits, labels)
-        # The mean over rows, not over weights: micro batches then add up to their batch.
+        # The mean is over rows, not over weights, so that micro batches add up to their batch.
         losses = cross_entropy(logits, labels, reduction="none")
         mean: Tensor = (losses * logits.new_tensor(self.weights)[labels]).mean()
         return mean
@@ -137,7 +137,7 @@ def _judge(config: PairClassifierConfig, data: Labelled) -> ValidationMetrics:
 
 
 def build(config: PairClassifierConfig, data: Labelled) -> Job:
-    """Return the job: rows of the data to their labels."""
+    """Return the job that maps rows of the data to their labels."""
     training, classes = config.training, len(data.classes.names)
     base_model = find_model(str(config.model.name))
 
@@ -194,7 +194,7 @@ def build(config: PairClassifierConfig, data: Labelled) -> Job:
 
 
 def _saved_classes(data: Labelled, base_model: FoundModel) -> dict[str, Any]:
-    """Return what a run folder keeps: what its logits are of."""
+    """Return the contents of classes.json: the classes of the logits, groups and the model."""
     return {"classes": data.classes.labels, "groups": data.groups, "model": base_model.fingerprint}
 
 
@@ -223,7 +223,7 @@ def _class_shares(data: Labelled, counts: list[int]) -> str:
 
 
 def _trainable_text(config: PairClassifierConfig, classes: int) -> str:
-    """Return what is trained, once it was checked against what the configuration means."""
+    """Check that the trainable parameters match the settings, and return them in words."""
     with torch.device("meta"):
         model = _model(config, classes, weights=False)
     if config.adapter.method == "none":

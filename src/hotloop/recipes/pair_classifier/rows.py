@@ -1,4 +1,4 @@
-"""The rows of pair-classifier: how they become tokens, and tensors."""
+"""Turns the rows of pair-classifier into tokens, and says how tokens become tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SAID", "form_of", "order_of", "prepare_data"]
 
-SAID: Final = {  # what a user types in the place of the options of hotloop data
+SAID: Final = {  # option of `hotloop data` -> what a user of the recipe types instead
     "--bad skip": "data.bad=skip",
     "--max-length": "data.max_length",
     "--fields text_a": "data.text_a=KEY",
@@ -43,9 +43,10 @@ def prepare_data(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> Labelled:
-    """Return the rows of the configured files, tokenised once and kept in the cache.
+    """Return the tokenised rows of the configured files; tokens come from the cache if possible.
 
-    Raises DataError naming file, line and key of what cannot be used.
+    Raises DataError with the file, line and key of a row that cannot be used, and ConfigError where
+    data.max_length exceeds the positions of the model.
     """
     data, base_model = config.data, find_model(str(config.model.name))
     fold, folds = config.cv.fold, config.cv.folds
@@ -68,7 +69,7 @@ def prepare_data(
 
 
 def order_of(config: PairClassifierConfig, base_model: FoundModel) -> TokenizeRequest:
-    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+    """Return the tokenizing request for the configuration and the model's tokenizer."""
     data = config.data
     keys = {"text_a": data.text_a, "label": data.label, "task": data.group}
     fields = {part: key for part, key in keys.items() if key is not None}
@@ -76,7 +77,7 @@ def order_of(config: PairClassifierConfig, base_model: FoundModel) -> TokenizeRe
         fields["text_b"] = data.text_b or ""
     return TokenizeRequest(
         vocabulary=find_tokenizer(base_model.name),
-        out=Path(),  # in the cache, by what they are
+        out=Path(),  # unused: the cache names the folder by its contents
         packing=Packing(longest=data.max_length),
         shape="pair",
         fields=fields,
@@ -86,7 +87,7 @@ def order_of(config: PairClassifierConfig, base_model: FoundModel) -> TokenizeRe
 
 
 def form_of(config: PairClassifierConfig, base_model: FoundModel) -> Form:
-    """Return how rows become tensors; auto is for those that are trained on to decide."""
+    """Return the form of batches; layout=auto starts padded, and `build` may change it to flat."""
     is_flat = config.data.layout == "flat"
     return Form(
         pad=padding_of(base_model),

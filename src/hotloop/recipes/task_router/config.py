@@ -136,25 +136,25 @@ class TaskRouterConfig:
 
 
 def task_names(config: TaskRouterConfig) -> list[str]:
-    """Return the tasks that were named; none: all that have rows."""
+    """Return the names in data.tasks; an empty list stands for all tasks that have rows."""
     names = [name.strip() for name in config.data.tasks.split(",")]
     return [] if names == [ALL] else names
 
 
 def sizes_of(config: TaskRouterConfig) -> dict[str, int]:
-    """Return how many rows of a task are used at most, where that is limited."""
+    """Return the maximum number of rows by task, for tasks with such a limit."""
     sizes = {name: getattr(config.data, f"{name}_size") for name in _SIZES}
     sizes |= {name: int(size) for name, size in config.data.sizes.items()}
     return {name: size for name, size in sizes.items() if size is not None}
 
 
 def phases(config: TaskRouterConfig) -> Mapping[str, str]:
-    """Return the runs of phase=all; none where there is one run."""
+    """Return the runs of phase=all with their descriptions; empty where there is one run."""
     return PHASES if config.phase == ALL else {}
 
 
 def one_phase(config: TaskRouterConfig, name: str) -> TaskRouterConfig:
-    """Return the configuration of one of those runs."""
+    """Return the configuration of one run of phase=all."""
     trainings = {
         "phase-1": config.training,
         "phase-2": config.router_training,
@@ -164,7 +164,7 @@ def one_phase(config: TaskRouterConfig, name: str) -> TaskRouterConfig:
 
 
 def after_phases(config: TaskRouterConfig, out: Path) -> TaskRouterConfig:
-    """Return the configuration of one of those runs, with the folders of those before it."""
+    """Return the configuration of a phase; phase 3 gets the folders of phases 1 and 2."""
     if config.phase != "3":
         return config
     folder = out.resolve()
@@ -201,7 +201,7 @@ def check_task_router(config: TaskRouterConfig, origins: Mapping[str, str] = _NO
 
 
 def idle_task_router(config: TaskRouterConfig, origins: Mapping[str, str]) -> dict[str, str]:
-    """Return, by key, why a setting that is not its default has no effect."""
+    """Return, by key, the reason why a non-default setting has no effect."""
     changes, idle = changed(config), dict[str, str]()
     if "data.num_workers" in changes:
         workers = setting_text(config, "data.num_workers", origins)
@@ -210,7 +210,7 @@ def idle_task_router(config: TaskRouterConfig, origins: Mapping[str, str]) -> di
 
 
 def _phase_training(resolved: Resolved[TaskRouterConfig]) -> SettingsLayer | None:
-    """Return a phase's own training settings, for those of `training` that nobody typed."""
+    """Return the phase's own training settings for those of `training` that were not typed."""
     section = {"2": "router_training", "3": "joint_training"}.get(resolved.config.phase)
     if section is None:
         return None

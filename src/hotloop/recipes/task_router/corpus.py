@@ -1,7 +1,7 @@
-"""The rows of task-router: which tasks there are, their examples, and all of them as one file.
+"""Finds the tasks of task-router, reads their examples, and merges them into one file.
 
-The file is kept in the cache by what it was made of: sources, declarations, sizes, and whether an
-encoder or a decoder reads it. Needs no torch.
+The cache key of that file is a digest of its sources, declarations and sizes, and of whether an
+encoder or a decoder reads it. This module needs no torch.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ BUILT_IN: Final = {
 }
 _NAME: Final = re.compile(r"[\w-]+")
 _VERSION: Final = 2  # raise it when the same files give other rows
-_MOST: Final = 1 << 40  # no run trains so many epochs: a stream of its own
+_MOST: Final = 1 << 40  # permutation stream; epochs use the numbers below it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """A task that is trained, and where its rows are."""
+    """A task to train, and the location of its rows."""
 
     task: Task
-    declared: Path | None  # the file it is declared in; None: it is one of ours
+    declared: Path | None  # the file that declares it; None: a built-in task
     path: Path
-    size: int | None  # rows of it at most, drawn evenly; None: all
+    size: int | None  # maximum number of rows, drawn at random; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,7 +70,10 @@ class Mixed:
     notes: tuple[str, ...]
 
     def held_out(self, share: float, seed: int) -> NDArray[np.bool_]:
-        """Return which rows are validated on, [rows]: a share of each task, one row at least."""
+        """Return a mask of the validation rows, [rows]: a share of each task, at least one row.
+
+        Raises DataError for a task with fewer than two rows.
+        """
         is_held_out = np.zeros(len(self.task), np.bool_)
         for number, task in enumerate(self.tasks):
             rows = np.flatnonzero(self.task == number)
@@ -82,10 +85,10 @@ class Mixed:
 
 
 def known_tasks(declared: str | None) -> dict[str, Task]:
-    """Return all tasks by name: ours, and those of files of the user's, with commas between.
+    """Return all tasks by name: the built-in ones and those of the user's files.
 
-    Those files are run. Raises ConfigError for a file that is not there or fails, that has no
-    `TASK`, or one with the name of another.
+    `declared` lists the files, separated by commas. Each file is executed. Raises ConfigError for
+    a file that is missing, fails or has no `TASK`, and for a name that is invalid or already used.
     """
     tasks = dict(BUILT_IN)
     for file in files_of(declared):
@@ -124,10 +127,10 @@ def chosen_tasks(
     files: Mapping[str, str],
     sizes: Mapping[str, int | None],
 ) -> list[Chosen]:
-    """Return the tasks that are asked for: `names`, or without any all that have rows.
+    """Return the tasks in `names`, or all tasks that have rows where `names` is empty.
 
-    `files` says where a task's rows are; else they are looked for below `folder` by the usual
-    names. Raises ConfigError for a task that is unknown, DataError for one without rows.
+    `files` gives the path of a task's rows; other tasks are looked up below `folder` by their usual
+    file names. Raises ConfigError for an unknown task, DataError for a task without rows.
     """
     tasks = known_tasks(declared)
     for name in {*names, *files, *sizes}:
@@ -167,10 +170,10 @@ def _usual(folder: str | None, task: Task) -> Path | None:
 
 
 def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int) -> Mixed:
-    """Return the rows of all chosen tasks, read once and kept as one file of JSON lines.
+    """Return the rows of all chosen tasks, cached as one JSON Lines file.
 
-    Raises DataError with the place of each row that cannot be used, and for a task that an encoder
-    cannot answer.
+    Raises DataError with the file and line of each row that cannot be used, and for a text task
+    with an encoder.
     """
     if texts := [
         choice.task.name for choice in chosen if choice.task.kind == "text" and not is_decoder
@@ -213,7 +216,7 @@ def mixed(chosen: Sequence[Chosen], *, cache: Path, is_decoder: bool, seed: int)
 
 
 def _examples(chosen: Chosen, seed: int) -> list[TaskRow]:
-    """Return a task's examples, of more than its size as many drawn from all of the file."""
+    """Return a task's examples; `size` of them, drawn from the whole file, where there are more."""
     faults, examples = Faults("stop"), list[TaskRow]()
     for source in find_sources([str(chosen.path)], by={}).files:
         for portion in work(source):
@@ -232,7 +235,7 @@ def _examples(chosen: Chosen, seed: int) -> list[TaskRow]:
 
 
 def _line(task: Task, number: int, example: TaskRow, is_decoder: bool) -> dict[str, Any]:
-    """Return a row as the tokeniser reads it, with the example beside it."""
+    """Return a row with the fields that the tokeniser reads, and the example itself."""
     fields = {"text": example.text, "question": example.question, "answers": list(example.answers)}
     example_record = {"number": number, "example": {**fields, "start": example.start}}
     if is_decoder:

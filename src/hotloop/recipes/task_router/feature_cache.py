@@ -1,7 +1,8 @@
-"""What the frozen model makes of each row, computed once and kept: frozen-feature-cache.
+"""Computes the frozen model's features of each row once and caches them: frozen-feature-cache.
 
-Nothing that is trained stands below these features, so they are the same in every epoch of phases 2
-and 3. They are float32 [rows, D], in the cache by all that decides them, mapped and not read whole.
+No trained parameter contributes to these features, so they are the same in every epoch of phases 2
+and 3. They are float32 [rows, D] in a memory-mapped file, named by a digest of the model and of the
+tokens.
 """
 
 from __future__ import annotations
@@ -37,18 +38,18 @@ if TYPE_CHECKING:
 __all__ = ["FeatureRows", "Features", "features_of"]
 
 _VERSION: Final = 3  # raise it when the same model and tokens give other features
-_ROWS: Final = 32  # of a batch
-_CHECKED: Final = 8  # rows that are computed again when features are taken from the cache
-_CLOSE: Final = 1e-3  # of the largest feature: another number of threads rounds otherwise
+_ROWS: Final = 32  # rows in a batch
+_CHECKED: Final = 8  # rows that are computed again when features come from the cache
+_CLOSE: Final = 1e-3  # of the largest feature; rounding depends on the number of threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """Features of all rows of a file of tokens."""
+    """The features of all rows of a token file."""
 
     values: NDArray[np.float32]  # [rows of the file, D], mapped
     fingerprint: str
-    seconds: float | None  # that they took to make; None: they were there
+    seconds: float | None  # spent on computing them; None: they came from the cache
 
 
 def features_of(
@@ -61,10 +62,10 @@ def features_of(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> Features:
-    """Return the features of all rows of a store, made if need be, on the card if there is one.
+    """Return the features of all rows of a store, from the cache or computed on the GPU or CPU.
 
-    Of those that were there some are made again and compared. Raises DataError where they differ,
-    ConfigError where something that is trained stands below them.
+    Cached features are verified by computing some rows again. Raises DataError where they differ,
+    ConfigError where the features depend on a trainable parameter.
     """
     key = digest(json.dumps([_VERSION, base_model.fingerprint, made_of(store)], sort_keys=True))
     path = cache / "features" / f"{key}.npy"
@@ -95,7 +96,7 @@ def features_of(
 
 
 def _refuse_trained(model: TaskRouter, rows: TokenRows) -> None:
-    """Raise ConfigError where a gradient would come back through the features of a row."""
+    """Raise ConfigError where a gradient would flow through the features of a row."""
     batch = rows.batch(0, 0, 1)
     device = next(model.parameters()).device
     tensors = {name: tensor.to(device) for name, tensor in batch.tensors.items()}
@@ -146,7 +147,7 @@ class FeatureRows:
         seed: int,
         shuffle: bool,
     ) -> None:
-        """Take some rows of the file, and the columns that a batch has beside their features."""
+        """Select rows of the file, and the columns that a batch carries besides their features."""
         self._features, self._rows, self._columns = features, rows, columns
         self._seed, self._shuffle = seed, shuffle
         self._order: tuple[int, NDArray[np.int64]] | None = None
@@ -160,7 +161,10 @@ class FeatureRows:
         return len(self._rows)
 
     def ids(self, epoch: int, first: int, count: int) -> NDArray[np.int64]:
-        """Return which rows of the file those samples are, [count]."""
+        """Return the file's row numbers of `count` samples from `first` on, [count].
+
+        Raises IndexError for samples outside the epoch.
+        """
         n = len(self._rows)
         if not 0 <= first <= first + count <= n:
             raise IndexError(f"samples {first}..{first + count - 1} asked for, an epoch has {n}")
@@ -171,7 +175,7 @@ class FeatureRows:
         return self._order[1][first : first + count]
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
-        """Return those samples."""
+        """Return `count` samples of an epoch, from sample `first` on."""
         rows = self.ids(epoch, first, count)
         columns = {name: torch.from_numpy(column[rows]) for name, column in self._columns.items()}
         features = torch.from_numpy(np.ascontiguousarray(self._features.values[rows]))

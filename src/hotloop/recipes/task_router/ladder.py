@@ -25,7 +25,7 @@ def _with_features(below: Plan, spot: Spot) -> Plan | str:
 
 
 def _plain_loops() -> tuple[Rung, ...]:
-    """Return the plain loops of a task router: what its project did, and each change by itself."""
+    """Return the plain loops: that of the project behind the recipe, then one change at a time."""
     row_by_row = PlainLoopKind(pads="to the limit", rows="one at a time", frozen="again")
     kinds: tuple[tuple[str, str, Callable[[Plan, Spot], Plan | str], PlainLoopKind], ...] = (
         ("before", "plain loop", before, row_by_row),

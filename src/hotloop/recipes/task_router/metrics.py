@@ -1,7 +1,7 @@
-"""What a validation says of a task router: each task's answers, and how rows were routed.
+"""Validation metrics of a task router: the answers of each task, and the routing of the rows.
 
-Of each row: how many targets it has, how many of them were wrong, their loss, the task that the
-router took it for, how sure it was, and the entropy of its belief.
+The counts of a row are its targets, its wrong targets, the task that the router chose (plus 1), the
+probability of that task, and the entropy of the task probabilities.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["Routed", "judge_of", "loss"]
 
 _TARGETS, _WRONG, _ROUTED, _SURE, _ENTROPY = range(5)  # rows of the counts
-_WENT: Final = "routed "  # figures that say which rows went astray
+_WENT: Final = "routed "  # prefix of the figures of misrouted rows
 _NAMES: Final = ("targets", "wrong", "routed", "sure", "entropy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Routed:
-    """How rows were routed."""
+    """The routing of some rows: confusion matrix, confidence and entropy."""
 
     names: tuple[str, ...]
-    confusion: NDArray[np.int64]  # rows of [task, task that the router took them for]
-    sure: float  # mean probability of the task that was taken
-    entropy: float  # mean of the belief's, nats
+    confusion: NDArray[np.int64]  # [task, chosen task] number of rows
+    sure: float  # mean probability of the chosen task
+    entropy: float  # mean entropy of the task probabilities, nats
 
     @property
     def accuracy(self) -> float:
@@ -47,7 +47,7 @@ class Routed:
 
     @property
     def balance(self) -> float:
-        """Return the entropy of how much each adapter is used, over its most: 1 is all alike."""
+        """Return the entropy of the adapters' use over its maximum; 1: all are used equally."""
         used = self.confusion.sum(0) / max(1, self.confusion.sum())
         used = used[used > 0]
         most = np.log(len(self.names))
@@ -55,7 +55,7 @@ class Routed:
 
 
 def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
-    """Return the mean loss of a batch; a validation's counts are added to."""
+    """Return the mean loss of a batch; in a validation, add to its counts in place."""
     if isinstance(model, RouterAlone):
         return _of_router(model, batch)
     assert isinstance(model, TaskRouter), type(model)
@@ -80,7 +80,7 @@ def loss(model: nn.Module, batch: Mapping[str, Any]) -> Tensor:
 
 
 def _of_router(model: RouterAlone, batch: Mapping[str, Any]) -> Tensor:
-    """Return the sum of the router's terms; of a validation cross-entropy alone."""
+    """Return the sum of the router's loss terms; in a validation, the cross-entropy alone."""
     if "counts" in batch:
         logits = model(batch)
         _count_routes(batch["counts"], batch["row"], logits)
@@ -99,7 +99,7 @@ def _count_routes(counts: Tensor, row: Tensor, logits: Tensor) -> None:
 
 
 def judge_of(names: Sequence[str], task: NDArray[np.int64], *, score: str) -> ValidationMetrics:
-    """Return the judge of a validation; `task` is of all rows of the file."""
+    """Return the metrics of a validation; `task` [rows] covers all rows of the file."""
     return ValidationMetrics(
         start=lambda device: torch.zeros((len(_NAMES), len(task)), device=device),
         figures=partial(_figures, tuple(names), task),

@@ -1,4 +1,4 @@
-"""Routes rows by a trained task router and answers them; what that is worth beside other ways."""
+"""Routes and answers rows by a trained task router, and scores that beside other routings."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Answered", "Way", "predict"]
 
-_STREAM: Final = 1 << 42  # of permutations
+_STREAM: Final = 1 << 42  # permutation stream of the random routing
 ROUTED, ORACLE = "routed", "oracle"
-MOST: Final = 200  # rows of a task that a run's own are limited to
+MOST: Final = 200  # held-out rows per task, where no file is given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How good answers are where adapters are chosen in one way."""
+    """The scores of the answers under one way of choosing adapters."""
 
     name: str
     figures: Mapping[str, Mapping[str, float]]  # of each task with rows
@@ -48,20 +48,20 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answered:
-    """What a task router says of rows, in their order."""
+    """The routes and answers of some rows, in the order of the rows."""
 
-    truth: ClassVar[str] = "right answers"  # what rows must have to be scored
+    truth: ClassVar[str] = "right answers"  # what rows need in order to be scored
     names: tuple[str, ...]  # of the tasks
-    probabilities: NDArray[np.float32]  # [rows, tasks]; of a run without a router none: 0 columns
-    head: NDArray[np.int64]  # [rows] the task that was taken
+    probabilities: NDArray[np.float32]  # [rows, tasks]; [rows, 0] for a run without a router
+    head: NDArray[np.int64]  # [rows] number of the chosen task
     answers: tuple[str, ...]
-    task: NDArray[np.int64]  # [rows] the task that it is, or NONE
-    routed: Routed | None  # None: not known, or there is no router
-    ways: tuple[Way, ...]  # routed or the rows' own, and with baselines others; none: not known
+    task: NDArray[np.int64]  # [rows] number of the true task, or NONE
+    routed: Routed | None  # None: the tasks are unknown, or there is no router
+    ways: tuple[Way, ...]  # the run's own routing, then the baselines; empty: tasks unknown
     notes: tuple[str, ...] = field(default_factory=tuple)
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """Yield for each row the task it was taken for, how probable each is, and the answer."""
+        """Yield each row's chosen task, the probability of every task, and the answer."""
         for row, answer in enumerate(self.answers):
             shares = self.probabilities[row].tolist()
             yield {
@@ -165,7 +165,7 @@ def predict(
 def _read_request(
     config: TaskRouterConfig, path: Path | None, tasks: Sequence[Task], cache: Path, most: int
 ) -> RoutingRequest:
-    """Return the rows of a file, or without one those that the run held out."""
+    """Return the rows of a file, or the run's validation rows where there is no file."""
     if path is None:
         return held_out(prepare_rows(config, cache=cache), most=most, seed=config.seed)
     return read(path, tasks, is_decoder=find_model(str(config.model.name)).is_decoder)
@@ -174,7 +174,10 @@ def _read_request(
 def _task_probabilities(
     model: TaskRouter, request: RoutingRequest, speaks: Speaker
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return how probable each task is, and the one that is taken; without a router the row's."""
+    """Return the task probabilities [rows, tasks] and the chosen task [rows].
+
+    Without a router there are no probabilities ([rows, 0]) and each row's own task is chosen.
+    """
     if model.router is None:
         return np.empty((len(request.task), 0), np.float32), request.task
     with torch.inference_mode():
@@ -184,7 +187,7 @@ def _task_probabilities(
 
 
 class _ProgressCounter:
-    """Tells how many rows were answered."""
+    """Counts the answered rows and reports them as progress."""
 
     def __init__(self, progress: Callable[[int, int], None] | None, whole: int) -> None:
         self._progress, self._whole, self._done = progress, whole, 0
@@ -204,7 +207,7 @@ def _baseline_ways(
     count_answers: _ProgressCounter,
     notes: list[str],
 ) -> list[Way]:
-    """Return the ways without a router; heads are those of the rows' own tasks."""
+    """Return the scores of the routings without a router; each row uses its own task's head."""
     rows, count = len(request.task), len(tasks)
     alone = []
     for number in range(count):

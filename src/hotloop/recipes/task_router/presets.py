@@ -1,4 +1,4 @@
-"""What task-router sets for a card, with the reason for every value."""
+"""Presets of task-router by GPU memory, with the reason for every value."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from hotloop.config.gpu_presets import by_memory, card_presets, same_batch
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
 
 _SIZES = {12: 8, 16: 8, 24: 16, 80: 64}  # rows of a micro batch, by GB of memory
-_BATCH = 64  # rows of an optimizer step: what is learned must not depend on the card
+_BATCH = 64  # rows of an optimizer step; the same on every GPU, so results do not depend on it
 _phase_1 = same_batch(_BATCH)
 
 
@@ -21,7 +21,7 @@ def _card(memory: str, micro: int) -> Preset:
 
 
 def _in_both(values: Mapping[str, object]) -> dict[str, Any]:
-    """Return settings of phase 1 with the same of phase 3."""
+    """Return the settings of phase 1, and the same settings for phase 3."""
     return {**values, **{f"joint_{key}": value for key, value in values.items()}}
 
 

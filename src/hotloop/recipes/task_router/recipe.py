@@ -62,10 +62,10 @@ def prepare_data(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> TaskRows:
-    """Return the rows of the chosen tasks, tokenised once, and the features that a phase needs.
+    """Return the tokenised rows of the chosen tasks, with cached features for phases 2 and 3.
 
-    Raises DataError with the place of what cannot be used, ConfigError for tasks or a model that
-    do not fit together.
+    Raises DataError with the file and line of a row that cannot be used, and ConfigError for fewer
+    than two tasks in a phase with a router, or for a model that does not fit the tasks.
     """
     data = prepare_rows(config, cache=cache, progress=progress, poll=poll)
     if config.phase not in _ROUTED:
@@ -98,7 +98,7 @@ def _token_form(config: TaskRouterConfig, base_model: FoundModel) -> Form:
 
 
 def build(config: TaskRouterConfig, data: TaskRows) -> Job:
-    """Return the job of a phase."""
+    """Return the job of the configured phase."""
     base_model = find_model(str(config.model.name))
     if config.phase == "2":
         assert data.features is not None
@@ -131,7 +131,7 @@ def _model(
     router: bool,
     weights: bool = True,
 ) -> TaskRouter:
-    """Return the model on the CPU: what is new is drawn from torch's own stream, heads first."""
+    """Return the model on the CPU; new weights come from torch's global RNG, the heads first."""
     return _build_model(config, data.names, data.labels, base_model, router=router, weights=weights)
 
 
@@ -180,7 +180,7 @@ def _build_model(
 
 
 def rebuilt(config: TaskRouterConfig, kept: Mapping[str, str]) -> nn.Module:
-    """Return the model of a run, of which the run's own learned weights are still to be read."""
+    """Return the model of a run without the weights that the run learned; the caller loads them."""
     saved, base_model = json.loads(kept["tasks.json"]), find_model(str(config.model.name))
     names, labels = tuple(saved["tasks"]), tuple(map(tuple, saved["labels"]))
     if config.phase == "2":
@@ -215,7 +215,7 @@ def _feature_function(
 def _router_job(
     config: TaskRouterConfig, data: TaskRows, base_model: FoundModel, features: Features
 ) -> Job:
-    """Return the job of phase 2: features to tasks; the frozen model is no part of it."""
+    """Return the job of phase 2: it maps features to tasks, without the frozen model."""
     width, task = features.values.shape[1], data.train.columns["task"]
     columns = {"task": task, "row": np.arange(len(task))}
     rows = partial(FeatureRows, features, columns=columns, seed=config.seed)
@@ -251,7 +251,7 @@ def _adapters_job(
     form: Form,
     features: Features | None,
 ) -> Job:
-    """Return the job of phases 1 and 3: adapters and heads, and in phase 3 the router with them."""
+    """Return the job of phase 1 (adapters and heads) or of phase 3 (these and the router)."""
     is_joint = features is not None
     train = _rows(config, data.train, data, form, features, shuffle=True)
     width = 0 if features is None else features.values.shape[1]
@@ -299,18 +299,18 @@ def _initial_runs(config: TaskRouterConfig) -> tuple[Path, ...]:
 
 
 class _ProgressRows(TokenRows):
-    """Rows that know how far the run is: progress [rows], 0 to 1."""
+    """Rows of tokens with `progress` [rows]: the share of the run that is done, 0 to 1."""
 
-    samples = 1.0  # of the whole run
+    samples = 1.0  # samples in the whole run
 
     def batch(self, epoch: int, first: int, count: int) -> Batch:
-        """Return those samples."""
+        """Return `count` samples of an epoch, from sample `first` on."""
         batch = super().batch(epoch, first, count)
         position = epoch * len(self) + first + torch.arange(count, dtype=torch.float32)
         return replace(batch, tensors={**batch.tensors, "progress": position / self.samples})
 
     def widest(self, count: int) -> Batch:
-        """Return a batch of `count` of the longest rows, at the end of the run."""
+        """Return a batch of the `count` longest rows, as at the end of the run."""
         batch = super().widest(count)
         return replace(batch, tensors={**batch.tensors, "progress": torch.ones(count)})
 
@@ -346,7 +346,7 @@ def _rows(
 
 
 def _saved_tasks(data: TaskRows, base_model: FoundModel, features: int) -> dict[str, Any]:
-    """Return what a run folder keeps: what its adapters, heads and routes are of."""
+    """Return the contents of tasks.json: the tasks, their labels, and the frozen model."""
     return {
         "tasks": data.names,
         "labels": data.labels,
@@ -378,7 +378,7 @@ def _features_text(features: Features) -> str:
 def _trainable_text(
     config: TaskRouterConfig, data: TaskRows, base_model: FoundModel, *, router: bool
 ) -> str:
-    """Return what is trained, once it was checked against what the phase means."""
+    """Check that the trainable parameters are those of the phase, and return them in words."""
     with torch.device("meta"):
         model = _model(config, data, base_model, router=router, weights=False)
     heads = [name for name in ("heads", "router") if getattr(model, name) is not None]

@@ -1,4 +1,4 @@
-"""The section of a task router's page: how rows were routed and answered, and by other ways."""
+"""The section on routing in a task router's page: routes, answers, and other ways of routing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _last(run: Facts) -> Mapping[str, float]:
 
 
 def _saved_answers(run: Facts) -> Mapping[str, Any] | None:
-    """Return what `hotloop predict` left in the folder, if anything that can be read."""
+    """Return the answers that `hotloop predict` saved in the folder; None: missing or damaged."""
     path = RunDir(run.path).answers
     try:
         answers = read_json(path) if path.is_file() else None

@@ -1,4 +1,4 @@
-"""What a task router is asked: rows of a file, or those held out, as its model reads them.
+"""Prepares rows for a trained task router, and generates its answers.
 
 Dims: B rows, T positions, D features, K tasks.
 """
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 
 __all__ = ["RoutingRequest", "Speaker", "held_out", "read", "speaker"]
 
-_STREAM: Final = 1 << 41  # of permutations: another than what is held out, or left out
-_ROWS: Final = 32
+_STREAM: Final = 1 << 41  # permutation stream; differs from those of the split and of the sizes
+_ROWS: Final = 32  # rows in a batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoutingRequest:
-    """Rows that are to be routed and answered."""
+    """Rows to route and answer."""
 
-    examples: tuple[TaskRow, ...]  # without a task: the text alone, which is the prompt of decoders
-    task: NDArray[np.int64]  # [rows] number of the task where that is known, else NONE
+    examples: tuple[TaskRow, ...]  # without a task: the text alone; for a decoder, its prompt
+    task: NDArray[np.int64]  # [rows] number of the task, or NONE where it is unknown
 
     @property
     def known(self) -> bool:
-        """Whether there is something to score: the task and right answers of every row."""
+        """Return whether every row has a task, and so right answers to score against."""
         return bool(len(self.task)) and bool((self.task != NONE).all())
 
 
 def held_out(data: TaskRows, *, most: int | None, seed: int) -> RoutingRequest:
-    """Return the validation rows of a run, of each task `most` at most, drawn evenly."""
+    """Return a run's validation rows; a task with more than `most` rows is sampled at random."""
     task, selected = data.mixed.task, []
     for number in range(len(data.names)):
         of_task = data.valid.rows[task[data.valid.rows] == number]
@@ -69,11 +69,11 @@ def held_out(data: TaskRows, *, most: int | None, seed: int) -> RoutingRequest:
 
 
 def read(path: Path, tasks: Sequence[Task], *, is_decoder: bool) -> RoutingRequest:
-    """Return the rows of a file of JSON lines, or another table.
+    """Return the rows of a JSON Lines file or of another table.
 
-    A row with the key task is read as rows of that task are, and has its right answers. Another
-    has text, and question if it has one; for a decoder prompt. Raises DataError with the place of
-    what cannot be used.
+    A row with the key `task` is read as a row of that task, with its right answers. Any other row
+    has `text` and optionally `question`, or `prompt` for a decoder. Raises DataError with the file
+    and line of a row that cannot be used.
     """
     names = [task.name for task in tasks]
     faults, examples, numbers = Faults("stop"), list[TaskRow](), list[int]()
@@ -112,14 +112,14 @@ def _examples(
 
 
 class Speaker(Protocol):
-    """A model with the rows that it is asked."""
+    """A model together with the rows that it answers."""
 
     def features(self) -> Tensor:
-        """Return what the frozen model makes of each row, [rows, D]."""
+        """Return the frozen model's features of each row, [rows, D]."""
         ...
 
     def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return the answers where rows take these shares [rows, K], said by these tasks' heads."""
+        """Return each row's answer for adapter shares [rows, K] and the task of its head [rows]."""
         ...
 
 
@@ -133,7 +133,11 @@ def speaker(
     longest: int,
     lengths: Sequence[int],
 ) -> Speaker:
-    """Return what answers; `lengths` are the tokens of each task's longest answer, of a decoder."""
+    """Return the speaker for an encoder or a decoder.
+
+    `longest` is the limit of a row in tokens. `lengths` are the tokens of each task's longest
+    answer; only a decoder uses them.
+    """
     vocabulary, pad = find_tokenizer(base_model.name), padding_of(base_model)
     if base_model.is_decoder:
         return _Writer(model, request, tasks, vocabulary, pad=pad, longest=longest, lengths=lengths)
@@ -197,7 +201,7 @@ class _Reader(_Rows):
     ) -> None:
         tokenizer = Tokenizer.from_str(vocabulary.source)
         tokenizer.no_padding()
-        tokenizer.no_truncation()  # rows are cut at their end, as those that were learned
+        tokenizer.no_truncation()  # rows are cut at their end, as the training rows were
         pairs: list[Any] = [
             each.text if each.question is None else (each.question, each.text)
             for each in request.examples
@@ -212,7 +216,7 @@ class _Reader(_Rows):
 
     @cached_property
     def _first(self) -> NDArray[np.int64]:
-        """Return the token each text begins with, [rows]."""
+        """Return the position of the first token of each text, [rows]."""
         texts = (0 if example.question is None else 1 for example in self._request.examples)
         positions = (
             e.sequence_ids.index(text) for e, text in zip(self._encoded, texts, strict=True)
@@ -221,7 +225,7 @@ class _Reader(_Rows):
 
     @torch.inference_mode()
     def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return labels' names and spans' texts."""
+        """Return the name of each row's label, or the text of its span."""
         texts = [""] * len(head)
         for some in self._batches():
             nothing = torch.full((len(some),), NONE, device=self._device)
@@ -246,7 +250,7 @@ class _Reader(_Rows):
 
 
 class _Writer(_Rows):
-    """A decoder: it writes the likeliest tokens until it ends, or as long as it ever learned to."""
+    """A decoder: greedy decoding up to the end token or the longest answer of the task."""
 
     def __init__(
         self,
@@ -273,7 +277,7 @@ class _Writer(_Rows):
 
     @torch.inference_mode()
     def answers(self, shares: Tensor, head: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return what is written; an answer is as long as the longest of its task at most."""
+        """Return the generated texts; the longest training answer of a task limits its length."""
         texts = [""] * len(head)
         with self._model.backbone.as_transformers() as whole:
             for task in np.unique(head).tolist():

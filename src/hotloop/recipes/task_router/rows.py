@@ -1,4 +1,4 @@
-"""The rows of task-router as tokens, and of each row what its head is to say."""
+"""Turns the rows of task-router into tokens, with the target of each row's head."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskRows", "prepare_rows"]
 
-NONE: Final = -1  # of a row that has no label, or no span
+NONE: Final = -1  # a row without a label, without a span, or without a known task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TaskRows:
-    """What a task router is trained on."""
+    """The training and validation rows of a task router."""
 
     store: Store
     mixed: Mixed
-    labels: tuple[tuple[str, ...], ...]  # of each task, sorted; none of one without labels
+    labels: tuple[tuple[str, ...], ...]  # of each task, sorted; empty for a task without labels
     train: Part  # with the columns task and, for an encoder, label, start, end and first
     valid: Part
     features: Features | None = None  # of the frozen model; None: the phase needs none
-    lengths: tuple[int, ...]  # tokens of each task's longest answer, of a decoder; else none
+    lengths: tuple[int, ...]  # tokens of each task's longest answer; empty for an encoder
     notes: tuple[str, ...]
 
     @property
@@ -62,7 +62,7 @@ class TaskRows:
 
     @property
     def fingerprint(self) -> str:
-        """Of the rows, their tokens and answers, and what is held out."""
+        """Return a digest of the rows, their tokens, targets and split, and of the features."""
         rows = (part.rows.tobytes() for part in (self.train, self.valid))
         columns = (column.tobytes() for _, column in sorted(self.train.columns.items()))
         identity = json.dumps([*made_of(self.store), self.names, self.labels], sort_keys=True)
@@ -71,7 +71,7 @@ class TaskRows:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What run.json says of them."""
+        """Return the entry of the data in run.json."""
         return {
             "fingerprint": self.fingerprint,
             "tokens": str(self.store.folder),
@@ -87,9 +87,9 @@ def prepare_rows(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> TaskRows:
-    """Return the rows of the chosen tasks, tokenised once.
+    """Return the tokenised rows of the chosen tasks; tokens come from the cache where they exist.
 
-    Raises DataError with the place of what cannot be used.
+    Raises DataError with the file and line of a row that cannot be used.
     """
     data, base_model = config.data, find_model(str(config.model.name))
     _refuse_longer(data.max_length, base_model)
@@ -150,10 +150,10 @@ def _refuse_longer(longest: int, base_model: FoundModel) -> None:
 
 
 def order_of(config: TaskRouterConfig, base_model: FoundModel) -> TokenizeRequest:
-    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+    """Return the tokenizing request for the configuration and the model's tokenizer."""
     order = TokenizeRequest(
         vocabulary=find_tokenizer(base_model.name),
-        out=Path(),  # in the cache, by what they are
+        out=Path(),  # unused: the cache names the folder by its contents
         packing=Packing(longest=config.data.max_length),
         said={"--max-length": "data.max_length"},
     )
@@ -175,7 +175,7 @@ def _labels(rows: Mixed) -> tuple[tuple[str, ...], ...]:
 def _columns(
     rows: Mixed, labels: Sequence[Sequence[str]], store: Store, base_model: FoundModel
 ) -> dict[str, NDArray[np.int64]]:
-    """Return label, start, end and first of each row, [rows]; a span that was cut off has none."""
+    """Return label, start, end and first, each [rows], with NONE where a span was cut off."""
     count = len(rows.examples)
     columns = {n: np.full(count, NONE, np.int64) for n in ("label", "start", "end", "first")}
     numbers = [{name: number_of for number_of, name in enumerate(names)} for names in labels]
@@ -192,9 +192,10 @@ def _columns(
 def _spans(
     rows: Mixed, spans: Sequence[int], store: Store, base_model: FoundModel
 ) -> dict[str, NDArray[np.int64]]:
-    """Return first token of the text, and first and last of the answer, of rows with a span.
+    """Return, for rows with a span, the first token of the text and the answer's first and last.
 
-    By the offsets of the tokenizer, whose tokens must be those of the file: checked, row by row.
+    The positions come from the tokenizer's offsets. Raises DataError where its tokens differ from
+    those in the file, which is checked for each row.
     """
     from tokenizers import Tokenizer
 

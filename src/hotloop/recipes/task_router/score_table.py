@@ -1,4 +1,4 @@
-"""How a task router's rows were routed and answered, as plain text."""
+"""Formats the routes and answers of a task router as plain text."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def _confusion(names: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
 
 
 def counted(scores: Mapping[str, Any]) -> str:
-    """Return the rows of each task in words."""
+    """Return the number of rows of each task in words."""
     return ", ".join(
         f"{n} {rows:,}" for n, rows in zip(scores["tasks"], scores["rows"], strict=True)
     )
 
 
 def columns(scores: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the (task, figure) that the first way has, in the order of the tasks."""
+    """Return the pairs (task, figure) of the first way, in the order of the tasks."""
     first = next(iter(scores["ways"].values()))["figures"]
     return [(task, figure) for task in scores["tasks"] for figure in first.get(task, {})]
 
 
 def figure_text(way: Mapping[str, Any], task: str, figure: str) -> str:
-    """Return a figure of a way: a share with four places, BLEU and chrF with two."""
+    """Return a figure as text: two decimals above 1 (BLEU, chrF), else four; "-" where unknown."""
     value = way["figures"].get(task, {}).get(figure)
     return _NONE if value is None else f"{value:.2f}" if value > 1 else f"{value:.4f}"
 

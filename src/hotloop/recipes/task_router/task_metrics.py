@@ -1,4 +1,4 @@
-"""What texts that a model wrote are worth beside the right ones; the mean over rows.
+"""Scores generated texts against right answers, as means over the rows.
 
 SQuAD's figures follow its own script (Rajpurkar et al. 2016, arXiv:1606.05250). ROUGE comes from
 rouge-score (Lin 2004), BLEU and chrF from sacrebleu (Post 2018, arXiv:1804.08771): in the extra
@@ -26,7 +26,7 @@ _EXTRA = "pip install 'hotloop[router]'"
 
 
 def accuracy(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[str, float]:
-    """Return the share of rows whose text is a right one, but for case and space around it."""
+    """Return the share of rows whose text is a right answer, ignoring case and outer spaces."""
     is_right = [
         text.strip().casefold() in {answer.strip().casefold() for answer in answers}
         for text, answers in zip(texts, right, strict=True)
@@ -35,7 +35,7 @@ def accuracy(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[
 
 
 def exact_match_f1(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[str, float]:
-    """Return SQuAD's exact match and F1 of words, each row's best over its answers."""
+    """Return SQuAD's exact match and word F1, with the best of its answers for each row."""
     exact, f1 = [], []
     for text, answers in zip(texts, right, strict=True):
         words = _words(text)
@@ -45,7 +45,10 @@ def exact_match_f1(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Ma
 
 
 def rouge(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[str, float]:
-    """Return the F-measures of ROUGE-1, 2 and L with stemming, each row's best over its answers."""
+    """Return the F-measures of ROUGE-1, 2 and L with stemming; a row's best answer counts.
+
+    Raises DeviceError where rouge-score is not installed.
+    """
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError as error:
@@ -58,7 +61,10 @@ def rouge(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[str
 
 
 def bleu_chrf(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[str, float]:
-    """Return sacrebleu's BLEU and chrF of all rows together, 0 to 100."""
+    """Return sacrebleu's corpus BLEU and chrF, 0 to 100.
+
+    Raises DeviceError where sacrebleu is not installed.
+    """
     try:
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
@@ -80,9 +86,9 @@ def bleu_chrf(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping
 
 
 def same_code(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping[str, float]:
-    """Return the share of rows that are the right program, and of those that are one at all.
+    """Return the share of rows with a right program, and the share that parse as Python.
 
-    Programs are the same where their syntax trees are: spacing and comments do not count.
+    Two programs are equal if their syntax trees are; spacing and comments do not count.
     """
     trees = [_tree(text) for text in texts]
     exact = [
@@ -95,7 +101,7 @@ def same_code(texts: Sequence[str], right: Sequence[tuple[str, ...]]) -> Mapping
 def _tree(code: str) -> str | None:
     try:
         return ast.dump(ast.parse(code)) if code.strip() else None
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # of what a model wrote
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a model wrote the code
         return None
 
 

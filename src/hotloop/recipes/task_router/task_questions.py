@@ -1,6 +1,6 @@
-"""Questions about a paragraph whose answer stands in it. Rows: SQuAD's JSON, 1.1 or 2.0.
+"""Questions whose answers are spans of a paragraph. Rows: SQuAD's JSON, 1.1 or 2.0.
 
-Questions without an answer (SQuAD 2.0's impossible ones) are left out.
+Questions without an answer (the impossible ones of SQuAD 2.0) are left out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ __all__ = ["TASK"]
 
 
 def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
-    """Take an article of SQuAD, or a flat row as the Hub's squad has them."""
+    """Yield the examples of a SQuAD article, or of a flat row as in the Hub's squad."""
     if "paragraphs" not in record:
         yield from _question_rows(text_of(record, "context"), record, record.get("answers"))
         return
@@ -25,7 +25,7 @@ def _read(record: Mapping[str, Any]) -> Iterator[TaskRow]:
 
 
 def _question_rows(context: str, row: Mapping[str, Any], answers: Any) -> Iterator[TaskRow]:
-    if isinstance(answers, Mapping):  # the Hub's: two lists
+    if isinstance(answers, Mapping):  # the Hub's format: two parallel lists
         pairs = zip(answers["text"], answers["answer_start"], strict=True)
         answers = [{"text": text, "answer_start": start} for text, start in pairs]
     if not answers:
