@@ -117,18 +117,18 @@ def check_char_lm(config: CharLmConfig, origins: Mapping[str, str] = _NOTHING) -
 
 
 def set_labels(config: CharLmConfig) -> Mapping[str, str]:
-    """Return the key of each data set that gets a run of its own, by name; none: one run."""
+    """Return the key of each data set with a run of its own, by name; empty for one run."""
     return {name: f"data.sets.{name}" for name in config.data.sets if config.dataset == ALL}
 
 
 def one_set(config: CharLmConfig, name: str) -> CharLmConfig:
-    """Return the configuration of one of those runs, as if it had been asked for alone."""
+    """Return the configuration of one data set's run, as if the user had asked for it alone."""
     data = replace(config.data, path=config.data.sets[name], sets={})
     return replace(config, dataset=None, data=data)
 
 
 def idle_char_lm(config: CharLmConfig, origins: Mapping[str, str]) -> dict[str, str]:
-    """Return, by key, why a setting that is not its default has no effect."""
+    """Return, by key, the reason why a non-default setting has no effect."""
     idle = {}
     for key in changed(config):
         if key.startswith("diffusion.") and config.objective != "diffusion":

@@ -1,4 +1,4 @@
-"""objective=diffusion of char-lm: learns to denoise whole windows instead of the next character."""
+"""The diffusion objective of char-lm: learn to denoise whole windows, not the next character."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build_sedd(config: CharLmConfig, vocabulary: int) -> Sedd:
 def to_denoise(
     job: Job, config: CharLmConfig, vocabulary: int, *, train: Windows, valid: Windows
 ) -> Job:
-    """Return a char-lm job as one that denoises the same windows."""
+    """Return a copy of a char-lm job that denoises the same windows."""
     noise = noise_of(config, vocabulary)
     return replace(
         job,

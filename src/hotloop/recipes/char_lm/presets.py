@@ -1,4 +1,4 @@
-"""What char-lm sets for a card or for a known experiment, with the reason for every value."""
+"""Presets of char-lm by GPU or experiment, with the reason for every value."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,7 +13,7 @@ _BY_CAPABILITY = "bf16 from sm80 on, else fp16 with a scaler"
 
 
 def _card(memory: str, batch_size: int, precision: str, why: str) -> Preset:
-    """Return a card's preset. Batch sizes: the table of the project behind char-lm, unmeasured."""
+    """Return the preset of a GPU; batch sizes come from the original project, unmeasured."""
     return Preset(
         source="rule",
         values={"training.batch_size": batch_size, "training.precision": precision},

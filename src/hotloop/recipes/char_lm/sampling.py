@@ -1,4 +1,4 @@
-"""Draws text from a trained char-lm model, in the way of its objective."""
+"""Samples text from a trained char-lm model, by the method of its objective."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["sample"]
 
 Progress = Callable[[int, int], None]  # (done, all) characters or denoising steps
 
-LENGTH, TEMPERATURE = 500, 0.8  # of next-char
+LENGTH, TEMPERATURE = 500, 0.8  # defaults of next-char
 STEPS = 128  # sampling.steps of SEDD's configs/config.yaml, 2026-11
 
 
@@ -37,9 +37,10 @@ def sample(
     *,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Return whole texts, prompt and suffix included; `kept` are the texts that the run keeps.
+    """Return whole texts, including prompt and suffix.
 
-    Raises UsageError for what the model's objective cannot do.
+    `kept` maps the names of the run's small files to their texts. Raises UsageError for an option
+    that the model's objective does not have.
     """
     draw = _denoise if config.objective == "diffusion" else _continue
     vocabulary = CharVocabulary.from_json(json.loads(kept["vocabulary.json"]))
@@ -53,7 +54,7 @@ def _continue(
     options: SamplingOptions,
     progress: Progress | None,
 ) -> list[str]:
-    """Predict one character after the other; without a prompt, after a new line."""
+    """Predict one character after another; without a prompt, start after a newline."""
     for name, value in (("--steps", options.steps), ("--suffix", options.suffix)):
         if value is not None:
             raise UsageError(
@@ -79,7 +80,7 @@ def _denoise(
     options: SamplingOptions,
     progress: Progress | None,
 ) -> list[str]:
-    """Denoise a window of the context's length, as in training; what is beyond the end is cut."""
+    """Denoise a window of the context's length, as in training, and cut it after the text."""
     assert isinstance(model, Sedd)
     if options.temperature is not None:
         raise UsageError(

@@ -1,7 +1,7 @@
 """Turns the fields of an expert's manifest into settings, with a sentence for each field.
 
-What a manifest asks for and cannot have is refused and goes on; fields that contradict each other,
-so that nobody can tell which one is meant, are a ConfigError.
+A field that cannot take effect is refused, and the run continues without it. Fields that contradict
+each other so that the intention is unclear raise ConfigError.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from hotloop.recipes.sft.manifest_paths import below, fill, placeholders
 __all__ = ["answers"]
 
 _USUAL_STEPS = 500  # of save_steps and logging_steps: transformers 5.23, training_args.py
-_LEAST_KEPT = 2  # sections.Training.keep: a torn one must not be the only one
-_PLAIN = (  # what it means is what it becomes
+_LEAST_KEPT = 2  # low of Training.keep: a torn checkpoint must not be the only one
+_PLAIN = (  # fields that become their first setting unchanged
     "max_seq_length", "use_tf32", "torch_compile", "learning_rate",
     "prompt_column", "response_column",
 )  # fmt: skip
@@ -25,10 +25,10 @@ _PLAIN = (  # what it means is what it becomes
 def answers(
     fields: Mapping[str, ManifestField], *, folder: Path, expert: str
 ) -> tuple[Answer, ...]:
-    """Return one answer for each field, in the order they came; no setting is set twice.
+    """Return one answer for each field, in the order of the manifest; no setting is set twice.
 
-    `fields` is by the field's own name, `folder` is the manifest's. Raises ConfigError with one
-    line for each contradiction.
+    `fields` are keyed by canonical name; `folder` is the manifest's folder. Raises ConfigError with
+    one line for each contradiction.
     """
     collector = AnswerCollector(fields)
     for name, field in fields.items():
@@ -52,7 +52,7 @@ def answers(
 
 
 def _becomes(collector: AnswerCollector, name: str) -> None:
-    """Answer that a field is its first setting, whose meaning says the rest."""
+    """Answer that a field sets its first setting to its value; the reason is its meaning."""
     field = FIELDS[name]
     collector.effect(name, field.rule.meaning, {field.targets[0]: collector.value(name)})
 
@@ -286,7 +286,7 @@ def _evaluation(collector: AnswerCollector) -> None:
 
 
 def _model(collector: AnswerCollector, folder: Path) -> None:
-    """Take a folder beside the manifest before one of the same name elsewhere, and before a hub."""
+    """Prefer a model folder beside the manifest to another folder, or a hub id, of that name."""
     name, how = collector.value("model"), FIELDS["model"].rule.meaning
     if name and not Path(name).is_absolute() and (folder / name).is_dir():
         name, how = str(folder / name), "a model folder beside the manifest"

@@ -1,4 +1,4 @@
-"""Reads manifests of experts: strict JSON in, a layer of settings and an answer per field out."""
+"""Reads the JSON manifests of experts into a layer of settings and an answer for each field."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ class Manifest:
     """One expert to train."""
 
     path: Path
-    name: str  # of the expert; it can be a folder's name
+    name: str  # of the expert; valid as the name of a folder
     layer: SettingsLayer  # dotted settings; their origins are "FILE:LINE manifest key KEY"
     answers: tuple[Answer, ...]  # one for each field, in the order of the file
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a manifest. Raises ConfigError with a line "FILE:LINE: ..." for each thing at fault."""
+    """Read a manifest. Raises ConfigError with a line "FILE:LINE: ..." for each problem."""
     name = typed(str(path))
     if path.suffix.lower() != ".json":
         raise ConfigError(f"{name}: expected a .json file: a manifest is JSON")
@@ -37,7 +37,9 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def typed_manifests(assignments: Sequence[str]) -> list[tuple[Manifest, Path | None]]:
-    """Return the runs of `manifest=` and `output=` among `key=value` arguments; none without them.
+    """Return the runs of `manifest=` and `output=` among `key=value` arguments.
+
+    The list is empty without `manifest=`.
 
     Raises what `expand` raises, and UsageError for an argument of another form.
     """
@@ -50,10 +52,10 @@ def typed_manifests(assignments: Sequence[str]) -> list[tuple[Manifest, Path | N
 
 
 def expand(manifests: str, output: str | None = None) -> list[tuple[Manifest, Path | None]]:
-    """Return the runs of "a.json,b.json", each with its folder where `output` names one.
+    """Return the runs of "a.json,b.json", each with its folder; None without `output`.
 
-    `output` may hold {model} or {expert-name}, which is the expert, and {base-model}. Raises
-    ConfigError with the problems of every manifest, or for two runs that would share a folder.
+    `output` may contain {model} or {expert-name} (the expert), and {base-model}. Raises ConfigError
+    with the problems of every manifest, or for two runs that would share a folder.
     """
     files = [file.strip() for file in manifests.split(",")]
     if not all(files):
@@ -75,7 +77,7 @@ def expand(manifests: str, output: str | None = None) -> list[tuple[Manifest, Pa
 
 
 def _fields(layer: SettingsLayer) -> dict[str, ManifestField]:
-    """Return the fields by their own names, each as its Field reads it."""
+    """Return the fields by canonical name, with converted values. Raises ConfigError."""
     fields: dict[str, ManifestField] = {}
     problems = []
     for key, raw in layer.values.items():
@@ -101,7 +103,7 @@ def _fields(layer: SettingsLayer) -> dict[str, ManifestField]:
 
 
 def _name_of_expert(fields: Mapping[str, ManifestField], path: Path) -> str:
-    """Return the expert's name: of the field, else of the file."""
+    """Return the expert's name from the field `name`, else from the name of the file."""
     name = fields.get("name")
     is_named = name is not None and name.value is not None
     try:
@@ -139,7 +141,7 @@ def _check_distinct_folders(runs: Sequence[tuple[Manifest, Path | None]]) -> Non
     for manifest, folder in runs:
         if folder is None:
             continue
-        # Some file systems take names that differ in case only for one.
+        # Some file systems treat names that differ only in case as one name.
         first = owners.setdefault(str(folder.resolve()).casefold(), manifest)
         if first is not manifest:
             alike = first.name.casefold() == manifest.name.casefold()

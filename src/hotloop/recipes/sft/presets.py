@@ -1,4 +1,4 @@
-"""What the recipes on language models set for a card, with the reason for every value."""
+"""Presets of the language-model recipes by GPU memory, with the reason for every value."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -9,7 +9,7 @@ from hotloop.config.gpu_presets import LAYOUT, by_memory, card_presets, same_bat
 __all__ = ["SFT_EXPERIMENTS", "SFT_PRESETS", "auto_sft"]
 
 _SIZES = {12: 2, 16: 2, 24: 4, 80: 16}  # rows of a micro batch, by GB of memory
-_BATCH = 16  # rows of an optimizer step: what is learned must not depend on the card
+_BATCH = 16  # rows of an optimizer step; the same on every GPU, so results do not depend on it
 _card = same_batch(_BATCH)
 _CPU = Preset(
     source="rule",

@@ -1,4 +1,4 @@
-"""The torch side of chat-sft and expert-sft: a language model learns the answers of rows."""
+"""The torch side of chat-sft and expert-sft: fine-tunes a language model on answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LOSES: Final = {"all": "every token", "completion": "the answers", "assistant":
 
 
 def build(config: SftConfig, data: Texts, *, name: str) -> Job:
-    """Return the job: each token that carries loss, given those before it."""
+    """Return the job that predicts each token that carries loss from the tokens before it."""
     training, base_model = config.training, find_model(str(config.model.name))
 
     def rows(
@@ -111,9 +111,9 @@ def build(config: SftConfig, data: Texts, *, name: str) -> Job:
 
 
 def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
-    """Return the model of a run, of which the run's own learned weights are still to be read.
+    """Return the model of a run without the weights that the run learned; the caller loads them.
 
-    Raises DataError where frozen weights are no longer those that it was trained on.
+    Raises DataError where the frozen weights have changed since the run.
     """
     saved, base_model = json.loads(kept["texts.json"]), find_model(str(config.model.name))
     return _model(config, base_model, weights=is_frozen(config.adapter, base_model, saved["model"]))
@@ -122,10 +122,11 @@ def rebuilt(config: SftConfig, kept: Mapping[str, str]) -> CausalLm:
 def _model(
     config: SftConfig, base_model: FoundModel, *, weights: bool = True, is_flat: bool = False
 ) -> CausalLm:
-    """Return the model on the CPU, with adapters where they are asked for.
+    """Return the model on the CPU, with the configured adapters.
 
-    Without `weights` none are read, for forecasts, and those to be packed have the sizes of packed
-    ones. Raises ConfigError for a model that does not compute or train what the configuration says.
+    `weights=False` reads no pretrained weights, for forecasts; weights that would be packed then
+    have their packed sizes. Raises ConfigError for a model whose head hotloop does not know, or
+    that mixes texts in flat batches.
     """
     backbone = load_backbone(
         base_model, head=True, isolation=isolation(), weights=weights, seed=config.seed
@@ -166,7 +167,7 @@ def _logits_text(config: SftConfig, base_model: FoundModel) -> str:
 
 
 def _saved_texts(store: Store, base_model: FoundModel) -> dict[str, Any]:
-    """Return what a run folder keeps: how questions are put to the model."""
+    """Return the contents of texts.json: the model, and the layout of the rows."""
     own = store.identity
     return {
         "model": base_model.fingerprint,
@@ -187,7 +188,7 @@ def _row_counts(config: SftConfig, data: Texts, train: TokenRows) -> str:
 
 
 def _trainable_text(config: SftConfig, base_model: FoundModel) -> str:
-    """Return what is trained, once it was checked against what the configuration means."""
+    """Check that the trainable parameters match the settings, and return them in words."""
     with torch.device("meta"):
         model = _model(config, base_model, weights=False)
     if config.adapter.method == "none":

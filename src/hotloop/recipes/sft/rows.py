@@ -1,4 +1,4 @@
-"""The rows of chat-sft and expert-sft: how they become tokens, and tensors."""
+"""Turns the rows of chat-sft and expert-sft into tokens, and says how tokens become tensors."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def prepare_data(
     progress: Callable[[str, float], None] | None = None,
     poll: Callable[[], None] | None = None,
 ) -> Texts:
-    """Return the rows of the configured files, tokenised once.
+    """Return the tokenised rows of the configured files; tokens come from the cache if possible.
 
-    Raises DataError naming file, line and key of what cannot be used.
+    Raises DataError with the file, line and key of a row that cannot be used, and ConfigError for
+    settings that the model or the rows cannot meet.
     """
     data, base_model = config.data, find_model(str(config.model.name))
     if base_model.positions is not None and data.max_length > base_model.positions:
@@ -74,12 +75,12 @@ def sources_of(config: SftConfig) -> tuple[Sequence[RecordFile], Sequence[Record
 
 
 def order_of(config: SftConfig, base_model: FoundModel) -> TokenizeRequest:
-    """Return how rows become tokens: those of the configuration and of the model's tokenizer."""
+    """Return the tokenizing request for the configuration and the model's tokenizer."""
     data = config.data
     length = data.max_length
     return TokenizeRequest(
         vocabulary=find_tokenizer(base_model.name),
-        out=Path(),  # in the cache, by what they are
+        out=Path(),  # unused: the cache names the folder by its contents
         packing=Packing(tokens=length) if data.packing else Packing(longest=length),
         fields=data.fields,
         loss="all" if data.loss == "all" else None,
@@ -90,9 +91,9 @@ def order_of(config: SftConfig, base_model: FoundModel) -> TokenizeRequest:
 
 
 def form_of(config: SftConfig, base_model: FoundModel) -> Form:
-    """Return how rows become tensors; packed ones are of one length already.
+    """Return the form of batches; packed rows have one length and need no flat layout.
 
-    Auto is for the rows that are trained on to decide.
+    layout=auto starts padded, and `build` may change it to flat.
     """
     is_flat = config.data.layout == "flat" and not config.data.packing
     return Form(

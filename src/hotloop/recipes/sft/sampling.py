@@ -1,4 +1,4 @@
-"""Lets a language model of chat-sft or expert-sft answer, asked as its rows ask."""
+"""Generates answers by a model of chat-sft or expert-sft, with the prompt format of its rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["sample"]
 
-_LENGTH: Final = 256  # tokens of an answer at most
+_LENGTH: Final = 256  # maximum tokens of an answer
 _ANSWER: Final = "0"  # any text that no template changes
 
 
@@ -38,9 +38,9 @@ def sample(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[str]:
-    """Return answers to the prompt, without it; `length` counts tokens.
+    """Return answers to the prompt, without the prompt; `length` counts tokens.
 
-    Raises UsageError without a prompt, and for what such a model cannot do.
+    Raises UsageError without a prompt, and for options of other recipes.
     """
     assert isinstance(model, CausalLm), type(model)
     for name, value in (("--suffix", options.suffix), ("--steps", options.steps)):
@@ -72,7 +72,7 @@ def sample(
 
 
 def _end_of_answer(template: Template | None) -> str:
-    """Return what the template writes after an answer; nothing where there is no template."""
+    """Return the text that the template adds after an answer; empty without a template."""
     if template is None:
         return ""
     messages = [{"role": "user", "content": _ANSWER}]
@@ -82,7 +82,7 @@ def _end_of_answer(template: Template | None) -> str:
 
 
 class _AnswerSampler:
-    """Draws answers, one token at a time, with the keys and values of those before kept."""
+    """Samples answers one token at a time, with a cache of keys and values."""
 
     def __init__(
         self, model: CausalLm, tokenizer: Tokenizer, vocabulary: TokenizerSpec, *, ends: str
@@ -94,7 +94,7 @@ class _AnswerSampler:
     def answer(
         self, prompt_ids: list[int], length: int, temperature: float, generator: torch.Generator
     ) -> str:
-        """Return the text of one answer; temperature 0 takes the likeliest token."""
+        """Return the text of one answer; temperature 0 means greedy decoding."""
         device = next(self._model.parameters()).device
         input_ids, cache = torch.tensor([prompt_ids], device=device), None
         answer_ids, text = list[int](), ""
@@ -114,7 +114,7 @@ class _AnswerSampler:
 
 
 def _next(logits: Tensor, temperature: float, generator: torch.Generator) -> int:
-    """Return the next token of its logits, [vocabulary]."""
+    """Return the next token, chosen from logits [vocabulary]."""
     if not temperature:
         return int(logits.argmax())
     shares = (logits.float().cpu() / temperature).softmax(-1)
