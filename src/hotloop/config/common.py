@@ -1,4 +1,4 @@
-"""The settings that every recipe shares, their older spellings, and the checks across them."""
+"""Settings that every recipe shares, their older spellings, and the checks across them."""
 
 import math
 import re
@@ -42,8 +42,8 @@ NO_WORKERS = (  # data.num_workers, of a recipe that reads mapped files
     "has no effect: batches are cut from a memory-mapped file in microseconds and no loader "
     "process is started"
 )
-ALL = "all"  # in place of a set's name: one run for each
-_SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes a folder's name
+ALL = "all"  # instead of a set's name: one run for each set
+_SET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")  # it becomes the name of a folder
 _TENTH = 10  # "min_lr = 1e-4 # learning_rate / 10 usually", nanoGPT's config, 2026-11; and warm-up
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 How = Literal["published", "measured", "rule"]
@@ -51,7 +51,7 @@ How = Literal["published", "measured", "rule"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """How a recipe is trained. Times in seconds; the schedule counts optimizer steps."""
+    """Settings of training. Times are in seconds; the schedule counts optimizer steps."""
 
     epochs: int | None = setting(None, "times through the training data", low=1)
     max_steps: int | None = setting(None, "optimizer steps; with epochs, the first wins", low=1)
@@ -100,18 +100,18 @@ class Training:
     log_every: int = setting(10, "optimizer steps between progress lines", low=1)
 
     def fixed_saves(self, steps: int) -> int:
-        """Return the checkpoints by the number of steps, the first and the last included."""
+        """Return the number of checkpoints by step count in `steps` steps, first and last too."""
         return len({1, steps, *range(0, steps + 1, self.save_every_steps or steps)} - {0})
 
     def warmup(self, steps: int) -> int:
-        """Return the optimizer steps of the warm-up in a run of `steps`."""
+        """Return the optimizer steps of warm-up in a run of `steps` optimizer steps."""
         share = self.warmup_share
         return self.warmup_steps if share is None else round(share * steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """What a recipe is trained on."""
+    """Settings of the training data."""
 
     path: str | None = setting(None, "file or folder to train on")
     max_chars: int | None = setting(None, "read no more characters than this", low=1)
@@ -126,36 +126,36 @@ class Data:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """Values for one card or experiment, each with its reason."""
+    """Values for one GPU or experiment, each with its reason."""
 
     source: How
     values: Mapping[str, object]
     reasons: Mapping[str, str]
-    sources: Mapping[str, How] = field(default_factory=dict)  # of values that came otherwise
+    sources: Mapping[str, How] = field(default_factory=dict)  # of values with another source
 
     def how(self, key: str) -> How:
-        """Return how a value came about."""
+        """Return the source of a value: published, measured or a rule."""
         return self.sources.get(key, self.source)
 
     def layer(self, origin: str) -> SettingsLayer:
-        """Return the values as a layer that says where each comes from and why."""
+        """Return the values as a layer whose origins state the source and reason of each value."""
         origins = {key: f"{origin} ({self.how(key)}): {self.reasons[key]}" for key in self.values}
         return SettingsLayer(origin=origin, values=self.values, origins=origins)
 
 
 class Shared(Protocol):
-    """A recipe's configuration, as far as every recipe's is alike."""
+    """The part of a configuration that all recipes share."""
 
     @property
     def training(self) -> Training:
-        """Return how it is trained."""
+        """Return the settings of training."""
         ...
 
 
 def give_way(resolved: Resolved[Shared]) -> SettingsLayer:
-    """Return changes to settings nobody asked for that contradict what the user did ask for.
+    """Return changes to default settings that contradict settings of the user.
 
-    Two contradicting settings of the user's own are left to `check_shared`, which refuses them.
+    Where two of the user's own settings contradict each other, `check_shared` refuses them.
     """
     training, requested = resolved.config.training, resolved.asked
     changes: dict[str, tuple[object, str]] = {}  # setting -> new value, the setting it yields to
@@ -204,7 +204,7 @@ def check_shared(
 ) -> None:
     """Raise ConfigError for shared settings that contradict each other, one line for each.
 
-    `more` is what else is wrong with the configuration.
+    `more` are further problems of the configuration, which join the error.
     """
     training = config.training
 
@@ -248,7 +248,7 @@ def check_shared(
 
 
 def set_names(config: Shared, names: Iterable[str], origins: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each name of a data set that cannot be that of a folder."""
+    """Return a sentence for each name of a data set that is not valid as a folder's name."""
     sets = setting_text(config, "data.sets", origins)
     return [
         f"{sets}: {name!r} cannot be a set's name, which becomes a folder's: expected letters, "

@@ -1,4 +1,4 @@
-"""From configuration and hardware to a plan: every derived choice stands with its reason."""
+"""Derives a plan from configuration and hardware, with a reason for every choice."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Choice:
     """One technique of a derived plan."""
 
     use: Use
-    origin: str  # the key, preset or "auto" that brought it in
+    origin: str  # origin of the setting that chose it, or "auto"
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedTechnique:
-    """A technique that a setting asks for, or asks to leave out."""
+    """A technique that a setting requests or excludes."""
 
     key: str  # of the setting
     choice: Mapping[str, Value] = field(default_factory=dict)
@@ -43,10 +43,10 @@ class RequestedTechnique:
 
 
 def auto_layer(hardware: Hardware) -> SettingsLayer:
-    """Return what `preset=auto` sets: the batch, by the memory of the device.
+    """Return the settings of `preset=auto`: the batch size, by the memory of the device.
 
-    96, 128 and 192 are the batches of the 12, 16 and 24 GB presets. A card's usable memory is a
-    little under its name, so the limits are too.
+    96, 128 and 192 are the batch sizes of the 12, 16 and 24 GB presets. The usable memory of a GPU
+    is a little below its nominal size, and so are the limits.
     """
     if hardware.device == "cpu":
         values = {"training.batch_size": 48, "training.accumulation": 4}
@@ -61,9 +61,10 @@ def auto_layer(hardware: Hardware) -> SettingsLayer:
 
 
 def for_ranks(plan: Plan, ranks: int, batch_size: int) -> Plan:
-    """Return a plan that was made for another number of ranks, for this one.
+    """Return a plan adapted to another number of ranks.
 
-    Of several ranks one technique has them share; a process alone needs none.
+    Several ranks need one technique that shares the model or its gradients; without one, ddp is
+    added. A single process needs none of them.
     """
     plan = plan.over(ranks, batch_size)
     there = [id for id in SHARING if plan.choice(id) is not None]
@@ -84,10 +85,10 @@ def derive_plan(
     threads: tuple[int, str],
     ranks: int = 1,
 ) -> tuple[Plan, list[Choice]]:
-    """Return the plan for a configuration on this machine, and why each technique is in it.
+    """Return the plan for a configuration on this machine, with a reason for each technique.
 
-    What was asked for stays in it even where it cannot work: the engine says so. What is derived
-    here is left out where it cannot work. Raises PlanError when a micro batch would be empty.
+    A requested technique stays in the plan even where it cannot work, and the engine then reports
+    it; a derived one is left out. Raises PlanError when a micro batch would be empty.
     """
     choices = [
         *_precision(training.precision, hardware, origins["training.precision"]),

@@ -1,4 +1,4 @@
-"""Resolves layers of settings into a typed configuration, and says where each value came from."""
+"""Resolves layers of settings into a typed configuration with the origin of each value."""
 
 import dataclasses
 import difflib
@@ -22,7 +22,7 @@ _NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 
 
 class Renamed(NamedTuple):
-    """A setting that was written in an older project's spelling."""
+    """A setting that was written in the spelling of an older project."""
 
     old: str
     new: str
@@ -40,15 +40,15 @@ class SettingRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved(Generic[S_co]):
-    """A configuration and where every value of it came from."""
+    """A configuration with the origin of every value."""
 
     config: S_co
-    origins: Mapping[str, str]  # of every key; sources.COMMAND_LINE when typed
-    asked: frozenset[str]  # keys in the user's own words
+    origins: Mapping[str, str]  # of every key; layers.COMMAND_LINE when typed
+    asked: frozenset[str]  # keys that the user set
     renamed: tuple[Renamed, ...]
 
     def rows(self) -> list[SettingRow]:
-        """Return one row for each setting, in the schema's order."""
+        """Return one row for each setting, in the order of the schema."""
         values = flatten(self.config)
         spelt = {new: f", written {old}" for old, new, _ in self.renamed}
         return [
@@ -62,16 +62,16 @@ class Resolved(Generic[S_co]):
         ]
 
     def given(self) -> dict[str, Any]:
-        """Return what the user asked for, in the form of `flatten`."""
+        """Return the settings of the user, in the form of `flatten`."""
         return {key: value for key, value in flatten(self.config).items() if key in self.asked}
 
 
 def resolve(
     schema: type[S], layers: Sequence[SettingsLayer], aliases: Mapping[str, str] = _NO_ALIASES
 ) -> Resolved[S]:
-    """Return the schema's defaults overlaid by the layers, the last one winning.
+    """Return the schema's defaults overridden by the layers; the last layer wins.
 
-    A map is replaced whole by the last layer that names it or an entry of it. Raises ConfigError
+    The last layer that sets a map, or an entry of it, replaces the whole map. Raises ConfigError
     with one line for each key or value that does not fit.
     """
     values: dict[str, object] = {}
@@ -99,7 +99,7 @@ def resolve(
 
 
 def rebuild(schema: type[S], flat: Mapping[str, object], origin: str) -> S:
-    """Return the configuration that `flatten` took apart; what is absent has its default.
+    """Return the configuration for settings in the form of `flatten`; absent keys have defaults.
 
     Raises ConfigError when a key or value does not fit the schema.
     """
@@ -107,7 +107,7 @@ def rebuild(schema: type[S], flat: Mapping[str, object], origin: str) -> S:
 
 
 def differences(saved: Mapping[str, object], asked: Mapping[str, object]) -> list[str]:
-    """Return one line for each asked setting that a run was not started with."""
+    """Return one line for each requested setting that differs from the run's saved settings."""
     return [
         f"{key}: run has {typed(saved.get(key))}, asked {typed(value)}"
         for key, value in asked.items()
@@ -128,7 +128,7 @@ def _overlay(config: Any, values: Mapping[str, object], prefix: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One layer, typed. `spelt` has the key as it was written."""
+    """One layer with converted values; `spelt` maps a key to its spelling in the layer."""
 
     values: dict[str, object]
     spelt: dict[str, str]
@@ -162,7 +162,7 @@ def _read(schema: type, layer: SettingsLayer, aliases: Mapping[str, str]) -> _Re
 
 
 def _leaf(settings: Mapping[str, Setting], key: str) -> tuple[Setting | None, str]:
-    """Return the setting a key belongs to and, below a map, the name of the entry."""
+    """Return the setting that a key belongs to and, for an entry of a map, the entry's name."""
     if key in settings:
         return settings[key], ""
     for leaf in settings.values():
@@ -180,7 +180,7 @@ def _joined(before: object, raw: object) -> object:
 def _stray(
     settings: Mapping[str, Setting], aliases: Mapping[str, str], key: str, raw: object
 ) -> str:
-    """Return why a key is none of the schema's, and what was probably meant."""
+    """Return why the schema does not have a key, with a suggestion."""
     parent = next((leaf for leaf in settings.values() if key.startswith(f"{leaf.key}.")), None)
     if parent is not None:
         return f"{parent.key} is one value ({expected(parent.kind, parent.rule)}), not a section"

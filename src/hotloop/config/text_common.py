@@ -1,4 +1,4 @@
-"""The settings that the recipes on pretrained text models share: adapters, and older spellings."""
+"""Settings that the recipes on pretrained text models share: adapters, and older spellings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,13 +54,13 @@ SFT_ALIASES: Mapping[str, str] = MappingProxyType(
 
 
 def is_typed(origins: Mapping[str, str], key: str) -> bool:
-    """Whether somebody asked for a setting: neither a default nor of a preset."""
+    """Return whether a setting comes neither from a default nor from a preset."""
     return not origins[key].startswith(("auto", "preset", "default"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """What is trained beside the frozen weights; method=none trains all of the model."""
+    """Adapters on frozen weights; method=none trains the whole model."""
 
     method: Literal["none", "lora", "dora", "ia3"] = setting("none", "adapters, or all weights")
     rank: int = setting(16, "of the products that adapt a weight", low=1)
@@ -70,7 +70,7 @@ class Adapter:
 
 
 def check_adapter(config: object, adapter: Adapter, origins: Mapping[str, str]) -> list[str]:
-    """Return what of the adapter settings contradicts itself, a sentence each."""
+    """Return a sentence for each contradiction among the adapter settings."""
     names = adapter.targets.split(",")
     targets = setting_text(config, "adapter.targets", origins)
     if not all(name.strip() for name in names):

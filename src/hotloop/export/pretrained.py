@@ -1,4 +1,4 @@
-"""Writes a trained model as transformers or PEFT load it, and proves it by loading it with them."""
+"""Writes a trained model in the format of transformers or PEFT, and verifies it by loading it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ __all__ = ["FORMS", "HEAD", "Exported", "Form", "export"]
 
 Form = Literal["hf", "merged", "peft"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
-ROUTER: Final = "router.safetensors"  # of a task router, with its heads
-HEAD: Final = "classifier.safetensors"  # what a classifier has on top, with classifier.json
+ROUTER: Final = "router.safetensors"  # router and heads of a task router
+HEAD: Final = "classifier.safetensors"  # head and pooling of a classifier; see classifier.json
 _WEIGHTS: Final = "model.safetensors"
 _TOKENIZER_FILES: Final = (
     "tokenizer.json",
@@ -51,21 +51,21 @@ _TOKENIZER_FILES: Final = (
     "chat_template.jinja",
     "generation_config.json",
 )
-_SHAPE: Final = (2, 24)  # rows and positions of the tokens that both models are given
-# Of the largest output: what the order of sums makes in float32; what bf16 products of 4-bit
-# weights make, which are packed anew or not at all on the other side.
+_SHAPE: Final = (2, 24)  # rows and positions of the tokens that both models compute
+# Tolerances as shares of the largest output: for the order of float32 sums, and for bf16 products
+# of 4-bit weights, which the other side packs again or not at all.
 _EXACT, _COARSE = 1e-4, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A folder that was written, and how it compared."""
+    """An exported folder, and the result of its verification."""
 
     folder: Path
     form: Form
-    reader: str  # what loaded it: "transformers 5.23.0"
+    reader: str  # the package that loaded it: "transformers 5.23.0"
     apart: float  # largest difference of an output, as a share of the largest output
-    notes: tuple[str, ...] = ()  # what whoever uses it must know
+    notes: tuple[str, ...] = ()  # sentences for users of the folder
 
 
 def export(
@@ -73,11 +73,11 @@ def export(
 ) -> Exported:
     """Write a trained model into the folder `out`, load it again, and compare outputs.
 
-    `name` is the folder or hub id of the pretrained model; `kept` goes into classifier.json. `hf`
-    is a model that was trained whole, `merged` one with its adapters in its weights, `peft` the
-    adapters alone. Raises UsageError where the run is not of that form, CheckpointError where what
-    was loaded computes something else; then `out` is not there. Raises DeviceError where the
-    package that is to load it is missing.
+    `name` is the folder or hub id of the pretrained model; `kept` goes into classifier.json, or
+    into tasks.json for a task router. The form `hf` is a wholly trained model, `merged` a model
+    with its adapters merged into the weights, and `peft` the adapters alone. Raises UsageError
+    where the run does not have that form or `out` exists, CheckpointError where the loaded model
+    computes different outputs (`out` is then removed), and DeviceError where PEFT is missing.
     """
     if isinstance(model, TaskRouter):
         return _export_tasks(model, name, out, form, kept=kept or {})
@@ -117,7 +117,7 @@ def export(
 def _export_tasks(
     model: TaskRouter, name: str, out: Path, form: str, *, kept: Mapping[str, Any]
 ) -> Exported:
-    """Write the adapter of each task into a folder of its own, and heads and router beside them."""
+    """Write each task's adapter into its own folder, with the heads and the router beside them."""
     if form != "peft":
         raise UsageError("adapters that are routed are kept apart: --to peft writes one of each")
     reader = _reader("peft")
@@ -157,15 +157,15 @@ def _export_tasks(
 
 
 class _SingleTaskModel(CausalLm):
-    """A task router as the model that the adapter of one task makes of it."""
+    """A task router with the adapter of one task only."""
 
     def __init__(self, router: TaskRouter, task: int) -> None:
         torch.nn.Module.__init__(self)
         self.backbone, self.softcap = router.backbone, getattr(router.trunk, "softcap", None)
-        self._router, self._task = [router], task  # no module of this one
+        self._router, self._task = [router], task  # in a list, so as not to become a submodule
 
     def logits(self, batch: Mapping[str, Any]) -> Tensor:
-        """Return the logits of a decoder, of an encoder its last hidden states."""
+        """Return the logits of a decoder, or the last hidden states of an encoder."""
         shares = self._router[0].shares
         one_hot = torch.zeros(len(batch["input_ids"]), len(shares.tasks))
         one_hot[:, self._task] = 1
@@ -174,7 +174,7 @@ class _SingleTaskModel(CausalLm):
 
 
 def _form(backbone: Backbone, requested: str) -> Form:
-    """Return the form that was asked for, where the model has it."""
+    """Return the requested form. Raises UsageError where the model does not have it."""
     form = next((known for known in FORMS if known == requested), None)
     if form is None:
         near = did_you_mean(requested, FORMS)
@@ -205,7 +205,7 @@ def _model_files(backbone: Backbone, form: Form) -> dict[str, Any]:
 
 
 def _config_of(backbone: Backbone) -> dict[str, Any]:
-    """Return config.json of a model as transformers would save it."""
+    """Return the contents of config.json as transformers would save it."""
     model = backbone.model
     about: dict[str, Any] = copy.deepcopy(model.config).to_diff_dict()
     return {**about, "architectures": [type(model).__name__]}
@@ -218,7 +218,7 @@ def _adapter_files(model: nn.Module, name: str) -> dict[str, Any]:
 
 
 def _head_files(model: Classifier, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what no class of transformers holds: how a row becomes one vector, and its logits."""
+    """Return the files of the pooling and the head, which no class of transformers has."""
     tensors = {n: t for n, t in model.state_dict().items() if not n.startswith("backbone.")}
     pooling = {"kind": model.pooling.kind, "tokens": model.pooling.tokens}
     about = {"pooling": pooling, "head": [str(layer) for layer in model.head], **kept}
@@ -261,7 +261,7 @@ def _notes(model: nn.Module, form: Form) -> tuple[str, ...]:
 
 
 def _output_difference(model: nn.Module, base_model: FoundModel, out: Path, form: Form) -> float:
-    """Return how far outputs differ, as a share of the largest."""
+    """Return the largest difference of the outputs, as a share of the largest output."""
     backbone: Backbone = model.backbone  # type: ignore[assignment]
     ids = torch.arange(_SHAPE[0] * _SHAPE[1]).mul(7).add(1).view(_SHAPE) % backbone.vocabulary
     batch = {"input_ids": ids}
@@ -275,7 +275,7 @@ def _output_difference(model: nn.Module, base_model: FoundModel, out: Path, form
 
 
 def _load(backbone: Backbone, base_model: FoundModel, out: Path, form: Form) -> Any:
-    """Return the model as a user of transformers or PEFT loads it, with their own attention."""
+    """Load the model as a user of transformers or PEFT would, with attention by sdpa."""
     from transformers import AutoModel, AutoModelForCausalLM
 
     auto: Any = AutoModel if backbone.head is None else AutoModelForCausalLM
@@ -295,7 +295,7 @@ def _load(backbone: Backbone, base_model: FoundModel, out: Path, form: Form) -> 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep transformers' bars and advice off the screen."""
+    """Suppress the progress bars and messages of transformers."""
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()

@@ -1,7 +1,7 @@
 """MLflow as a sink: a run with its metrics and parameters, through MLflow's own client.
 
-Where runs are kept is MLflow's business: MLFLOW_TRACKING_URI, or without one a SQLite database in
-the working folder. mlflow-skinny is enough where a server keeps them.
+MLflow decides where runs are stored: MLFLOW_TRACKING_URI, or without it a SQLite database in the
+working folder. mlflow-skinny is enough where a server stores them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["open_sink"]
 
 EXTRA = "mlflow"
-# Of one call: mlflow.utils.validation.MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH and
+# Limits of one call: mlflow.utils.validation.MAX_METRICS_PER_BATCH, MAX_PARAMS_TAGS_PER_BATCH and
 # MAX_PARAM_VAL_LENGTH, mlflow 3.17, 2026-11
 _METRICS, _PARAMS, _LONGEST = 1000, 100, 6000
 _STATUS = {"complete": "FINISHED", "stopped": "KILLED", "failed": "FAILED", "diverged": "FAILED"}
 
 
 def open_sink(opening: Opening) -> MLflow:
-    """Begin a run, or go on with the one that was begun before.
+    """Create a run, or continue the existing one.
 
     Raises DeviceError when the package is missing or the tracking store refuses.
     """
@@ -46,7 +46,7 @@ class MLflow:
             self._call(self._client.update_run, self.id, status="RUNNING")
 
     def write(self, points: Sequence[Point]) -> None:
-        """Log the points, as many a call as MLflow takes."""
+        """Log the points in calls of at most 1000 metrics, which is the limit of MLflow."""
         metrics = [
             self._entities.Metric(point.name, point.value, round(point.at * 1000), point.step)
             for point in points
@@ -56,11 +56,11 @@ class MLflow:
             self._call(self._client.log_batch, self.id, metrics=part)
 
     def take_back(self, after: int) -> bool:
-        """MLflow keeps every metric: a new run is needed."""
+        """Return False: MLflow cannot remove metrics, so a new run is needed."""
         return False
 
     def close(self, status: str) -> None:
-        """Say how the run ended, if it has."""
+        """Report the end of the run; a run that is still running stays open."""
         if status in _STATUS:
             self._call(self._client.set_terminated, self.id, status=_STATUS[status])
 
@@ -83,7 +83,7 @@ class MLflow:
         return run_id
 
     def _call(self, call: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-        """Return what MLflow answers; DeviceError with its first line when it refuses."""
+        """Return the result of a call. Raises DeviceError with the first line of MLflow's error."""
         try:
             return call(*args, **kwargs)
         except self._error as error:
@@ -93,5 +93,5 @@ class MLflow:
 
 
 def _key(name: str) -> str:
-    """Return a parameter's name in letters that MLflow takes: its rule has no brackets or =."""
+    """Return a parameter's name with "." for characters that MLflow refuses, such as [ and =."""
     return "".join(letter if letter.isalnum() or letter in "_-./ " else "." for letter in name)

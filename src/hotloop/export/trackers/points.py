@@ -1,4 +1,4 @@
-"""Makes a tracker's points and facts of a run folder's events and record."""
+"""Converts the events and the record of a run folder into points and facts for a tracker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["began", "facts", "points"]
 
-# The points of each kind of event: the event's key, and the name in the tracker.
+# By kind of event: key of the event -> name of the point in the tracker.
 _NAMES: Mapping[str, Mapping[str, str]] = {
     "step": {
         "loss": "train/loss",
@@ -37,9 +37,9 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
 
 
 def points(event: Event, *, began: float) -> list[Point]:
-    """Return the points of one event; what it does not know has none.
+    """Return the points of one event; a missing value gives no point.
 
-    `began` is when the event's process had its clock at 0, in seconds since 1970.
+    `began` is time 0 of the clock of the event's process, in seconds since 1970.
     """
     names = _NAMES.get(str(event["kind"]), {})
     timestamp, step = began + _number(event.get("t"), 0.0), int(_number(event["step"], 0))
@@ -51,7 +51,7 @@ def points(event: Event, *, began: float) -> list[Point]:
 
 
 def began(session: Event) -> float | None:
-    """Return when a session's clock stood at 0, in seconds since 1970; None: it does not say."""
+    """Return time 0 of a session's clock, in seconds since 1970; None where it is not recorded."""
     try:
         timestamp = datetime.fromisoformat(str(session.get("at"))).timestamp()
     except ValueError:
@@ -60,7 +60,7 @@ def began(session: Event) -> float | None:
 
 
 def facts(record: Mapping[str, object]) -> dict[str, Fact]:
-    """Return what a run's record says of what was asked, where it runs and what is in effect.
+    """Return a run's settings, hardware, versions and technique effects from its record.
 
     Keys are dotted and sorted; a list becomes its JSON text.
     """

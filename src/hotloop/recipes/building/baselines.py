@@ -65,14 +65,14 @@ def baselines(
     if not isinstance(train_texts[0], str):
         second = _Bayes([text[1] for text in train_texts], train_labels, class_counts)
         predicted[SECOND_TEXT] = second.predict([text[1] for text in test_texts])
-    cells = {name: test_labels * len(names) + each for name, each in predicted.items()}
+    cells = {name: test_labels * len(names) + classes for name, classes in predicted.items()}
     return {
         name: scores(
-            np.bincount(each, minlength=len(names) ** 2).reshape(len(names), len(names)),
+            np.bincount(cell, minlength=len(names) ** 2).reshape(len(names), len(names)),
             names=names,
             positive=positive,
         )
-        for name, each in cells.items()
+        for name, cell in cells.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""What the parts of a recipe that its registry entry names take and return. Needs no torch."""
+"""Interfaces of the parts that a recipe's registry entry names. This module needs no torch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Predictions(Protocol):
 
     @property
     def truth(self) -> str:
-        """Return what rows need in order to be scored, in words."""
+        """Return, in words, the key or value that rows need in order to be scored."""
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield the prediction for each row as plain JSON values."""

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["BUILT_IN", "Chosen", "Mixed", "chosen_tasks", "known_tasks", "mixed"]
 
 BUILT_IN: Final = {
-    each.TASK.name: each.TASK
-    for each in (task_sentiment, task_questions, task_summaries, task_code, task_translation)
+    module.TASK.name: module.TASK
+    for module in (task_sentiment, task_questions, task_summaries, task_code, task_translation)
 }
 _NAME: Final = re.compile(r"[\w-]+")
 _VERSION: Final = 2  # raise it when the same files give other rows

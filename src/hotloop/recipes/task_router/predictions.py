@@ -75,24 +75,24 @@ class Answered:
         """Return plain JSON values; None: nothing could be scored."""
         if not self.ways:
             return None
-        found: dict[str, Any] = {
+        scores: dict[str, Any] = {
             "tasks": list(self.names),
             "rows": np.bincount(self.task, minlength=len(self.names)).tolist(),
             "ways": {w.name: {"score": w.score, "figures": w.figures} for w in self.ways},
             "notes": list(self.notes),
         }
         if (routed := self.routed) is not None:
-            found["routing"] = {
+            scores["routing"] = {
                 "accuracy": routed.accuracy,
                 "confidence": routed.sure,
                 "entropy": routed.entropy,
                 "balance": routed.balance,
                 "confusion": routed.confusion.tolist(),
             }
-        return found
+        return scores
 
     def table(self) -> str:
-        """Return the scores, which there must be, as lines of text without colour."""
+        """Return the scores as plain lines of text; `scores` must not be None."""
         scores = self.scores()
         assert scores is not None
         return router_table(scores)
@@ -110,20 +110,20 @@ def predict(
     most: int | None = None,
     declared: str | None = None,
 ) -> Answered:
-    """Return how rows are routed, and the answers; of a file, or without one of the held-out rows.
+    """Return the routes and the answers for the rows of a file, or for the run's validation rows.
 
-    Of those `most` of each task, 200 if that is None. With `baselines` the same rows are answered
-    by the adapters of their own tasks (oracle), by each alone, by a random one, and by all at equal
-    shares (uniform). `declared` names the files of tasks of the user's own, which are run as code.
-    Raises UsageError for a run of phase 2, which has no model, DataError for rows that cannot be
-    used.
+    `most` limits the validation rows of each task; None means 200. `baselines` also answers the
+    rows by the adapter of their own task (oracle), by each adapter alone, by a random one, and by
+    all in equal shares (uniform). `declared` names the files of the user's own tasks, which are
+    executed. Raises UsageError for a run of phase 2, which has no model, and for rows without a
+    task in a run without a router; DataError for rows that cannot be used.
     """
     config = replace(config, data=replace(config.data, declared=declared))
     if not isinstance(model, TaskRouter):
         raise UsageError("a run of phase 2 has a router alone: predict with the run of phase 3")
     saved: dict[str, Any] = json.loads(kept["tasks.json"])
-    known = known_tasks(declared)
-    tasks = [known[name] for name in saved["tasks"]]
+    tasks_by_name = known_tasks(declared)
+    tasks = [tasks_by_name[name] for name in saved["tasks"]]
     base_model = find_model(str(config.model.name))
     request = _read_request(config, path, tasks, cache, MOST if most is None else most)
     if model.router is None and not request.known:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from hotloop.config.common import Preset
-from hotloop.config.gpu_presets import by_memory, card_presets, same_batch
+from hotloop.config.gpu_presets import by_memory, presets_by_gpu, same_batch
 
 __all__ = ["EXPERIMENTS", "PRESETS", "auto_task_router"]
 
@@ -15,7 +15,7 @@ _BATCH = 64  # rows of an optimizer step; the same on every GPU, so results do n
 _phase_1 = same_batch(_BATCH)
 
 
-def _card(memory: str, micro: int) -> Preset:
+def _gpu_preset(memory: str, micro: int) -> Preset:
     preset = _phase_1(memory, micro)
     return replace(preset, values=_in_both(preset.values), reasons=_in_both(preset.reasons))
 
@@ -40,8 +40,8 @@ _CPU = Preset(
         "data.pad_to_multiple_of": "a CPU has no units that want more",
     },
 )
-PRESETS = card_presets(_SIZES, _card, cpu=_CPU)
-auto_task_router = by_memory(_SIZES, _card, cpu=_CPU)
+PRESETS = presets_by_gpu(_SIZES, _gpu_preset, cpu=_CPU)
+auto_task_router = by_memory(_SIZES, _gpu_preset, cpu=_CPU)
 EXPERIMENTS: Mapping[str, Preset] = MappingProxyType(
     {
         "quick_test": Preset(

@@ -179,7 +179,7 @@ class _Rows:
 
     @torch.inference_mode()
     def features(self) -> Tensor:
-        """Return what the frozen model makes of each row, [rows, D]."""
+        """Return the frozen model's features of each row, [rows, D]."""
         out = torch.empty(len(self._ids), self._model.features_width)
         for batch in self._batches():
             out[batch] = self._model.features(self._batch(batch)).float().cpu()
@@ -203,11 +203,11 @@ class _Reader(_Rows):
         tokenizer.no_padding()
         tokenizer.no_truncation()  # rows are cut at their end, as the training rows were
         pairs: list[Any] = [
-            each.text if each.question is None else (each.question, each.text)
-            for each in request.examples
+            row.text if row.question is None else (row.question, row.text)
+            for row in request.examples
         ]
         self._encoded = tokenizer.encode_batch(pairs)
-        super().__init__(model, [each.ids[:longest] for each in self._encoded], pad)
+        super().__init__(model, [encoding.ids[:longest] for encoding in self._encoded], pad)
         self._request, self._labels, self._longest = request, labels, longest
 
     def _batch(self, rows: NDArray[np.int64], *, pad_left: bool = False) -> dict[str, Tensor]:
