@@ -115,8 +115,7 @@ def predict(
     `most` limits the validation rows of each task; None means 200. `baselines` also answers the
     rows by the adapter of their own task (oracle), by each adapter alone, by a random one, and by
     all in equal shares (uniform). `declared` names the files of the user's own tasks, which are
-    executed. Raises UsageError for a run of phase 2, which has no model, and for rows without a
-    task in a run without a router; DataError for rows that cannot be used.
+    executed. Raises UsageError for a run that cannot route the rows, DataError for unusable rows.
     """
     config = replace(config, data=replace(config.data, declared=declared))
     if not isinstance(model, TaskRouter):
