@@ -34,14 +34,14 @@ class ReadBudget:
         self.without: set[str] = set()  # packages that are needed and missing
 
     def spend(self, bytes: int) -> None:
-        """Deduct the cost of a file. Raises TooMuchError if that is too much or more than is left."""
+        """Deduct the cost of a file. Raises TooMuchError if it is too much or more than is left."""
         if bytes > min(LARGEST, self.left):
             raise TooMuchError
         self.left -= bytes
 
 
 def count_rows(file: DataFile, budget: ReadBudget) -> int | None:
-    """Return the number of rows of a file; None if that is not cheap or it cannot be read.
+    """Return the number of rows of a file; None if counting is not cheap or not possible.
 
     A file that cannot be read adds a fault to the budget. Blank lines do not count, except in plain
     text; nor does the header of CSV and TSV. For JSON, the rows are the elements of the array, or
