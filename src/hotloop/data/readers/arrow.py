@@ -61,9 +61,7 @@ def portions(
 
 
 def rows(portion: Portion, faults: Faults) -> Iterator[Record]:
-    """Yield the rows of a portion; a row, or a remainder of rows, that cannot be read is a
-    fault.
-    """
+    """Yield the rows of a portion; a row, or a remainder, that cannot be read is a fault."""
     row, batches = portion.row, _batches(portion)
     while True:
         try:

@@ -259,9 +259,7 @@ def _folder(
 
 
 def walk(root: Path, skipped: frozenset[str]) -> Iterator[Path]:
-    """Yield all files below `root`, except hidden files and those in hidden and `skipped`
-    folders.
-    """
+    """Yield all files below `root`, except hidden ones and those in hidden or `skipped` folders."""
     for folder, below, names in os.walk(root, onerror=refuse):
         below[:] = [name for name in below if not name.startswith(".") and name not in skipped]
         yield from (Path(folder, name) for name in names if not name.startswith("."))

@@ -182,9 +182,7 @@ def _scan(data: bytes) -> tuple[NDArray[np.int64], int]:
 def _next_block(
     reader: _Reader, size: int, longest: int
 ) -> tuple[bytes, NDArray[np.int64], int] | None:
-    """Return data with the end of an element in it, and the result of `_scan`; None if none
-    ends.
-    """
+    """Return data with the end of an element, and the result of `_scan`; None if none ends."""
     window, want = reader.window, size
     while True:
         window.fill(want + 1)

@@ -23,7 +23,8 @@ class Noise:
 
     A character survives with probability exp(-sigma). Otherwise it becomes the mask, which is one
     more id after the vocabulary (absorbing), or any id of the vocabulary, its own included
-    (uniform). Source: Lou, Meng, Ermon 2023, arXiv:2310.16834.
+    (uniform).
+    Source: Lou, Meng, Ermon 2023, arXiv:2310.16834.
     """
 
     transition: Literal["absorbing", "uniform"]

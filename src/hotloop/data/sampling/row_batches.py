@@ -53,9 +53,8 @@ class Walk:
         self._rank, self._ranks = rank, ranks
         self._epoch, self._sample = 0, 0
         self._cached: tuple[int, BucketedBatches] | None = None
-        by = (
-            f"budget {budget}" if batch is None else "by number"
-        )  # the number may change in a resume
+        # The number of rows is left out, because it may change in a resume.
+        by = f"budget {budget}" if batch is None else "by number"
         self._fingerprint = f"{rows.fingerprint}, {by}"
 
     @property

@@ -160,9 +160,7 @@ class TokenRows:
         return self.gather(self.ids(epoch, first, count))
 
     def gather(self, rows: NDArray[np.int64], *, width: int | None = None) -> Batch:
-        """Return rows of the file as one batch; padded to `width` columns, or to the longest
-        row.
-        """
+        """Return rows of the file as one batch; padded to `width` columns, or to the longest."""
         places, form = self._places(rows, width), self.form
         names = ["input_ids"]
         if form.has_labels:
