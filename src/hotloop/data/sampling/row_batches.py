@@ -1,4 +1,4 @@
-"""Goes through rows of tokens batch by batch, by number or by tokens, and from any sample on."""
+"""Iterate over rows of tokens batch by batch, by number or by tokens, from any sample on."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Walk"]
 
 
 class Walk:
-    """The batches of an epoch, of which one of `ranks` ranks takes its share.
+    """The batches of an epoch, of which each of `ranks` ranks takes its share.
 
-    A position is (epoch, samples that all ranks have taken), so it is the same on every rank, and
-    a run may go on with another number of them. `for batch in walk` yields what is left of the
-    epoch; the position is then the beginning of the next one. `drop_last` counts in training only:
-    rows in file order (evaluation) are each read exactly once.
+    A position is (epoch, samples that all ranks have taken), so it is the same on every rank, and a
+    run may continue with another number of ranks. `for batch in walk` yields the rest of the epoch;
+    the position is then the beginning of the next epoch. `drop_last` applies to training only: rows
+    in file order (evaluation) are each read exactly once.
     """
 
     def __init__(
@@ -52,30 +52,31 @@ class Walk:
         self._drop = drop_last and rows.shuffle
         self._rank, self._ranks = rank, ranks
         self._epoch, self._sample = 0, 0
-        self._made: tuple[int, BucketedBatches] | None = None
-        by = f"budget {budget}" if batch is None else "by number"  # which may change on the way
+        self._cached: tuple[int, BucketedBatches] | None = None
+        # The number of rows is left out, because it may change in a resume.
+        by = f"budget {budget}" if batch is None else "by number"
         self._fingerprint = f"{rows.fingerprint}, {by}"
 
     @property
     def batches(self) -> BucketedBatches:
         """Return all batches of this epoch."""
-        if self._made is None or self._made[0] != self._epoch:
-            self._made = self._epoch, self._cut()
-        return self._made[1]
+        if self._cached is None or self._cached[0] != self._epoch:
+            self._cached = self._epoch, self._cut()
+        return self._cached[1]
 
     @property
     def dropped(self) -> int:
-        """Return how many rows of this epoch are in no batch."""
+        """Return the number of rows of this epoch that are in no batch."""
         return self.batches.dropped
 
     def state(self) -> dict[str, object]:
-        """Return the position: of the sample that comes next."""
+        """Return the position of the next sample."""
         return {"epoch": self._epoch, "sample": self._sample, "order": self._fingerprint}
 
     def reset(self, state: Mapping[str, object] | None = None) -> None:
-        """Go to a position, also one inside a batch: the rest of that batch then comes first.
+        """Go to a position; inside a batch, the rest of that batch comes first.
 
-        Without one, go to the beginning. Raises DataError for a position in other data or in
+        Without a position, go to the beginning. Raises DataError for a position in other data or in
         another order, or one that no epoch has.
         """
         place = state or {"epoch": 0, "sample": 0, "order": self._fingerprint}
@@ -92,7 +93,7 @@ class Walk:
         self._epoch, self._sample = epoch, sample
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yield this rank's share of what is left of the epoch, then begin the next one."""
+        """Yield this rank's share of the rest of the epoch, then go to the next epoch."""
         batches = self.batches
         index = int(batches.starts.searchsorted(self._sample, side="right")) - 1
         while index < len(batches):
@@ -100,7 +101,7 @@ class Walk:
             self._sample = int(batches.starts[index + 1])
             self._check(int(batches.rows[index]) - skip)
             mine = batches.share(index, rank=self._rank, ranks=self._ranks)
-            # Rank r has entries r, r + ranks, ... of the batch; those before `skip` were taken.
+            # Rank r has entries r, r + ranks, ... of the batch; those before `skip` are done.
             mine = mine[max(0, -((self._rank - skip) // self._ranks)) :]
             if len(mine):
                 yield self._rows.gather(mine, width=int(batches.widths[index]))
@@ -108,7 +109,7 @@ class Walk:
         self._epoch, self._sample = self._epoch + 1, 0
 
     def _check(self, rows: int) -> None:
-        """Refuse, on every rank alike, what would leave some ranks waiting for others."""
+        """Raise, on every rank alike, if some ranks would wait for others."""
         if rows < self._ranks and self._rows.shuffle:
             raise DataError(
                 f"a batch has fewer rows ({rows}) than there are ranks ({self._ranks}), which "
@@ -119,14 +120,14 @@ class Walk:
     def _cut(self) -> BucketedBatches:
         rows, round_to = self._rows, self._rows.form.round_to
         if self._budget is not None:
-            made = by_budget(
+            batches = by_budget(
                 rows.lengths[rows.chosen],
                 self._budget,
                 seed=rows.seed,
                 epoch=self._epoch,
                 round_to=round_to,
             )
-            return replace(made, order=rows.chosen[made.order])
+            return replace(batches, order=rows.chosen[batches.order])
         assert self._batch is not None
         return by_count(
             rows.lengths,
