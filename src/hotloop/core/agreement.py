@@ -77,12 +77,15 @@ def rounding(base: Evidence, again: Evidence) -> Rounding | None:
     return Rounding(steps=steps, tensors=max(turns))
 
 
-def _means(of: Evidence) -> list[float]:
+def _means(evidence: Evidence) -> list[float]:
     """Return the mean loss of each optimizer step: backward passes may be more and smaller."""
-    each, left = divmod(len(of.losses), len(of.norms) or 1)
-    if left or not each:
+    per_step, remainder = divmod(len(evidence.losses), len(evidence.norms) or 1)
+    if remainder or not per_step:
         return []
-    return [math.fsum(of.losses[at : at + each]) / each for at in range(0, len(of.losses), each)]
+    return [
+        math.fsum(evidence.losses[start : start + per_step]) / per_step
+        for start in range(0, len(evidence.losses), per_step)
+    ]
 
 
 def _turn(cosine: float) -> float:
@@ -92,7 +95,7 @@ def _turn(cosine: float) -> float:
 
 def agree(
     base: Evidence,
-    tried: Evidence,
+    trial: Evidence,
     promise: Promise,
     *,
     noise: float = 0.0,
@@ -102,70 +105,70 @@ def agree(
 
     A promise that is not bitwise allows what the baseline's own sums in another `order` differ by.
     """
-    if not base.losses or not tried.losses:
+    if not base.losses or not trial.losses:
         return Parity(kept=None, why="no loss was seen: nothing ran backward")
     if bad := [loss for loss in (*base.losses, *base.norms) if not math.isfinite(loss)]:
         return Parity(kept=None, why=f"a loss or gradient norm of the baseline is {bad[0]}")
-    if bad := [loss for loss in (*tried.losses, *tried.norms) if not math.isfinite(loss)]:
+    if bad := [loss for loss in (*trial.losses, *trial.norms) if not math.isfinite(loss)]:
         return Parity(kept=False, why=f"a loss or gradient norm is {bad[0]}")
     if noise > LOUD:
         why = f"two runs as it is differ by {noise:.1e}: set a seed, then it can be told"
         return Parity(kept=None, why=why)
-    if promise.redraws and tried.draws:
+    if promise.redraws and trial.draws:
         why = "dropout draws other masks for other micro batches or ranks: tune without dropout"
         return Parity(kept=None, why=f"{why}, then use that plan with it")
     if promise.is_training:
-        return _learns(base, tried, noise)
-    if len(tried.losses) != len(base.losses):
-        why = f"{len(tried.losses)} backward passes instead of {len(base.losses)} in the same steps"
+        return _learns(base, trial, noise)
+    if len(trial.losses) != len(base.losses):
+        why = f"{len(trial.losses)} backward passes instead of {len(base.losses)} in the same steps"
         return Parity(kept=False, why=why)
-    if len(tried.norms) != len(base.norms):
-        why = f"{len(tried.norms)} optimizer steps instead of {len(base.norms)}"
+    if len(trial.norms) != len(base.norms):
+        why = f"{len(trial.norms)} optimizer steps instead of {len(base.norms)}"
         return Parity(kept=False, why=why)
     order = order if order is not None and promise.tolerance > 0 else Rounding()
     allowed = max(promise.tolerance, SLACK * order.steps) + SLACK * noise
     for what, mine, theirs in (
-        ("losses", tried.losses, base.losses),
-        ("gradient norms", tried.norms, base.norms),
+        ("losses", trial.losses, base.losses),
+        ("gradient norms", trial.norms, base.norms),
     ):
-        far, at = _apart(theirs, mine)
+        far, index = _apart(theirs, mine)
         if far > allowed:
-            return Parity(kept=False, why=_differ(what, mine[at], theirs[at], at, allowed))
+            return Parity(kept=False, why=_differ(what, mine[index], theirs[index], index, allowed))
     if allowed == 0:  # then every loss must be equal, also of the steps that were timed
-        far, at = _apart(base.late, tried.late)
+        far, index = _apart(base.late, trial.late)
         if far > 0:
-            why = _differ("later losses", tried.late[at], base.late[at], at, allowed)
+            why = _differ("later losses", trial.late[index], base.late[index], index, allowed)
             return Parity(kept=False, why=why)
     turn = max(_turn(promise.cosine), SLACK * order.tensors)
-    return _gradients(base, tried, turn, noise, allowed)
+    return _gradients(base, trial, turn, noise, allowed)
 
 
 def _gradients(
-    base: Evidence, tried: Evidence, turn: float, noise: float, allowed: float
+    base: Evidence, trial: Evidence, turn: float, noise: float, allowed: float
 ) -> Parity:
     """Compare the first gradients, tensor by tensor; `turn` is how far one may be, relative."""
     if not base.tensors:
         return Parity(kept=None, why="no gradient was seen at the first step")
-    if base.tensors.keys() != tried.tensors.keys():
+    if base.tensors.keys() != trial.tensors.keys():
         return Parity(kept=False, why="other parameters have gradients than in the baseline")
     largest, worst = max(base.tensors.values()), 1.0
     for name, norm in base.tensors.items():
         if norm < SMALL * largest:
             continue
-        far = abs(tried.tensors[name] - norm) / norm
+        far = abs(trial.tensors[name] - norm) / norm
         if far > max(allowed, turn):
             why = f"the first gradient of tensor {name} has another norm ({far:.1e} apart)"
             return Parity(kept=False, why=why)
-        cosine = _cosine(base.samples.get(name, ()), tried.samples.get(name, ()))
+        cosine = _cosine(base.samples.get(name, ()), trial.samples.get(name, ()))
         worst = min(worst, cosine)
         if (
             cosine < 1 - turn**2 / 2 - SLACK * noise - 1e-12
         ):  # the last: what a cosine itself rounds
             why = f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
             return Parity(kept=False, why=why)
-    far, _ = _apart(base.losses, tried.losses)
+    far, _ = _apart(base.losses, trial.losses)
     if far == 0 and worst >= 1 - 1e-12:
-        n = len(base.losses) + (min(len(base.late), len(tried.late)) if allowed == 0 else 0)
+        n = len(base.losses) + (min(len(base.late), len(trial.late)) if allowed == 0 else 0)
         return Parity(kept=True, why=f"{n} losses equal bit for bit")
     return Parity(
         kept=True,
@@ -174,44 +177,46 @@ def _gradients(
     )
 
 
-def _differ(what: str, mine: float, theirs: float, at: int, allowed: float) -> str:
+def _differ(what: str, mine: float, theirs: float, index: int, allowed: float) -> str:
     """Say how one value differs; a ratio near a whole number has a likely cause."""
     far = abs(mine - theirs) / max(abs(theirs), 1e-30)
-    said = f"{what} differ: {mine:.6g} instead of {theirs:.6g} at the {_nth(at + 1)} "
-    said += f"({far:.1e}, allowed {allowed:.1e})"
+    sentence = f"{what} differ: {mine:.6g} instead of {theirs:.6g} at the {_nth(index + 1)} "
+    sentence += f"({far:.1e}, allowed {allowed:.1e})"
     large, small = max(abs(mine), abs(theirs)), min(abs(mine), abs(theirs))
     ratio = large / small if small else math.inf
     if math.isfinite(ratio) and round(ratio) >= 2 and abs(ratio - round(ratio)) < WHOLE * ratio:
-        said += f"; a ratio of {round(ratio)} is a sum taken for a mean, or scaled by accumulation"
-    return said
+        sentence += (
+            f"; a ratio of {round(ratio)} is a sum taken for a mean, or scaled by accumulation"
+        )
+    return sentence
 
 
 def _nth(number: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(number, f"{number}th")
 
 
-def _learns(base: Evidence, tried: Evidence, noise: float) -> Parity:
+def _learns(base: Evidence, trial: Evidence, noise: float) -> Parity:
     """Compare what is learned in the same number of later steps."""
-    n = min(len(base.late), len(tried.late))
+    n = min(len(base.late), len(trial.late))
     if n < FEWEST_LATE:
         return Parity(kept=None, why=f"only {n} later losses were seen, {FEWEST_LATE} are needed")
-    theirs, mine = list(base.late[:n]), list(tried.late[:n])
+    theirs, mine = list(base.late[:n]), list(trial.late[:n])
     before, now = math.fsum(theirs) / n, math.fsum(mine) / n
     spread = math.sqrt(sum((loss - before) ** 2 for loss in theirs) / (n - 1) / n)
     allowed = 2 * math.sqrt(2) * spread + SLACK * noise * abs(before)
-    said = f"mean loss of the same {n} steps {now:.4g} against {before:.4g} (+-{allowed:.2g})"
+    comparison = f"mean loss of the same {n} steps {now:.4g} against {before:.4g} (+-{allowed:.2g})"
     if now > before + allowed:
-        return Parity(kept=False, why=f"it learns less: {said}")
-    return Parity(kept=True, why=f"{said}; only a whole run can show more")
+        return Parity(kept=False, why=f"it learns less: {comparison}")
+    return Parity(kept=True, why=f"{comparison}; only a whole run can show more")
 
 
 def _apart(theirs: Sequence[float], mine: Sequence[float]) -> tuple[float, int]:
     """Return the largest relative difference and where it is."""
     worst, where = 0.0, 0
-    for at, (a, b) in enumerate(zip(theirs, mine, strict=False)):
+    for index, (a, b) in enumerate(zip(theirs, mine, strict=False)):
         far = 0.0 if a == b else abs(a - b) / max(abs(a), 1e-30)
         if far > worst or math.isnan(far):
-            worst, where = far, at
+            worst, where = far, index
     return worst, where
 
 

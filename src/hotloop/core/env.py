@@ -131,9 +131,9 @@ def _parent(text: str | None) -> Parent | None:
     if not text:
         return None
     try:
-        told = json.loads(text)
+        content = json.loads(text)
         return Parent(
-            folder=Path(told["folder"]), limits=dict(told["limits"]), plan=told.get("plan")
+            folder=Path(content["folder"]), limits=dict(content["limits"]), plan=content.get("plan")
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(

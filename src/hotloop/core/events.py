@@ -184,7 +184,7 @@ def newest_step(path: Path) -> int:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from error
     whole = (line for line in lines if line.endswith(b"\n"))
     events = surviving(read_lines(whole, f"the end of {path}"))
-    return max((_int(each, "step") for each in events if each["kind"] == "step"), default=0)
+    return max((_int(event, "step") for event in events if event["kind"] == "step"), default=0)
 
 
 class _SchemaError(DataError):
@@ -238,40 +238,40 @@ def read_events(path: Path, *, void: bool = False, most: int | None = None) -> l
     follow one another are one event with their sums and `steps`, their number. Raises DataError
     naming a file that cannot be read or is another version's.
     """
-    left: list[Event] = []
-    together, made = 2, 0  # steps of an event; step events
+    events: list[Event] = []
+    steps_per_event, step_events = 2, 0  # steps of an event; step events
     for event in _parse(path):
         if event["kind"] == "resumed_from" and not void:
-            left = _before(left, event)
-        left.append(event)
-        made += event["kind"] == "step"
-        if most is not None and made > most:
-            left = _together(left, together, newest=most // 4)
-            made = sum(each["kind"] == "step" for each in left)
-            together *= 1 if made < 0.6 * most else 2
-            most *= 1 if made < 0.9 * most else 2  # of steps that do not follow one another
-    return left
+            events = _before(events, event)
+        events.append(event)
+        step_events += event["kind"] == "step"
+        if most is not None and step_events > most:
+            events = _merged(events, steps_per_event, newest=most // 4)
+            step_events = sum(entry["kind"] == "step" for entry in events)
+            steps_per_event *= 1 if step_events < 0.6 * most else 2
+            most *= 1 if step_events < 0.9 * most else 2  # of steps that do not follow one another
+    return events
 
 
-def _together(events: Sequence[Event], size: int, *, newest: int) -> list[Event]:
+def _merged(events: Sequence[Event], size: int, *, newest: int) -> list[Event]:
     """Put up to `size` steps into one event, but for the newest and a process's first ones."""
     alone = 0
-    left: list[Event] = []
+    merged: list[Event] = []
     older = sum(event["kind"] == "step" for event in events) - newest
     for event in events:
         alone = _FIRST if event["kind"] == "session" else alone
         if event["kind"] != "step":
-            left.append(event)
+            merged.append(event)
             continue
         older, alone = older - 1, alone - 1
-        last = left[-1] if left else event
+        last = merged[-1] if merged else event
         follows = last["kind"] == "step" and _int(last, "step") + _many(event) == event["step"]
         block = (_int(event, "step") - 1) // size == (_int(last, "step") - 1) // size
         if older >= 0 > alone + 1 and follows and block and last is not event:
-            left[-1] = _sum_of(last, event)
+            merged[-1] = _sum_of(last, event)
         else:
-            left.append(event)
-    return left
+            merged.append(event)
+    return merged
 
 
 def _sum_of(one: Event, other: Event) -> Event:
@@ -293,12 +293,12 @@ def _many(event: Event) -> int:
 
 def surviving(events: Iterable[Event]) -> list[Event]:
     """Leave out what a resume made void; the sessions stay."""
-    left: list[Event] = []
+    valid: list[Event] = []
     for event in events:
         if event["kind"] == "resumed_from":
-            left = _before(left, event)
-        left.append(event)
-    return left
+            valid = _before(valid, event)
+        valid.append(event)
+    return valid
 
 
 def _before(events: Iterable[Event], resumed: Event) -> list[Event]:
@@ -340,14 +340,14 @@ def steps(events: Iterable[Event], *, rank: int = 0) -> list[StepTrace]:
 
     Raises DataError naming the step and the field that is missing or of a wrong type.
     """
-    found, nth = [], 0
+    traces, nth = [], 0
     for event in events:
         if event["kind"] == "session":
             nth = 0
         elif event["kind"] == "step":
             nth += _many(event)
-            found.append(_step(event, rank, nth))
-    return found
+            traces.append(_step(event, rank, nth))
+    return traces
 
 
 def _step(event: Event, rank: int, nth: int) -> StepTrace:

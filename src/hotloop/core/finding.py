@@ -107,8 +107,8 @@ class Finding:
             "effort": self.effort,
             "places": [asdict(place) for place in self.places],
             "evidence": {
-                name: seen if isinstance(seen, str) else seen.to_json()
-                for name, seen in self.evidence.items()
+                name: value if isinstance(value, str) else value.to_json()
+                for name, value in self.evidence.items()
             },
             "because": list(self.because),
             "remedies": [asdict(remedy) for remedy in self.remedies],

@@ -56,7 +56,7 @@ class GpuSpec:
     @property
     def name(self) -> str:
         """Return its words as people say them: rtx 4080 super."""
-        return " ".join(sorted(self.words, key=_said))
+        return " ".join(sorted(self.words, key=_word_order))
 
 
 def _card(
@@ -120,7 +120,7 @@ CARDS: tuple[GpuSpec, ...] = (
 )
 
 
-def _said(word: str) -> tuple[int, str]:
+def _word_order(word: str) -> tuple[int, str]:
     """Return the rank of a word in a name: the line, the number, what it is besides."""
     number = any(letter.isdigit() for letter in word)
     return (0 if word == "rtx" else 1 if number and not word.endswith("gb") else 2), word

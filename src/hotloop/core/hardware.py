@@ -207,12 +207,12 @@ def _versions(value: object, place: str) -> dict[str, str]:
 
 
 def _measured(value: object, place: str) -> dict[str, Measurement]:
-    found = _mapping(value, place)
-    for dtype in found.keys() - set(DTYPES):
+    readings = _mapping(value, place)
+    for dtype in readings.keys() - set(DTYPES):
         raise DataError(f"{place}: unknown dtype {dtype!r}{did_you_mean(dtype, DTYPES)}")
     return {
         dtype: Measurement.from_json(item, place=f"{place}.{dtype}")
-        for dtype, item in found.items()
+        for dtype, item in readings.items()
     }
 
 

@@ -87,8 +87,10 @@ class Measurement:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; a reading that is not finite becomes a string."""
-        shown = [reading if math.isfinite(reading) else str(reading) for reading in self.readings]
-        value: dict[str, Any] = {"unit": self.unit, "readings": shown, "source": self.source}
+        readings = [
+            reading if math.isfinite(reading) else str(reading) for reading in self.readings
+        ]
+        value: dict[str, Any] = {"unit": self.unit, "readings": readings, "source": self.source}
         return value | ({"where": self.where} if self.where is not None else {})
 
     @classmethod
@@ -134,8 +136,8 @@ class Measurement:
 
 def typical(times: Sequence[float]) -> float:
     """Return the mean without the longest ones; 0 of none. Parts of a step add up to it."""
-    kept = sorted(times)[: math.ceil(len(times) * (1 - _HICCUPS))]
-    return statistics.mean(kept) if kept else 0.0
+    shortest = sorted(times)[: math.ceil(len(times) * (1 - _HICCUPS))]
+    return statistics.mean(shortest) if shortest else 0.0
 
 
 def _is_source(value: object) -> TypeGuard[Source]:

@@ -103,14 +103,14 @@ class Plan:
 
     def differences(self, other: Plan) -> list[str]:
         """Return one line for each part in which `other` differs from this plan."""
-        mine, theirs = self._parts(), other._parts()
+        mine, theirs = self._summary(), other._summary()
         return [
             f"{key}: {mine.get(key, 'off')} -> {theirs.get(key, 'off')}"
             for key in sorted(mine.keys() | theirs.keys())
             if json.dumps(mine.get(key)) != json.dumps(theirs.get(key))  # 1 is not True
         ]
 
-    def _parts(self) -> dict[str, object]:
+    def _summary(self) -> dict[str, object]:
         return {
             "micro_batch": self.micro_batch,
             "accumulation": self.accumulation,
@@ -169,14 +169,14 @@ def measured_on(raw: Mapping[str, object]) -> Mapping[str, str] | None:
 
     Raises PlanError when that part is not as hotloop tune writes it.
     """
-    said = raw.get("measured")
-    if said is None:
+    measured = raw.get("measured")
+    if measured is None:
         return None
-    if not isinstance(said, Mapping) or not all(
-        isinstance(key, str) and isinstance(value, str) for key, value in said.items()
+    if not isinstance(measured, Mapping) or not all(
+        isinstance(key, str) and isinstance(value, str) for key, value in measured.items()
     ):
-        raise PlanError(f"a plan's 'measured' must map names to words, not be {said!r}")
-    return said
+        raise PlanError(f"a plan's 'measured' must map names to words, not be {measured!r}")
+    return measured
 
 
 def elsewhere(measured: Mapping[str, str], here: Mapping[str, str]) -> list[str]:

@@ -51,9 +51,9 @@ class Scatter:
     squares: float = 4 * 0.05**2  # of the log ratio of two processes of one plan, summed
     freedom: int = 4  # degrees of freedom
 
-    def seen(self, found: "Comparison") -> "Scatter":
+    def seen(self, comparison: "Comparison") -> "Scatter":
         """Return this with what the pairs of one comparison show."""
-        return self.more(found.centres, statistics.fmean(found.centres or (0.0,)))
+        return self.more(comparison.centres, statistics.fmean(comparison.centres or (0.0,)))
 
     def more(self, centres: Sequence[float], middle: float, lost: int = 1) -> "Scatter":
         """Return this with centres of pairs around a middle, which costs `lost` of them."""
@@ -159,9 +159,9 @@ def compare(
     itself beyond 1 -+ edge; and so does the interval that `scatter` of processes leaves. SAME: the
     whole interval lies within 1 -+ edge. All else is UNKNOWN.
     """
-    for each in (trial, other):
-        if not each.is_ok:
-            return Comparison(verdict="UNKNOWN", why=f"{each.outcome}: {each.reason}")
+    for trial_ in (trial, other):
+        if not trial_.is_ok:
+            return Comparison(verdict="UNKNOWN", why=f"{trial_.outcome}: {trial_.reason}")
     shared = sorted(trial.rounds.keys() & other.rounds.keys())
     pairs = [(trial.rounds[round], other.rounds[round]) for round in shared]
     if any(not (math.isfinite(time) and time > 0) for pair in pairs for time in pair):
@@ -174,8 +174,8 @@ def compare(
     verdict, why = _verdict(low, middle, high, edge)
     among = _Among.of(_by_process(trial, other, shared), scatter)
     if verdict in ("FASTER", "SLOWER") and among.least(risk) <= edge / 2:
-        made = "one pair" if len(among.centres) == 1 else f"{len(among.centres)} pairs"
-        why += f", but {made} of processes of one plan may lie so far apart"
+        count = "one pair" if len(among.centres) == 1 else f"{len(among.centres)} pairs"
+        why += f", but {count} of processes of one plan may lie so far apart"
         verdict = "UNKNOWN"
     return Comparison(
         verdict=verdict,
@@ -200,11 +200,13 @@ class _Among:
     def of(cls, groups: Sequence[Sequence[tuple[float, float]]], scatter: Scatter) -> "_Among":
         """Judge the scatter by what was known and by these pairs."""
         logs = [[math.log(mine / others) for mine, others in group] for group in groups]
-        centres = tuple(signed_rank_interval(each)[1] for each in logs)
-        noise = statistics.fmean(statistics.variance(each) / len(each) for each in logs)
-        known = Scatter(scatter.squares + scatter.freedom * noise, scatter.freedom)
-        found = known.more(centres, statistics.fmean(centres))
-        return cls(centres=centres, sd=found.sd, freedom=found.freedom)
+        centres = tuple(signed_rank_interval(log_ratios)[1] for log_ratios in logs)
+        noise = statistics.fmean(
+            statistics.variance(log_ratios) / len(log_ratios) for log_ratios in logs
+        )
+        prior = Scatter(scatter.squares + scatter.freedom * noise, scatter.freedom)
+        posterior = prior.more(centres, statistics.fmean(centres))
+        return cls(centres=centres, sd=posterior.sd, freedom=posterior.freedom)
 
     @property
     def _far(self) -> float:

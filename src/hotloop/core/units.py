@@ -30,8 +30,8 @@ def ago(seconds: float) -> str:
 
 def many(number: float, noun: str) -> str:
     """Return 1 row, 2,500 rows, or 1.5 cores."""
-    shown = f"{number:,.0f}" if number == int(number) else f"{number:,g}"
-    return f"{shown} {noun}{'' if number == 1 else 's'}"
+    figure = f"{number:,.0f}" if number == int(number) else f"{number:,g}"
+    return f"{figure} {noun}{'' if number == 1 else 's'}"
 
 
 def moment(seconds: float) -> str:

@@ -42,7 +42,7 @@ def detect(
     kind, index = _choose(device, torch)
     cpu_name, features = _cpu(proc)
     memory = _host_memory(proc, cgroup)
-    known: dict[str, Any] = {
+    common: dict[str, Any] = {
         "device": kind,
         "host_memory_bytes": memory,
         "cores": _cores(proc, cgroup),
@@ -50,11 +50,11 @@ def detect(
         "versions": _versions(torch, proc),
     }
     if kind == "cuda":
-        return Hardware(**known, **_cuda(torch, index))
+        return Hardware(**common, **_cuda(torch, index))
     if kind == "mps":
         limit = int(torch.mps.recommended_max_memory())
-        return Hardware(**known, name=f"{cpu_name} GPU", memory_bytes=limit)
-    return Hardware(**known, name=cpu_name, memory_bytes=memory)
+        return Hardware(**common, name=f"{cpu_name} GPU", memory_bytes=limit)
+    return Hardware(**common, name=cpu_name, memory_bytes=memory)
 
 
 def host(*, proc: Path = PROC, cgroup: Path = CGROUP) -> Hardware:
@@ -108,7 +108,7 @@ def _choose(device: str | None, torch: Any) -> tuple[Device, int]:
     name, _, index = (device or "auto").partition(":")
     if name == "auto":
         return next(kind for kind in DEVICES if why_not[kind] is None), 0
-    kind = next((known for known in DEVICES if known == name), None)
+    kind = next((choice for choice in DEVICES if choice == name), None)
     if kind is None or not (index or "0").isdecimal():
         hint = did_you_mean(name, ("auto", *DEVICES))
         raise DeviceError(f"device: expected auto, cuda, cuda:N, mps or cpu, got {device!r}{hint}")
@@ -154,7 +154,7 @@ def _versions(torch: Any, proc: Path) -> dict[str, str]:
         proc / "driver/nvidia/version"
     )  # "NVRM version: ... Kernel Module  535.104.05 ..."
     driver = re.search(r"Kernel Module\s+(?:for \S+\s+)?([\d.]+)", text)
-    found = {
+    versions = {
         "hotloop": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
@@ -163,7 +163,7 @@ def _versions(torch: Any, proc: Path) -> dict[str, str]:
         "hip": torch.version.hip,
         "driver": driver and driver[1],
     }
-    return {name: str(version) for name, version in found.items() if version}
+    return {name: str(version) for name, version in versions.items() if version}
 
 
 def _cpu(proc: Path) -> tuple[str, frozenset[str]]:
@@ -217,10 +217,10 @@ def groups(controller: str, proc: Path = PROC, cgroup: Path = CGROUP) -> Iterato
             roots = [cgroup / controllers, cgroup / controller]
         else:
             continue
-        parts = [part for part in path.split("/") if part not in ("", ".", "..")]
+        names = [name for name in path.split("/") if name not in ("", ".", "..")]
         for root in roots:
-            for depth in range(len(parts), -1, -1):
-                yield root.joinpath(*parts[:depth])
+            for depth in range(len(names), -1, -1):
+                yield root.joinpath(*names[:depth])
 
 
 def _read(path: Path) -> str:

@@ -50,12 +50,12 @@ def measure_disk(
         began = now()
         write_file(path, data)
         took = now() - began
-        read, why_not = _read(path, now)
+        read_rate, why_not = _read(path, now)
     except (WriteError, OSError) as error:
         return DiskSpeed(size=size, why_not=str(error))
     finally:
         path.unlink(missing_ok=True)
-    return DiskSpeed(size=len(data), write=len(data) / took, read=read, why_not=why_not)
+    return DiskSpeed(size=len(data), write=len(data) / took, read=read_rate, why_not=why_not)
 
 
 def _read(path: Path, now: Callable[[], float]) -> tuple[float | None, str | None]:

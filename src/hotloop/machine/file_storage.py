@@ -72,14 +72,14 @@ def storage_kind(
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
         return None
-    real, found, longest = os.path.realpath(path), None, -1
+    real, mount, longest = os.path.realpath(path), None, -1
     for line in lines:
         before, _, after = line.partition(" - ")
         device, _, point = before.split()[2:5]
         point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
         if len(point) >= longest and os.path.join(real, "").startswith(os.path.join(point, "")):
-            found, longest = (device, *after.split()[:2]), len(point)
-    return None if found is None else _kind(*found, sys=sys)
+            mount, longest = (device, *after.split()[:2]), len(point)
+    return None if mount is None else _kind(*mount, sys=sys)
 
 
 def _kind(device: str, system: str, source: str, *, sys: Path) -> Kind | None:
@@ -139,13 +139,13 @@ def read_speed(
             os.posix_fadvise(file.fileno(), start, size, os.POSIX_FADV_DONTNEED)
         cached = _cached(file.fileno(), start, size)
         file.seek(start)
-        began, done = now(), 0
-        while done < size and (block := file.read(min(BLOCK, size - done))):
-            done += len(block)
+        began, bytes_read = now(), 0
+        while bytes_read < size and (block := file.read(min(BLOCK, size - bytes_read))):
+            bytes_read += len(block)
             if now() - began > LONGEST:
                 break
         took = now() - began
-    return (done / took if took > 0 else None), None if cached is None else not cached
+    return (bytes_read / took if took > 0 else None), None if cached is None else not cached
 
 
 def _cached(handle: int, start: int, size: int) -> bool | None:

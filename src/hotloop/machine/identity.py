@@ -21,7 +21,7 @@ def identity(*, driver: Any = None) -> dict[str, str]:
     machine = host()
     cards, _ = nvml.cards(driver if driver is not None else import_nvml())
     names = sorted(card.name or "unknown" for card in cards)
-    found = {
+    facts = {
         "processor": machine.name,
         "cores": None if machine.cores is None else f"{machine.cores:g}",
         "cards": ", ".join(names),
@@ -29,7 +29,7 @@ def identity(*, driver: Any = None) -> dict[str, str]:
         "hotloop": __version__,
         "torch": _version("torch"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _version(package: str) -> str | None:

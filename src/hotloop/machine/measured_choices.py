@@ -44,10 +44,10 @@ class Ways(dict[str, str]):
 
 def _read(path: Path) -> dict[str, str]:
     try:
-        found = read_json(path)
+        content = read_json(path)
     except DataError:
         return {}
-    ways = found.get("ways")
-    if found.get("schema") != SCHEMA or not isinstance(ways, dict):
+    ways = content.get("ways")
+    if content.get("schema") != SCHEMA or not isinstance(ways, dict):
         return {}
     return {shape: way for shape, way in ways.items() if isinstance(way, str)}

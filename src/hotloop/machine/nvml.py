@@ -57,8 +57,8 @@ def cards(nvml: Any) -> tuple[list[GpuIdentity], str | None]:
         ]
     except nvml.NVMLError as error:  # no library, no driver
         return [], f"the driver's library says: {error}"
-    found = [_card(nvml, index, handle) for index, handle in handles]
-    return found, None if found else "the driver shows no card"
+    identities = [_card(nvml, index, handle) for index, handle in handles]
+    return identities, None if identities else "the driver shows no card"
 
 
 def _card(nvml: Any, index: int, handle: Any) -> GpuIdentity:
@@ -72,11 +72,11 @@ def _card(nvml: Any, index: int, handle: Any) -> GpuIdentity:
 
 def holders(nvml: Any, handle: Any) -> list[GpuMemoryHolder] | None:
     """Return the processes that compute on a card, the largest first; None where it is unknown."""
-    known = _ask(nvml, handle, "ComputeRunningProcesses")
-    if known is None:
+    processes = _ask(nvml, handle, "ComputeRunningProcesses")
+    if processes is None:
         return None
-    found = [GpuMemoryHolder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in known]
-    return sorted(found, key=lambda one: -(one.memory_bytes or 0))
+    holders_ = [GpuMemoryHolder(pid=one.pid, memory_bytes=one.usedGpuMemory) for one in processes]
+    return sorted(holders_, key=lambda one: -(one.memory_bytes or 0))
 
 
 def traffic(nvml: Any, handle: Any) -> dict[str, float]:
@@ -109,7 +109,7 @@ def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, flo
     used, memory = ask("UtilizationRates"), ask("MemoryInfo")
     watts, limit = ask("PowerUsage"), ask("EnforcedPowerLimit")  # milliwatts
     others = ask("ComputeRunningProcesses")
-    found = {
+    values = {
         "gpu_utilisation": used and used.gpu / 100,
         "gpu_power_w": watts and watts / 1000,
         "gpu_power_limit_w": limit and limit / 1000,
@@ -127,7 +127,7 @@ def look(nvml: Any, handle: Any, *, own: Collection[int]) -> tuple[dict[str, flo
     if bits is None:  # the older name of the same
         bits = ask("CurrentClocksThrottleReasons")
     reasons = [name for bit, name in REASONS.items() if (bits or 0) & bit]
-    return {name: float(value) for name, value in found.items() if value is not None}, reasons
+    return {name: float(value) for name, value in values.items() if value is not None}, reasons
 
 
 def _others(pids: list[int], own: Collection[int]) -> int:

@@ -75,12 +75,12 @@ def usable_threads(
         wait(LEAST_S)
         now = look()
     busy = others(since, now)
-    asked = torch.get_num_threads()
-    allowed = max(1, int(cores)) if cores is not None else asked
+    own_count = torch.get_num_threads()
+    allowed = max(1, int(cores)) if cores is not None else own_count
     machine = psutil.cpu_count() or allowed
-    threads = max(1, min(asked, allowed, round(machine - busy)))
-    if threads == asked:
+    threads = max(1, min(own_count, allowed, round(machine - busy)))
+    if threads == own_count:
         return threads, "torch's own count; each thread has a core"
     if threads == allowed:
-        return threads, f"torch starts {asked}, this process has {many(allowed, 'core')}"
+        return threads, f"torch starts {own_count}, this process has {many(allowed, 'core')}"
     return threads, f"{busy:.1f} of {machine} cores are busy with other processes"

@@ -52,7 +52,7 @@ def gathered(here: Case, folder: Path) -> tuple[Case, bool]:
             unread = f"a child process: {error}"
             here = cases[0] = replace(here, not_checked=(*here.not_checked, unread))
     busiest = max(cases, key=lambda case: case.steps.count)  # of equals the first, rank 0
-    together = _together(busiest, cases) if busiest.process.ranks else busiest
+    together = _with_all_ranks(busiest, cases) if busiest.process.ranks else busiest
     return together, busiest is here
 
 
@@ -60,21 +60,26 @@ def _cases(folder: Path, rank: int | None = None) -> list[Path]:
     return sorted(folder.glob(f"case-{'*' if rank is None else rank}-*.json"))
 
 
-def _together(case: Case, cases: Sequence[Case]) -> Case:
+def _with_all_ranks(case: Case, cases: Sequence[Case]) -> Case:
     """Return a rank's case with the figures of all ranks in their order."""
-    in_group = [each for each in cases if each.process.ranks]
-    by_rank = {each.process.rank: each for each in sorted(in_group, key=lambda c: c.steps.count)}
+    in_group = [rank_case for rank_case in cases if rank_case.process.ranks]
+    by_rank = {
+        rank_case.process.rank: rank_case
+        for rank_case in sorted(in_group, key=lambda c: c.steps.count)
+    }
     order = [by_rank[rank] for rank in sorted(by_rank)]  # a rank's busiest process each
     names = [
-        name for name in case.process.ranks if all(name in each.process.ranks for each in order)
+        name
+        for name in case.process.ranks
+        if all(name in rank_case.process.ranks for rank_case in order)
     ]
-    ranks = {name: tuple(each.process.ranks[name][0] for each in order) for name in names}
+    ranks = {name: tuple(rank_case.process.ranks[name][0] for rank_case in order) for name in names}
     missing = set(range(case.process.world)) - set(by_rank)
-    left = f"process {', '.join(map(str, sorted(missing)))} of the group: nothing was left by it"
+    message = f"process {', '.join(map(str, sorted(missing)))} of the group: nothing was left by it"
     return replace(
         case,
         process=replace(
             case.process, ranks=ranks, ranked=tuple(sorted(by_rank)) if missing else ()
         ),
-        not_checked=(*case.not_checked, *([left] if missing else [])),
+        not_checked=(*case.not_checked, *([message] if missing else [])),
     )

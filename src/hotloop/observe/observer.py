@@ -205,9 +205,9 @@ class ScriptObserver:
 
         first = tensors[0] if isinstance(tensors, list | tuple) and tensors else tensors
         if isinstance(first, torch.Tensor) and first.numel() == 1 and plain(first):
-            seen = first.detach()
-            kept = float(seen) if seen.device.type == "cpu" else seen.clone()
-            self.losses.append((self.hooks.updates, kept))
+            loss = first.detach()
+            value = float(loss) if loss.device.type == "cpu" else loss.clone()
+            self.losses.append((self.hooks.updates, value))
         self.probes.tell(lambda probe: probe.on_backward(tensors))
 
     def on_optimizer_built(self, optimizer: Any) -> None:
@@ -231,44 +231,44 @@ class ScriptObserver:
         """Remember a scaler and where it was built."""
         self.scalers.append(LiveObject(weakref.ref(scaler), here()))
 
-    def on_save(self, thing: Any, path: Any, seconds: float) -> None:
+    def on_save(self, saved: Any, path: Any, seconds: float) -> None:
         """Remember a save; what was written to memory only is none."""
-        if (written := path_of(path)) is not None:
+        if (file := path_of(path)) is not None:
             self.saves.append(
                 SaveCall(
                     at=time.perf_counter_ns(),
                     seconds=seconds,
                     updates=self.hooks.updates,
-                    path=os.path.abspath(written),
+                    path=os.path.abspath(file),
                     place=here(),
-                    content=content(thing),
-                    frozen_bytes=frozen_bytes(thing, [root for _, root in alive(self.roots)]),
+                    content=content(saved),
+                    frozen_bytes=frozen_bytes(saved, [root for _, root in alive(self.roots)]),
                 )
             )
 
     def after_step(self) -> None:
         """Look at the run: at the first steps often, later some times a second."""
-        done, now = self.hooks.updates, time.perf_counter()
+        updates, now = self.hooks.updates, time.perf_counter()
         self.events.pack()
         if self.events.full and self.stop.full_at is None:
-            self._observe_no_more(done)
+            self._observe_no_more(updates)
         for built, optimizer in alive(self.optimizers):
             if built.number is not None:
                 rate = optimizer.param_groups[0].get("lr")
                 if isinstance(rate, float | int):  # a tensor may live on the card
-                    built.rates.append((done, float(rate)))
+                    built.rates.append((updates, float(rate)))
         self._schedules()
-        self.probes.tell(lambda probe: probe.after_step(done))
-        if done >= self._refresh:
-            self._refresh = 2 * done
+        self.probes.tell(lambda probe: probe.after_step(updates))
+        if updates >= self._refresh:
+            self._refresh = 2 * updates
             self.refresh()
         looks = self.stop.limits.probing and not self.events.closed
-        self._looking = looks and (done < LEARNED or not self._looking)
+        self._looking = looks and (updates < LEARNED or not self._looking)
         self.hooks.look, self._passes = self._looking, 0
-        if done >= LEARNED:
+        if updates >= LEARNED:
             self.hooks.learning = False
-        why = self.stop.enough(done, now, has_saved=bool(self.saves))
-        self.hooks.wake = done + 1 if self._looking else self.stop.next_look(done, now)
+        why = self.stop.enough(updates, now, has_saved=bool(self.saves))
+        self.hooks.wake = updates + 1 if self._looking else self.stop.next_look(updates, now)
         if why is not None:
             self.stop.stop(why)
 
@@ -281,20 +281,20 @@ class ScriptObserver:
         """Take the facts of what is alive: a script's objects go when its functions return."""
         from hotloop.observe.hooks import describe
 
-        for built, thing in alive(self.loaders):
+        for built, instance in alive(self.loaders):
             if built.number is None:  # the others were described when their use began
-                built.facts = describe.loader(thing, key=NUMBERS - 1, place=built.place)
-        for built, thing in alive(self.optimizers):
+                built.facts = describe.loader(instance, key=NUMBERS - 1, place=built.place)
+        for built, instance in alive(self.optimizers):
             key = NUMBERS - 1 if built.number is None else built.number
-            built.facts = describe.optimizer(thing, key=key, place=built.place)
-        for built, thing in alive(self.roots):
-            built.facts = describe.model(thing)
+            built.facts = describe.optimizer(instance, key=key, place=built.place)
+        for built, instance in alive(self.roots):
+            built.facts = describe.model(instance)
             if built.idle:
                 places = (built.called,) if built.called else ()
                 built.facts = replace(built.facts, unoptimised=built.idle, call_places=places)
         self._schedules()
-        for built, thing in alive(self.scalers):
-            built.facts = describe.scaler(thing, place=built.place)
+        for built, instance in alive(self.scalers):
+            built.facts = describe.scaler(instance, place=built.place)
 
     def _schedules(self, *, begins: bool = False) -> None:
         schedules(self.schedulers, self.optimizers, self.hooks.updates, begins=begins)
@@ -304,9 +304,9 @@ class ScriptObserver:
         if self.stop.begin():
             self._schedules(begins=True)
 
-    def _observe_no_more(self, done: int) -> None:
+    def _observe_no_more(self, updates: int) -> None:
         """Close the event buffer, which is full; a script that may be stopped is."""
-        self.stop.full_at = done
+        self.stop.full_at = updates
         self.events.close()
         if self.stop.limits.full and not self.hooks.needed:
             self.hooks.remove_all()

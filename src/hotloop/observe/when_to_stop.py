@@ -45,7 +45,7 @@ class WhenToStop:
         self.reason: str | None = None  # why the script was stopped
         self.ignored: str | None = None  # why it should have been, but it caught every Stopped
         self.full_at: int | None = None  # updates after which the event buffer was full
-        self._tape = events
+        self._events = events
         self._began: float | None = None  # seconds, when training began
         self._raised = 0
         self._missing = self._count_at = limits.steps or 0  # steps; updates to count them again at
@@ -63,13 +63,13 @@ class WhenToStop:
             self.limits = replace(self.limits, steps=steps, seconds=None)
             self._missing = self._count_at = steps
 
-    def next_look(self, done: int, now: float) -> int:
+    def next_look(self, updates: int, now: float) -> int:
         """Return after how many updates to look at the run again, in about _EVERY seconds."""
-        rate = done / max(now - (self._began or now), 1e-3)
-        look = done + max(1, min(1000, int(rate * _EVERY)))
-        return min(look, self._count_at) if self._count_at > done else look
+        rate = updates / max(now - (self._began or now), 1e-3)
+        look = updates + max(1, min(1000, int(rate * _EVERY)))
+        return min(look, self._count_at) if self._count_at > updates else look
 
-    def enough(self, done: int, now: float, *, has_saved: bool) -> str | None:
+    def enough(self, updates: int, now: float, *, has_saved: bool) -> str | None:
         """Return why the run has been seen enough after `done` updates, or None."""
         limits = self.limits
         if limits.full:
@@ -77,9 +77,9 @@ class WhenToStop:
         if self.full_at is not None:
             return "no more marks are kept in one run"
         if limits.steps is not None:
-            enough = self._are_made(limits.steps, done)
+            enough = self._are_made(limits.steps, updates)
             return f"{limits.steps} steps were asked for" if enough else None
-        if is_steady(self._tape.marks) and has_saved and has_evaluated(self._tape.marks):
+        if is_steady(self._events.marks) and has_saved and has_evaluated(self._events.marks):
             return "steady, and one evaluation and one save were seen"
         return self._late(now)
 
@@ -98,17 +98,17 @@ class WhenToStop:
             return
         if (why := self._late(time.perf_counter() - _GRACE)) is not None:
             self.reason = why
-            _raise_in(self._tape.thread)
+            _raise_in(self._events.thread)
 
-    def _are_made(self, steps: int, done: int) -> bool:
+    def _are_made(self, steps: int, updates: int) -> bool:
         """Whether so many steps are over.
 
         They are counted when they may be, each with one update, and at no other look: ranks of a
         group, which look at other times, stop together.
         """
-        if self._missing > 0 and done >= self._count_at:
-            self._missing = steps - steps_in(self._tape.read())
-            self._count_at = done + self._missing
+        if self._missing > 0 and updates >= self._count_at:
+            self._missing = steps - steps_in(self._events.read())
+            self._count_at = updates + self._missing
         return self._missing <= 0
 
     def _late(self, now: float) -> str | None:
@@ -123,8 +123,8 @@ def is_steady(marks: Sequence[int]) -> bool:
     ends = [mark >> BITS for mark in marks[-8_000:] if mark & 31 == EventCode.UPDATE_END]
     if len(ends) < _STEPS or (ends[-1] - ends[0]) / 1e9 < _SECONDS:
         return False
-    each = [end - begin for begin, end in itertools.pairwise(ends)]
-    whole, first = statistics.median(each), statistics.median(each[: len(each) // 2])
+    durations = [end - begin for begin, end in itertools.pairwise(ends)]
+    whole, first = statistics.median(durations), statistics.median(durations[: len(durations) // 2])
     return abs(first - whole) <= _DRIFT * whole
 
 

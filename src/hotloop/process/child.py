@@ -118,10 +118,13 @@ class Running:
         channel: int | None = None,
     ) -> None:
         """Start it. `channel` is a file descriptor that it inherits, under the same number."""
-        parts = [str(part) for part in command]
-        self._limits, self._asked = limits, any(RESULT in part for part in parts)
+        arguments = [str(argument) for argument in command]
+        self._limits, self._expects_result = (
+            limits,
+            any(RESULT in argument for argument in arguments),
+        )
         spec = {
-            "command": parts,
+            "command": arguments,
             "cwd": None if cwd is None else str(cwd),
             "environment": inherited(**{**(environment or {}), MARK: secrets.token_hex(8)}),
             "seconds": limits.seconds,
@@ -141,7 +144,7 @@ class Running:
             except BaseException:
                 watching.stop()
                 raise
-        return _outcome(end, self._limits, asked=self._asked)
+        return _outcome(end, self._limits, expects_result=self._expects_result)
 
     def stop(self) -> None:
         """Have its tree killed, from any thread; `wait` then returns "interrupted"."""
@@ -181,12 +184,12 @@ class _Warden:
     def follow(self, progress: Callable[[Beat], None] | None) -> dict[str, Any]:
         """Pass on the beats; return the account of the end."""
         for line in self._from:
-            said = json.loads(line)
-            if "end" in said:
-                return dict(said["end"])
-            self._scratch = said.get("scratch", self._scratch)
-            if "beat" in said:
-                seconds, rss, self._tree = said["beat"]
+            message = json.loads(line)
+            if "end" in message:
+                return dict(message["end"])
+            self._scratch = message.get("scratch", self._scratch)
+            if "beat" in message:
+                seconds, rss, self._tree = message["beat"]
                 if progress:
                     progress(Beat(seconds=seconds, rss_bytes=rss))
         return self._lost()
@@ -228,7 +231,7 @@ def _descriptors(channel: int | None) -> tuple[int, ...]:
     return () if channel is None else (channel,)
 
 
-def _outcome(end: dict[str, Any], limits: ProcessLimits, *, asked: bool) -> Outcome:
+def _outcome(end: dict[str, Any], limits: ProcessLimits, *, expects_result: bool) -> Outcome:
     """Judge the warden's account."""
     if "unknown" in end:
         return Outcome(status="failed", reason=end["unknown"])
@@ -236,7 +239,7 @@ def _outcome(end: dict[str, Any], limits: ProcessLimits, *, asked: bool) -> Outc
     if fault is None:
         result, fault = _parsed(end["result"])
     status, reason = _judged(end, limits)
-    if status == "ok" and asked and result is None:
+    if status == "ok" and expects_result and result is None:
         status, reason = "failed", f"its result {fault}" if fault else "it handed back no result"
     if end["left"]:
         reason = f"{reason or 'it ended'}; processes {end['left']} could not be killed"

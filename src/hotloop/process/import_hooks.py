@@ -50,7 +50,7 @@ class ImportHooks:
             return None
         self._looking.add(name)
         try:
-            spec = _found(name, path, target, self)
+            spec = _spec_of_others(name, path, target, self)
         finally:
             self._looking.discard(name)
         loader: Any = spec and spec.loader
@@ -72,7 +72,7 @@ class ImportHooks:
         return spec
 
 
-def _found(
+def _spec_of_others(
     name: str, path: Sequence[str] | None, target: ModuleType | None, but: ImportHooks
 ) -> ModuleSpec | None:
     for finder in [finder for finder in sys.meta_path if finder is not but]:

@@ -49,12 +49,12 @@ def _call(function: Any, args: Any, kwargs: Any) -> Any:
 
 def _functions(names: Mapping[str, Any], module: str) -> Iterator[FunctionType]:
     """Yield what a module or a class of it defines itself."""
-    for thing in list(names.values()):
-        if isinstance(thing, staticmethod | classmethod):
-            thing = thing.__func__
-        elif isinstance(thing, property):
-            thing = thing.fget
-        inner = getattr(thing, "__wrapped__", thing)  # behind functools.cache and its like
+    for member in list(names.values()):
+        if isinstance(member, staticmethod | classmethod):
+            member = member.__func__
+        elif isinstance(member, property):
+            member = member.fget
+        inner = getattr(member, "__wrapped__", member)  # behind functools.cache and its like
         if getattr(inner, "__module__", None) != module:
             continue
         if isinstance(inner, FunctionType):
@@ -67,7 +67,10 @@ def _renamed(code: CodeType) -> CodeType:
     """Return a function's code, and that of all functions inside it, under the other name."""
     if is_hidden(code):
         return code
-    inner = tuple(_renamed(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    inner = tuple(
+        _renamed(constant) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
+    )
     return code.replace(co_filename=code.co_filename + _MARK, co_consts=inner)
 
 

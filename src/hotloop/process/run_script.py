@@ -130,13 +130,18 @@ def _nothing_below() -> Iterator[None]:
         yield
         return
 
-    def shown(told: warnings.WarningMessage) -> None:
-        if not _is_below(told.filename, told.lineno):
-            plain(told)
+    def shown(message: warnings.WarningMessage) -> None:
+        if not _is_below(message.filename, message.lineno):
+            plain(message)
             return
         registry = sys.__dict__.setdefault("__warningregistry__", {})
         warnings.warn_explicit(
-            told.message, told.category, *end, module="sys", registry=registry, source=told.source
+            message.message,
+            message.category,
+            *end,
+            module="sys",
+            registry=registry,
+            source=message.source,
         )
 
     warnings._showwarnmsg = shown  # type: ignore[attr-defined]
@@ -148,11 +153,11 @@ def _nothing_below() -> Iterator[None]:
 
 def _end_of_stack() -> tuple[str, int]:
     """Return the file and line that this Python names where the stack has no such level."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         warnings.warn("", stacklevel=1 << 20)
     sys.__dict__.pop("__warningregistry__", None)
-    return told[0].filename, told[0].lineno
+    return messages[0].filename, messages[0].lineno
 
 
 def _is_below(file: str, line: int) -> bool:
@@ -227,14 +232,14 @@ def _unlike_ours(error: BaseException) -> None:
 
 def _without_ours(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without frames of this package."""
-    kept = []
+    entries = []
     while trace is not None:
         if not trace.tb_frame.f_code.co_filename.startswith(INSIDE):
-            kept.append(trace)
+            entries.append(trace)
         trace = trace.tb_next
-    for frame, following in itertools.zip_longest(kept, kept[1:]):
+    for frame, following in itertools.zip_longest(entries, entries[1:]):
         frame.tb_next = following
-    return kept[0] if kept else None
+    return entries[0] if entries else None
 
 
 def _script(target: ScriptTarget) -> tuple[types.ModuleType, types.CodeType] | None:
@@ -264,10 +269,10 @@ def _module(target: ScriptTarget) -> tuple[types.ModuleType, types.CodeType] | N
     spec = _spec(target.name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = _spec(f"{target.name}.__main__")
-    found = _by_spec(spec)
-    if found is not None:
-        sys.argv[0] = str(found[0].__file__)
-    return found
+    main = _by_spec(spec)
+    if main is not None:
+        sys.argv[0] = str(main[0].__file__)
+    return main
 
 
 def _spec(name: str) -> ModuleSpec | None:

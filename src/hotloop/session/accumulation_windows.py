@@ -55,54 +55,54 @@ class AccumulationWindows:
         """Optimizer steps of one epoch; a ragged last window is a step."""
         return -(-self.per_epoch // self.batch_size)
 
-    def span(self, at: Position) -> tuple[int, int]:
+    def span(self, position: Position) -> tuple[int, int]:
         """Return (first sample, count) of the window at a position."""
-        left = self.per_epoch - at.sample
-        return at.sample, self.batch_size if left > self.batch_size else left
+        remaining = self.per_epoch - position.sample
+        return position.sample, self.batch_size if remaining > self.batch_size else remaining
 
-    def micro_batches(self, at: Position, micro_batch: int) -> list[tuple[int, int]]:
+    def micro_batches(self, position: Position, micro_batch: int) -> list[tuple[int, int]]:
         """Return (first sample, count) of this rank's micro batches of the window at a position.
 
         Every rank has as many; a count of 0 is one that another rank has more.
         """
-        first, count = self.span(at)
+        first, count = self.span(position)
         if count <= micro_batch:
             pieces = [(first, count)]
         else:
-            pieces = self.cut(self.samples, at.epoch, first, count, micro_batch)
+            pieces = self.cut(self.samples, position.epoch, first, count, micro_batch)
         return dealt(pieces, self.ranks)[self.rank]
 
-    def taken(self, at: Position, micro_batch: int) -> Sequence[tuple[int, int]]:
+    def taken(self, position: Position, micro_batch: int) -> Sequence[tuple[int, int]]:
         """Return (first sample, count) of the runs of samples of this rank's window.
 
         One with a count of 0 where other ranks have all samples of it.
         """
         if self.ranks == 1:
-            return [self.span(at)]
-        pieces = self.micro_batches(at, micro_batch)
+            return [self.span(position)]
+        pieces = self.micro_batches(position, micro_batch)
         return [piece for piece in pieces if piece[1]] or pieces[:1]
 
-    def window(self, at: Position, micro_batch: int) -> list[Batch]:
+    def window(self, position: Position, micro_batch: int) -> list[Batch]:
         """Return this rank's micro batches of the next optimizer step."""
         return [
-            batch_at(self.samples, (at.epoch, first, count))
-            for first, count in self.micro_batches(at, micro_batch)
+            batch_at(self.samples, (position.epoch, first, count))
+            for first, count in self.micro_batches(position, micro_batch)
         ]
 
-    def after(self, at: Position) -> Position:
+    def after(self, position: Position) -> Position:
         """Return the position once the window at `at` has been stepped."""
-        first, count = self.span(at)
+        first, count = self.span(position)
         whole = first + count >= self.per_epoch
         return Position(  # written out: dataclasses.replace takes three times as long
-            step=at.step + 1,
-            epoch=at.epoch + whole,
+            step=position.step + 1,
+            epoch=position.epoch + whole,
             sample=0 if whole else first + count,
-            evaluated=at.evaluated,
-            best_loss=at.best_loss,
-            best_score=at.best_score,
-            best_step=at.best_step,
-            reference=at.reference,
-            stale=at.stale,
+            evaluated=position.evaluated,
+            best_loss=position.best_loss,
+            best_score=position.best_score,
+            best_step=position.best_step,
+            reference=position.reference,
+            stale=position.stale,
         )
 
 
@@ -131,6 +131,6 @@ def dealt(pieces: Sequence[tuple[int, int]], ranks: int) -> list[list[tuple[int,
             break
         half = (count + 1) // 2
         cut[index : index + 1] = [(first, half), (first + half, count - half)]
-    rounds = [cut[at : at + ranks] for at in range(0, len(cut), ranks)]
-    turns = [one if turn % 2 == 0 else one[::-1] for turn, one in enumerate(rounds)]
+    rounds = [cut[start : start + ranks] for start in range(0, len(cut), ranks)]
+    turns = [round_ if turn % 2 == 0 else round_[::-1] for turn, round_ in enumerate(rounds)]
     return [[turn[rank] for turn in turns] for rank in range(ranks)]

@@ -97,4 +97,4 @@ def evenly(
     """Cut every `micro_batch` samples."""
     del samples, epoch
     end = first + count
-    return [(at, min(micro_batch, end - at)) for at in range(first, end, micro_batch)]
+    return [(start, min(micro_batch, end - start)) for start in range(first, end, micro_batch)]

@@ -125,8 +125,8 @@ class Case:
 
     def ceiling_without(self, seconds: float) -> float | None:
         """Return how many times faster the run is at most, were `seconds` of it gone."""
-        left = self.judged - seconds
-        return self.judged / left if left > 0 else None
+        remaining = self.judged - seconds
+        return self.judged / remaining if remaining > 0 else None
 
     @property
     def step_time(self) -> Measurement | None:
@@ -169,11 +169,11 @@ class Case:
                 f"the case has schema {raw.get('schema')!r}, this version of hotloop reads {SCHEMA}"
             )
         fields = {key: value for key, value in raw.items() if key != "schema"}
-        for part, gone in _GONE.items():
+        for part, removed in _GONE.items():
             if isinstance(entries := fields.get(part), list):
-                fields[part] = [_without(entry, gone) for entry in entries]
+                fields[part] = [_without(entry, removed) for entry in entries]
         return from_json(cls, fields)
 
 
-def _without(entry: object, gone: str) -> object:
-    return {k: v for k, v in entry.items() if k != gone} if isinstance(entry, dict) else entry
+def _without(entry: object, removed: str) -> object:
+    return {k: v for k, v in entry.items() if k != removed} if isinstance(entry, dict) else entry

@@ -70,9 +70,13 @@ class Stack:
         own = next((frame for frame in self.frames if frame.own), None)
         return SourceLocation(file=own.file, line=own.line) if own else None
 
-    def passes(self, *parts: str) -> bool:
+    def passes(self, *fragments: str) -> bool:
         """Whether a frame's "file:function" contains one of `parts`."""
-        return any(part in f"{f.file}:{f.function}" for f in self.frames for part in parts)
+        return any(
+            fragment in f"{frame.file}:{frame.function}"
+            for frame in self.frames
+            for fragment in fragments
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

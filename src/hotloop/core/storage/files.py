@@ -100,10 +100,10 @@ def _write_synced(path: Path, chunks: Iterable[Buffer], disk: Disk) -> dict[str,
 def make_folder(path: Path, *, disk: Disk = DISK) -> Path:
     """Make a folder and its parents durably; raise WriteError with the reason when that fails."""
     try:
-        for each in (*reversed(path.parents), path):
-            if not each.is_dir():
-                each.mkdir(exist_ok=True)
-                disk.fsync_folder(each.parent)
+        for folder in (*reversed(path.parents), path):
+            if not folder.is_dir():
+                folder.mkdir(exist_ok=True)
+                disk.fsync_folder(folder.parent)
     except OSError as error:
         raise cannot_write(path, error) from error
     return path
@@ -183,7 +183,7 @@ def _add(
     temp: Path, files: Mapping[str, Iterable[Buffer]], disk: Disk
 ) -> dict[str, dict[str, object]]:
     assert all(map(is_plain, files)), f"plain file names are needed, not {list(files)}"
-    return {name: _write_synced(temp / name, parts, disk) for name, parts in files.items()}
+    return {name: _write_synced(temp / name, chunks, disk) for name, chunks in files.items()}
 
 
 def _commit(
@@ -192,18 +192,20 @@ def _commit(
     manifest = sealed(entries)
     _write_synced(temp / MANIFEST, [json.dumps(manifest, indent=1).encode()], disk)
     disk.fsync_folder(temp)
-    return manifest if _put(temp, target, disk) else read_manifest(target)
+    return manifest if _rename_into_place(temp, target, disk) else read_manifest(target)
 
 
-def _put(temp: Path, target: Path, disk: Disk) -> bool:
+def _rename_into_place(temp: Path, target: Path, disk: Disk) -> bool:
     """Rename a folder into place durably; False when a sound one is there already."""
     while True:
         try:
             disk.rename(temp, target)
             break
         except OSError as error:
-            gone = error.errno != errno.EACCES and not os.path.lexists(target)  # another writer's
-            if error.errno not in _IN_THE_WAY or not (gone or target.is_dir()):
+            is_gone = error.errno != errno.EACCES and not os.path.lexists(
+                target
+            )  # another writer's
+            if error.errno not in _IN_THE_WAY or not (is_gone or target.is_dir()):
                 raise
         if not check_folder(target):
             drop(temp)
@@ -242,10 +244,10 @@ def sweep(parent: Path) -> list[str]:
 
     Only for a folder whose lock the caller holds: a living writer's temp would go too.
     """
-    left = leftovers(parent)
-    for path in left:
+    paths = leftovers(parent)
+    for path in paths:
         drop(path)
-    return [path.name for path in left if not os.path.lexists(path)]
+    return [path.name for path in paths if not os.path.lexists(path)]
 
 
 def leftovers(parent: Path) -> list[Path]:

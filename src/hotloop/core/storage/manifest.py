@@ -139,11 +139,11 @@ def _fault(folder: Path, name: str, want: Mapping[str, Any]) -> str | None:
     """Return what is wrong with one file. Links and devices are refused unread."""
     path = folder / name
     try:
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or (path.parent != folder and path.parent.is_symlink()):
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode) or (path.parent != folder and path.parent.is_symlink()):
             return f"{name} is not a plain file"
-        if found.st_size != want["bytes"]:
-            return f"{name} has {found.st_size} bytes, its manifest says {want['bytes']}"
+        if status.st_size != want["bytes"]:
+            return f"{name} has {status.st_size} bytes, its manifest says {want['bytes']}"
         if (have := hash_file(path)) != want["xxh3_128"]:
             return f"{name} is damaged: xxh3-128 {have}, expected {want['xxh3_128']}"
     except FileNotFoundError:

@@ -65,7 +65,7 @@ class _Log:
     """The newest session of one rank."""
 
     after: int  # the step it began after
-    made: Mapping[int, StepTrace]
+    steps_made: Mapping[int, StepTrace]
     steady: frozenset[int]  # steps
     memory: float | None
 
@@ -75,9 +75,9 @@ def ranks_of(run: RunDir, record: Mapping[str, object]) -> RankBalance | None:
 
     A log that is missing or damaged is a gap, and so is a rank without a step to compare.
     """
-    told = record.get("ranks")
-    world = told.get("world") if isinstance(told, Mapping) else None
-    if not isinstance(told, Mapping) or type(world) is not int or not 2 <= world <= _WORLD:
+    group = record.get("ranks")
+    world = group.get("world") if isinstance(group, Mapping) else None
+    if not isinstance(group, Mapping) or type(world) is not int or not 2 <= world <= _WORLD:
         return None
     logs, gaps = _logs(run, world)
     common = frozenset.intersection(*(log.steady for log in logs.values())) if logs else frozenset()
@@ -85,20 +85,20 @@ def ranks_of(run: RunDir, record: Mapping[str, object]) -> RankBalance | None:
     if logs and not numbers:
         gaps.append("the ranks were not compared: their logs have no step after the warm-up alike")
         logs = {}
-    hosts, backend = _hosts(told.get("hosts"), world), told.get("backend")
+    hosts, backend = _hosts(group.get("hosts"), world), group.get("backend")
     untimed = _untimed(logs, numbers, record)
-    each = tuple(
+    ranks = tuple(
         _rank(number, log, numbers, hosts, timed=untimed is None) for number, log in logs.items()
     )
     gaps += [untimed] if untimed is not None else []
-    unread = [rank.number for rank in each if rank.memory is None]
+    unread = [rank.number for rank in ranks if rank.memory is None]
     if unread:
         gaps.append(f"memory was not compared: {_named(unread, world)} wrote no reading of it")
     return RankBalance(
         world=world,
         backend=backend if isinstance(backend, str) else None,
         hosts=hosts,
-        each=each,
+        each=ranks,
         steps=len(numbers),
         tokens=_tokens(logs) if len(logs) == world else {},
         gaps=tuple(gaps),
@@ -136,18 +136,18 @@ def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
 
 def _log(events: Sequence[Event]) -> _Log | None:
     """Return the newest session of a rank's events; None of none. Raises DataError."""
-    begun = [at for at, event in enumerate(events) if event["kind"] == "session"]
+    begun = [index for index, event in enumerate(events) if event["kind"] == "session"]
     mine = events[begun[-1] :] if begun else []
     if not mine:
         return None
     after = mine[0]["step"]
     assert isinstance(after, int)  # read_events has checked that
-    made = [step for step in steps(mine) if _is_sound(step)]
+    traces = [step for step in steps(mine) if _is_sound(step)]
     memory = (_bytes(event.get("memory_bytes")) for event in mine if event["kind"] == "reading")
     return _Log(
         after=after,
-        made={step.step: step for step in made},
-        steady=frozenset(step.step for step in steady(made)),
+        steps_made={step.step: step for step in traces},
+        steady=frozenset(step.step for step in steady(traces)),
         memory=max((size for size in memory if size is not None), default=None),
     )
 
@@ -169,7 +169,7 @@ def _untimed(
     """Return why the times of these steps say nothing of a rank, or None."""
     hardware = record.get("hardware")
     device = hardware.get("device") if isinstance(hardware, Mapping) else None
-    clocks = {log.made[number].clock for log in logs.values() for number in numbers}
+    clocks = {log.steps_made[number].clock for log in logs.values() for number in numbers}
     if device != "cuda" or clocks <= {"device"}:
         return None
     return (
@@ -181,24 +181,26 @@ def _untimed(
 def _rank(
     number: int, log: _Log, numbers: Sequence[int], hosts: Sequence[str], *, timed: bool
 ) -> Rank:
-    made = [log.made[step] for step in numbers]
-    phases = {phase for step in made for phase in step.phases}
-    times = {phase: typical([step.phases.get(phase, 0.0) for step in made]) for phase in phases}
+    traces = [log.steps_made[step] for step in numbers]
+    phases = {phase for step in traces for phase in step.phases}
+    times = {phase: typical([step.phases.get(phase, 0.0) for step in traces]) for phase in phases}
     exchange = times.pop(EXCHANGE, 0.0)
     return Rank(
         number=number,
         host=hosts[number] if hosts else None,
-        step=typical([step.wall for step in made]) if timed else None,
+        step=typical([step.wall for step in traces]) if timed else None,
         own=times if timed else {},
         exchange=exchange if timed else None,
-        tokens=typical([step.tokens for step in made]),
+        tokens=typical([step.tokens for step in traces]),
         memory=log.memory,
     )
 
 
 def _tokens(logs: Mapping[int, _Log]) -> dict[int, int]:
-    shared = set.intersection(*(set(log.made) for log in logs.values()))
-    return {step: sum(log.made[step].tokens for log in logs.values()) for step in sorted(shared)}
+    shared = set.intersection(*(set(log.steps_made) for log in logs.values()))
+    return {
+        step: sum(log.steps_made[step].tokens for log in logs.values()) for step in sorted(shared)
+    }
 
 
 def _hosts(value: object, world: int) -> tuple[str, ...]:
@@ -209,6 +211,6 @@ def _hosts(value: object, world: int) -> tuple[str, ...]:
 
 def _named(numbers: Sequence[int], world: int) -> str:
     """Return "rank 1 of 4" or "ranks 1, 2 of 4"; of many the first ones."""
-    shown = ", ".join(map(str, numbers[:_NAMED]))
+    names = ", ".join(map(str, numbers[:_NAMED]))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
-    return f"rank{'s' * (len(numbers) > 1)} {shown}{more} of {world}"
+    return f"rank{'s' * (len(numbers) > 1)} {names}{more} of {world}"

@@ -223,8 +223,8 @@ class RunDir:
 
     def _holds_nothing(self) -> bool:
         """Whether the folder is empty but for what a start that was killed may leave."""
-        left = {self.checkpoints.name, self._plan.name, self._lock.name, *KEPT}
-        return _only(self.path, left) and (
+        ignored = {self.checkpoints.name, self._plan.name, self._lock.name, *KEPT}
+        return _only(self.path, ignored) and (
             not os.path.exists(self.checkpoints) or _only(self.checkpoints, set())
         )
 

@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 
-def own_code(thing: Any) -> SourceLocation | None:
+def own_code(target: Any) -> SourceLocation | None:
     """Return where a function or class is written, if that is the project's own code."""
-    code = getattr(getattr(inspect.unwrap(thing), "__func__", thing), "__code__", None)
+    code = getattr(getattr(inspect.unwrap(target), "__func__", target), "__code__", None)
     if isinstance(code, CodeType):
         own, file = is_own(code.co_filename), os.path.abspath(code.co_filename)
         return SourceLocation(file=file, line=code.co_firstlineno) if own else None
-    return _own_class(thing) if isinstance(thing, type) else None
+    return _own_class(target) if isinstance(target, type) else None
 
 
 @functools.lru_cache(maxsize=256)  # inspect parses the whole file: 25 ms for torch's containers
@@ -120,8 +120,8 @@ def _shuffles(sampler: Any) -> bool | None:
         return True
     if type(sampler) is SequentialSampler:
         return False
-    told = getattr(sampler, "shuffle", None)  # DistributedSampler
-    return told if isinstance(told, bool) else None
+    shuffle = getattr(sampler, "shuffle", None)  # DistributedSampler
+    return shuffle if isinstance(shuffle, bool) else None
 
 
 def _once(loader: Any, sampler: Any) -> bool | None:
@@ -152,9 +152,9 @@ def _once(loader: Any, sampler: Any) -> bool | None:
     return True if isinstance(sampler, SequentialSampler | DistributedSampler) else None
 
 
-def _length(thing: Any) -> int | None:
+def _length(data: Any) -> int | None:
     try:
-        return len(thing)
+        return len(data)
     except (TypeError, NotImplementedError, AttributeError):  # iterable data have none
         return None
 
@@ -171,8 +171,8 @@ def _divides(loader: Any, data: Any, depth: int = 3) -> bool | None:
     kind: Any = type(data)
     asks = _asks(kind)
     inner = getattr(data, "__dict__", {}).values() if depth and asks is False else ()
-    read = [part for part in inner if isinstance(part, IterableDataset)]
-    answers = [_divides(loader, part, depth - 1) for part in read]
+    streams = [part for part in inner if isinstance(part, IterableDataset)]
+    answers = [_divides(loader, part, depth - 1) for part in streams]
     return next((answer for answer in answers if answer is not False), asks)
 
 
@@ -239,12 +239,12 @@ def scheduler(scheduler: Any, *, place: SourceLocation | None) -> Scheduler:
     """Return a scheduler's length and how often it was stepped."""
     totals = (getattr(scheduler, name, None) for name in _TOTALS)
     total = next((value for value in totals if isinstance(value, int)), None)
-    made = getattr(scheduler, "_step_count", 1) - 1  # building it is the first
-    at = getattr(scheduler, "last_epoch", 0)  # one with a step() of its own may count this alone
+    steps = getattr(scheduler, "_step_count", 1) - 1  # building it is the first
+    epoch = getattr(scheduler, "last_epoch", 0)  # one with a step() of its own may count this alone
     return Scheduler(
         name=type(scheduler).__name__,
         place=place,
-        steps=max(0, made, at if isinstance(at, int) else 0),
+        steps=max(0, steps, epoch if isinstance(epoch, int) else 0),
         total=_closed_over(scheduler) if total is None else total,
     )
 

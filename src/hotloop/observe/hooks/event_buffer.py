@@ -83,10 +83,10 @@ class EventBuffer:
 
     def _pack(self) -> None:
         base = self._base << BITS
-        taken = self.marks[:]
+        marks = self.marks[:]
         if not self.closed:
-            self._packed.extend(mark - base for mark in taken)
-        del self.marks[: len(taken)]
+            self._packed.extend(mark - base for mark in marks)
+        del self.marks[: len(marks)]
 
     def close(self) -> None:
         """End observing here, though the script goes on."""

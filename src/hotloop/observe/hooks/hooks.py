@@ -81,9 +81,9 @@ class Hooks:
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             self.failed(error)
 
-    def when_down(self, thing: Any) -> None:
+    def when_down(self, removable: Any) -> None:
         """Call `thing.remove` when the hooks are removed."""
-        self._removables.append(thing)
+        self._removables.append(removable)
 
     def replace(self, owner: Any, name: str, new: Any) -> Any:
         """Set owner.name and return what was there; `remove_all` puts it back.
@@ -129,13 +129,13 @@ class Hooks:
         self.around.clear()
         self.through, self.announces_first_forward, self.timed = None, False, None
 
-    def number_of(self, thing: Any, ask: Callable[[Any], int]) -> int:
+    def number_of(self, target: Any, ask: Callable[[Any], int]) -> int:
         """Return the number of an optimizer or module, from the listener at the first time."""
-        number = self._numbers.get(id(thing))
+        number = self._numbers.get(id(target))
         if number is None:
-            answer = self.guarded(ask, thing)
-            number = self._numbers[id(thing)] = LAST if answer is None else min(answer, LAST)
-            _when_gone(thing, self._numbers.pop, id(thing), None)
+            answer = self.guarded(ask, target)
+            number = self._numbers[id(target)] = LAST if answer is None else min(answer, LAST)
+            _when_gone(target, self._numbers.pop, id(target), None)
         return number
 
     def first_forward(self, module: Any) -> None:
@@ -179,9 +179,9 @@ class StandIn:
         return self._old.__reduce_ex__(protocol)
 
 
-def _when_gone(thing: Any, call: Callable[..., Any], *args: Any) -> None:
+def _when_gone(target: Any, call: Callable[..., Any], *args: Any) -> None:
     """Call it when `thing` is no more: its id may be another's then."""
-    weakref.finalize(thing, call, *args).atexit = False
+    weakref.finalize(target, call, *args).atexit = False
 
 
 def unseen(function: Any, *, below: bool = False) -> Any:

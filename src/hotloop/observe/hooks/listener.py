@@ -63,7 +63,7 @@ class Listener(Protocol):
     def on_scaler_built(self, scaler: Any) -> None:
         """Take a new gradient scaler."""
 
-    def on_save(self, thing: Any, path: Any, seconds: float) -> None:
+    def on_save(self, saved: Any, path: Any, seconds: float) -> None:
         """Take a saved object, its file and the seconds that the save took."""
 
 
@@ -112,7 +112,7 @@ class Probe:
     def on_optimizer_first_step(self, optimizer: Any) -> None:
         """Take an optimizer before its first step."""
 
-    def after_step(self, done: int) -> None:
+    def after_step(self, updates: int) -> None:
         """Look at the run after `done` updates."""
 
 

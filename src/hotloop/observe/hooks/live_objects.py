@@ -16,7 +16,7 @@ __all__ = ["LiveObject", "again", "alive", "known", "schedules", "unoptimised"]
 class LiveObject:
     """An object of PyTorch's that the script built, and where."""
 
-    thing: weakref.ref[Any]
+    reference: weakref.ref[Any]
     place: SourceLocation | None
     number: int | None = None  # in marks, once it is used
     facts: Any = None  # as they were when last taken
@@ -30,8 +30,8 @@ class LiveObject:
 
 def alive(entries: list[LiveObject]) -> list[tuple[LiveObject, Any]]:
     """Return the entries whose object is still there, with it."""
-    things = ((entry, entry.thing()) for entry in entries)
-    return [(entry, thing) for entry, thing in things if thing is not None]
+    things = ((entry, entry.reference()) for entry in entries)
+    return [(entry, instance) for entry, instance in things if instance is not None]
 
 
 def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
@@ -41,7 +41,9 @@ def unoptimised(module: Any, optimizers: list[LiveObject]) -> int:
     """
     import torch
 
-    used = [thing for entry, thing in alive(optimizers) if entry.number is not None]
+    used = [
+        each_optimizer for entry, each_optimizer in alive(optimizers) if entry.number is not None
+    ]
     if not used or not torch.is_grad_enabled():
         return 0
     held = {
@@ -60,10 +62,10 @@ def schedules(
     """
     from hotloop.observe.hooks import describe
 
-    for built, thing in alive(entries):
-        facts = describe.scheduler(thing, place=built.place)
+    for built, scheduler in alive(entries):
+        facts = describe.scheduler(scheduler, place=built.place)
         built.begun = facts.steps if begins else built.begun
-        number = _number_of(getattr(thing, "optimizer", None), optimizers)
+        number = _number_of(getattr(scheduler, "optimizer", None), optimizers)
         built.facts = replace(facts, begun=built.begun, optimizer=number, in_loop=built.in_loop)
         built.at = done
 
@@ -75,17 +77,17 @@ def _number_of(optimizer: Any, optimizers: list[LiveObject]) -> int | None:
     """
     while optimizer is not None:
         for entry in optimizers:
-            if entry.thing() is optimizer:
+            if entry.reference() is optimizer:
                 return -1 if entry.number is None else entry.number
         optimizer = getattr(optimizer, "__dict__", {}).get("optimizer")
     return None
 
 
-def known(entries: list[LiveObject], thing: Any) -> tuple[int, LiveObject]:
+def known(entries: list[LiveObject], instance: Any) -> tuple[int, LiveObject]:
     """Return the number and the entry of an object that is used; it gets them if it has none."""
-    entry = next((entry for entry in entries if entry.thing() is thing), None)
+    entry = next((entry for entry in entries if entry.reference() is instance), None)
     if entry is None:
-        entry = LiveObject(weakref.ref(thing), None)
+        entry = LiveObject(weakref.ref(instance), None)
         entries.append(entry)
     if entry.number is None:
         entry.number = sum(other.number is not None for other in entries)
@@ -104,12 +106,12 @@ def again(entries: list[LiveObject], built: LiveObject) -> int:
         if old is built or old.number is None or old.facts is None or not _may_be(old, built):
             continue
         if replace(built.facts, key=old.number) == old.facts:
-            old.thing = built.thing
+            old.reference = built.reference
             entries[:] = [entry for entry in entries if entry is not built]
             return int(old.facts.key)
     return built.number
 
 
 def _may_be(old: LiveObject, built: LiveObject) -> bool:
-    before, now = old.thing(), built.thing()
+    before, now = old.reference(), built.reference()
     return before is None or (now is not None and before.dataset is now.dataset)

@@ -60,13 +60,13 @@ def modules(hooks: Hooks) -> None:
             return plain(self, *args, **kwargs)
         return seen(functools.partial(plain, self), self, *args, **kwargs)
 
-    known = plain.__code__.co_code == _known_call.__code__.co_code
-    if known:
+    is_known = plain.__code__.co_code == _known_call.__code__.co_code
+    if is_known:
         call = functools.wraps(plain)(_in_place_of(plain, call))
     for function in (outermost, seen, call, call_other):
         unseen(function)
     for name in [name for name, method in vars(module_class).items() if method is plain]:
-        hooks.replace(module_class, name, call if known else call_other)
+        hooks.replace(module_class, name, call if is_known else call_other)
 
 
 def _in_place_of(plain: Any, ours: Any) -> Any:
@@ -74,14 +74,14 @@ def _in_place_of(plain: Any, ours: Any) -> Any:
 
     Warnings and tracebacks then name the call in which `plain` ends.
     """
-    code, told = ours.__code__, plain.__code__
-    last = [each for each in dis.get_instructions(told) if each.opname.startswith("CALL")][-1]
+    code, plain_code = ours.__code__, plain.__code__
+    last = [step for step in dis.get_instructions(plain_code) if step.opname.startswith("CALL")][-1]
     where = last.positions
     assert where is not None
     ours.__code__ = code.replace(
-        co_filename=told.co_filename,
-        co_name=told.co_name,
-        co_qualname=told.co_qualname,
+        co_filename=plain_code.co_filename,
+        co_name=plain_code.co_name,
+        co_qualname=plain_code.co_qualname,
         co_firstlineno=where.lineno,
         co_linetable=_all_at(where, len(code.co_code) // 2),
     )
@@ -98,7 +98,7 @@ def _all_at(where: dis.Positions, units: int) -> bytes:
     if line is not None and end is not None and column is not None and end_column is not None:
         kind, place = 14, b"\0" + bytes((end - line, column + 1, end_column + 1))
         assert max(place) < 64, "numbers of one byte"
-    entries = (bytes((0x80 | kind << 3 | min(8, units - at) - 1,)) for at in range(0, units, 8))
+    entries = (bytes((0x80 | kind << 3 | min(8, units - unit) - 1,)) for unit in range(0, units, 8))
     return b"".join(entry + place for entry in entries)
 
 

@@ -69,13 +69,13 @@ def is_hotloop(file: str) -> bool:
 
 def walk(frame: FrameType | None) -> tuple[tuple[CodeType, int], ...]:
     """Return code and line of a stack, innermost first, hotloop's own frames left out."""
-    found: list[tuple[CodeType, int]] = []
-    while frame is not None and len(found) < DEEPEST:
+    stack: list[tuple[CodeType, int]] = []
+    while frame is not None and len(stack) < DEEPEST:
         code = frame.f_code
         if not code.co_filename.startswith(INSIDE):
-            found.append((code, frame.f_lineno))
+            stack.append((code, frame.f_lineno))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(stack)
 
 
 def names(frame: FrameType) -> dict[str, Any]:
@@ -105,10 +105,10 @@ def _asks(code: CodeType) -> bool:
 def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
     """Return a stack as facts: the innermost frames, and the project's own with what they call."""
     own = [is_own(code.co_filename) for code, _ in stack]
-    kept = [
+    frames = [
         frame
-        for at, frame in enumerate(stack)
-        if at < INNERMOST or own[at] or (at + 1 < len(stack) and own[at + 1])
+        for depth, frame in enumerate(stack)
+        if depth < INNERMOST or own[depth] or (depth + 1 < len(stack) and own[depth + 1])
     ]
     return tuple(
         Frame(
@@ -119,7 +119,7 @@ def shown(stack: tuple[tuple[CodeType, int], ...]) -> tuple[Frame, ...]:
             function=code.co_qualname,
             own=is_own(code.co_filename),
         )
-        for code, line in kept
+        for code, line in frames
     )
 
 
@@ -128,8 +128,8 @@ def here(*, imports: bool = True) -> SourceLocation | None:
 
     Without `imports` none where an import stands between.
     """
-    found = spot(imports=imports)
-    return found and SourceLocation(file=os.path.abspath(found[0]), line=found[1])
+    location = spot(imports=imports)
+    return location and SourceLocation(file=os.path.abspath(location[0]), line=location[1])
 
 
 def spot(*, imports: bool = True) -> tuple[str, int] | None:

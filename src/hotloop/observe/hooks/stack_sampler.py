@@ -83,13 +83,13 @@ class StackSampler:
             self._collector.give_back()
 
     def _run(self) -> None:
-        left = MOST_FAULTS
-        while left and not self._over.wait(self._every):
+        attempts = MOST_FAULTS
+        while attempts and not self._over.wait(self._every):
             try:
                 self._look()
                 self._each()
             except Exception as error:  # noqa: BLE001 - kept, and told in the report
-                self.fault, left = error, left - 1
+                self.fault, attempts = error, attempts - 1
 
     def _look(self) -> None:
         stack = self._walk()

@@ -197,11 +197,11 @@ def optimizers(hooks: Hooks) -> None:
             hooks.updates += 1
             if hooks.timed is not None:
                 hooks.timed(11)
-            wanted = hooks.updates >= hooks.wake
+            is_due = hooks.updates >= hooks.wake
         except Exception as error:  # noqa: BLE001 - kept, and told in the report
             hooks.failed(error)
             return
-        if wanted:
+        if is_due:
             hooks.guarded(listener.after_step)
 
     hooks.when_down(optimizer.register_optimizer_step_pre_hook(unseen(before)))
@@ -240,8 +240,8 @@ def saving(hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     def told(args: Any, kwargs: Any, seconds: float) -> None:
-        thing, path = inspect.signature(old).bind(*args, **kwargs).args[:2]
-        hooks.listener.on_save(thing, path, seconds)
+        saved, path = inspect.signature(old).bind(*args, **kwargs).args[:2]
+        hooks.listener.on_save(saved, path, seconds)
 
     def written(started: int, ended: int) -> None:
         hooks.events.note(EventCode.SAVE, at=started)

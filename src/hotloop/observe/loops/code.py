@@ -48,7 +48,7 @@ def skeleton(stack: Sequence[Level], calls: Sequence[Sequence[Called]]) -> Skele
     body: list[ast.stmt] = [
         function.definition(is_last=function.depth == last) for function in functions
     ]
-    names = [(each.depth, name) for each in functions for name in sorted(each.wanted)]
+    names = [(constant.depth, name) for constant in functions for name in sorted(constant.wanted)]
     for definition in body:
         assert isinstance(definition, ast.FunctionDef)
         if names:
@@ -58,7 +58,9 @@ def skeleton(stack: Sequence[Level], calls: Sequence[Sequence[Called]]) -> Skele
     return Skeleton(
         code=compile(tree, "<loops>", "exec"),
         names=tuple(names),
-        constants=tuple(each for function in functions for each in function.constants.values()),
+        constants=tuple(
+            constant for function in functions for constant in function.constants.values()
+        ),
     )
 
 
@@ -86,7 +88,7 @@ class _Function(Terms):
         return tree
 
     def _body(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        return [kept for statement in statements for kept in self._statement(statement)]
+        return [part for statement in statements for part in self._statement(statement)]
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
         if isinstance(node, SCOPES):
@@ -144,7 +146,7 @@ class _Function(Terms):
         return ast.Assign([name], self.expression(value))
 
     def _if(self, node: ast.If) -> list[ast.stmt]:
-        if any(id(each) in self._on for each in ast.walk(node.test)):
+        if any(id(inner) in self._on for inner in ast.walk(node.test)):
             raise Unknown("it is called in a test")
         yes, no = self._tried(node.body), self._tried(node.orelse)
         if not yes and not no:
@@ -194,20 +196,20 @@ class _Function(Terms):
         self, node: ast.stmt, inside: Iterable[ast.AST], binding: Iterable[ast.AST]
     ) -> None:
         on = id(node) in self._on
-        if on and not any(id(each) in self._on for each in inside):
+        if on and not any(id(inner) in self._on for inner in inside):
             raise Unknown("it is called in the head of a statement, or after an exception")
         if self.decides(*binding):
             raise Unknown("with ... as")
 
     def _leave_out(self, node: ast.AST) -> None:
         """Refuse what is left out if it may end the loops or set what is wanted."""
-        inside = [each for each in below(node) if each is not node]
+        inside = [inner for inner in below(node) if inner is not node]
         jumps: tuple[type[ast.AST], ...] = (ast.Return,)
         if not isinstance(node, LOOPS):
             jumps = (ast.Return, ast.Break, ast.Continue)
-        leaves = any(isinstance(each, jumps) for each in inside)
+        leaves = any(isinstance(inner, jumps) for inner in inside)
         ends = any(last_name(call) in _ENDS for call in calls_in(node))
-        on = any(id(each) in self._on for each in inside)
+        on = any(id(inner) in self._on for inner in inside)
         if leaves or ends or on or self.decides(node):
             raise Unknown("a part that is not read decides")
 
@@ -216,7 +218,7 @@ class _Function(Terms):
             if node not in called.around:
                 continue
             inside = called.around[called.around.index(node) + 1 :]
-            if any(isinstance(each, _SOMETIMES) for each in inside):
+            if any(isinstance(inner, _SOMETIMES) for inner in inside):
                 raise Unknown("it is called under a condition")
             name = last_name(called.call)
             if sum(last_name(call) == name for call in calls_in(node)) > 1:

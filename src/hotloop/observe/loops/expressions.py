@@ -46,39 +46,39 @@ class Terms:
 
     def expression(self, node: ast.expr) -> ast.expr:
         """Return an expression of plain values; raises Unknown for any other."""
-        made = self._made(node)
-        if any(isinstance(each, ast.Name) for each in ast.walk(made)):
-            return made
-        return ast.Constant(_computed(made))
+        reduced = self._reduced(node)
+        if any(isinstance(inner, ast.Name) for inner in ast.walk(reduced)):
+            return reduced
+        return ast.Constant(_computed(reduced))
 
-    def _made(self, node: ast.expr) -> ast.expr:
+    def _reduced(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Name) and node.id in self.changing - self.untold:
             self.wanted.add(node.id)
             self._uses.setdefault(node.id, []).append(list(self.around))
             return ast.Name(mangled(self.depth, node.id), ast.Load())
         if isinstance(node, ast.BinOp):
-            return ast.BinOp(self._made(node.left), node.op, self._made(node.right))
+            return ast.BinOp(self._reduced(node.left), node.op, self._reduced(node.right))
         if isinstance(node, ast.UnaryOp):
-            return ast.UnaryOp(node.op, self._made(node.operand))
+            return ast.UnaryOp(node.op, self._reduced(node.operand))
         if isinstance(node, ast.BoolOp):
-            return ast.BoolOp(node.op, [self._made(each) for each in node.values])
+            return ast.BoolOp(node.op, [self._reduced(part) for part in node.values])
         if isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.Is | ast.IsNot):
-            parts = [self._made(each) for each in node.comparators]
-            return ast.Compare(self._made(node.left), node.ops, parts)
+            comparators = [self._reduced(part) for part in node.comparators]
+            return ast.Compare(self._reduced(node.left), node.ops, comparators)
         if isinstance(node, ast.Call) and not node.keywords and self._is_from(node.func):
             if last_name(node) == "len" and len(node.args) == 1:
                 return self.count(node.args[0])
             if last_name(node) in _PLAIN:
                 function = ast.Name(last_name(node), ast.Load())
-                return ast.Call(function, [self._made(each) for each in node.args], [])
+                return ast.Call(function, [self._reduced(part) for part in node.args], [])
         return self._constant(node)
 
     def _constant(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Compare):  # with `is`
-            (left, right), (operator,) = (node.left, *node.comparators), node.ops
+            (operand, right), (operator,) = (node.left, *node.comparators), node.ops
             if not isinstance(right, ast.Constant) or right.value is not None:
                 raise Unknown("is")
-            return ast.Constant((self._fixed(left) is None) == isinstance(operator, ast.Is))
+            return ast.Constant((self._fixed(operand) is None) == isinstance(operator, ast.Is))
         value = self._fixed(node)
         if type(value) not in SIMPLE:
             raise Unknown(ast.dump(node)[:60])
@@ -107,29 +107,29 @@ class Terms:
 
     def _fixed(self, node: ast.expr) -> Any:
         """Return what an expression stands for, where that does not change."""
-        read = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+        attributes = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
         statements = [called.statement for called in self.calls]
-        written = {
-            each.attr
-            for each in (part for statement in statements for part in below(statement))
-            if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store)
+        assigned = {
+            inner.attr
+            for inner in (part for statement in statements for part in below(statement))
+            if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
         }
-        if not self._is_fixed(node) or read & written:
+        if not self._is_fixed(node) or attributes & assigned:
             raise Unknown("it changes")
         return value_of(node, self.level.names)
 
     def _is_fixed(self, node: ast.AST) -> bool:
         """Whether none of the names in an expression changes."""
-        names = (each.id for each in ast.walk(node) if isinstance(each, ast.Name))
+        names = (inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name))
         return not any(map(self._may_change, names))
 
     def _may_change(self, name: str) -> bool:
         if name in self.changing or self.outer is None:
             return name in self.changing
         if name in self._parameters:
-            given = [self._argument(called, name) for called in self.outer.calls]
-            fixed = all(value is None or self.outer._is_fixed(value) for value in given)
-            kinds = {None if value is None else ast.dump(value) for value in given}
+            arguments = [self._argument(called, name) for called in self.outer.calls]
+            fixed = all(value is None or self.outer._is_fixed(value) for value in arguments)
+            kinds = {None if value is None else ast.dump(value) for value in arguments}
             return self.is_repeated and not (fixed and len(kinds) == 1)
         return name not in self._bound and self.outer._may_change(name)  # a global one, say
 
@@ -138,19 +138,22 @@ class Terms:
         function = self.level.function
         if isinstance(function, ast.Module):
             return []
-        given = function.args
-        return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        arguments = function.args
+        return [
+            parameter.arg
+            for parameter in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        ]
 
     def _argument(self, called: Called, name: str) -> ast.expr | None:
         """Return what a call gives to one of the parameters; None for its default."""
         call = called.call
-        spread = any(isinstance(each, ast.Starred) for each in call.args)
-        given = {keyword.arg: keyword.value for keyword in call.keywords}
-        if name in given:
-            return given[name]
+        spread = any(isinstance(argument, ast.Starred) for argument in call.args)
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        if name in keywords:
+            return keywords[name]
         bound = self.level.at.is_method and isinstance(call.func, ast.Attribute)
         place = self._parameters.index(name) - bound
-        if place < 0 or spread or None in given:
+        if place < 0 or spread or None in keywords:
             return call.func if place < 0 else call
         return call.args[place] if place < len(call.args) else None
 
@@ -166,7 +169,7 @@ class Terms:
         """Return what to go through in its place, and the name that gets numbers from it."""
         name = target.id if isinstance(target, ast.Name) else None
         if isinstance(node, ast.List | ast.Tuple):
-            if all(isinstance(each, ast.Constant) for each in node.elts):
+            if all(isinstance(element, ast.Constant) for element in node.elts):
                 return ast.Tuple(list(node.elts), ast.Load()), name
         elif isinstance(node, ast.Call) and node.args:
             called = last_name(node)
@@ -174,8 +177,8 @@ class Terms:
                 return _range(*map(self.expression, node.args)), name
             if called == "enumerate" and self._is_from(node.func):
                 first = target.elts[0] if isinstance(target, ast.Tuple) else None
-                given = [*node.args[1:2], *(keyword.value for keyword in node.keywords)]
-                begin = self.expression(given[0]) if given else ast.Constant(0)
+                starts = [*node.args[1:2], *(keyword.value for keyword in node.keywords)]
+                begin = self.expression(starts[0]) if starts else ast.Constant(0)
                 end = ast.BinOp(begin, ast.Add(), self.count(node.args[0]))
                 return _range(begin, end), first.id if isinstance(first, ast.Name) else None
             if called in ("tqdm", "track") and self._is_from(node.func, *_BARS):
@@ -184,69 +187,73 @@ class Terms:
 
     def count(self, node: ast.expr) -> ast.expr:
         """Return how many turns a loop over something has."""
-        if isinstance(node, ast.Name) and (made := self._made_from(node.id)) is not None:
-            return self.count(made)
+        if isinstance(node, ast.Name) and (source := self._wrapped_source(node.id)) is not None:
+            return self.count(source)
         if not isinstance(node, ast.Call):
             measured = ast.Call(ast.Name("len", ast.Load()), [node], [])
-            thing = self._fixed(node)
-            if isinstance(thing, list | dict | set) and not self._is_kept(node):
+            value = self._fixed(node)
+            if isinstance(value, list | dict | set) and not self._is_only_read(node):
                 raise Unknown("it may grow")
-            count = length(thing)
+            count = length(value)
             self.constants.setdefault(ast.dump(measured), (self.depth, measured, count))
             return ast.Constant(count)
-        called, given = last_name(node), node.args
-        if called in _ENDLESS and len(given) < 2 and self._is_from(node.func, "itertools"):
+        called, arguments = last_name(node), node.args
+        if called in _ENDLESS and len(arguments) < 2 and self._is_from(node.func, "itertools"):
             return ast.Constant(_FOREVER)
-        if not given:
+        if not arguments:
             raise Unknown(called)
         if called == "range" and self._is_from(node.func):
-            numbers = _range(*map(self.expression, given))
+            numbers = _range(*map(self.expression, arguments))
             return ast.Call(ast.Name("len", ast.Load()), [numbers], [])
         if called == "zip" and self._is_from(node.func):
-            return _least(*map(self.count, given))
+            return _least(*map(self.count, arguments))
         if called in _THROUGH and self._is_from(node.func, *_BARS):
-            return self.count(given[0])
-        if called == "islice" and len(given) == 2 and self._is_from(node.func, "itertools"):
-            return _least(self.expression(given[1]), self.count(given[0]))
+            return self.count(arguments[0])
+        if called == "islice" and len(arguments) == 2 and self._is_from(node.func, "itertools"):
+            return _least(self.expression(arguments[1]), self.count(arguments[0]))
         if called == "randperm" and self._is_from(node.func, "torch"):
-            return self.expression(given[0])
+            return self.expression(arguments[0])
         if called == "split" and isinstance(node.func, ast.Attribute):
-            return self._pieces(node.func.value, given[0])
+            return self._pieces(node.func.value, arguments[0])
         raise Unknown(called)
 
-    def _made_from(self, name: str) -> ast.expr | None:
+    def _wrapped_source(self, name: str) -> ast.expr | None:
         """Return what a name in the loops is set to, where that is what a bar goes through."""
         if name not in self.changing:
             return None
-        statements = [part for each in self.level.function.body for part in below(each)]
-        made = [
-            each for each in statements if isinstance(each, ast.stmt) and name in stored([each])
+        statements = [part for statement in self.level.function.body for part in below(statement)]
+        bindings = [
+            statement
+            for statement in statements
+            if isinstance(statement, ast.stmt) and name in stored([statement])
         ]
-        only = made[-1] if made else None  # the innermost of those around it
-        if not isinstance(only, ast.Assign) or sum(isinstance(e, ast.Assign) for e in made) > 1:
+        only = bindings[-1] if bindings else None  # the innermost of those around it
+        if not isinstance(only, ast.Assign) or sum(isinstance(e, ast.Assign) for e in bindings) > 1:
             return None
         through = isinstance(only.value, ast.Call) and last_name(only.value) in ("tqdm", "track")
         return only.value if through else None
 
-    def _is_kept(self, node: ast.expr) -> bool:
+    def _is_only_read(self, node: ast.expr) -> bool:
         """Whether the loops, and other functions, only look at what a name stands for."""
         if not isinstance(node, ast.Name) or node.id in self._parameters:
             return False
-        functions = [each for each in ast.walk(self.level.tree) if isinstance(each, SCOPES)]
+        functions = [inner for inner in ast.walk(self.level.tree) if isinstance(inner, SCOPES)]
         bodies = [
             part
-            for each in functions
-            if each is not self.level.function and not isinstance(each, ast.Lambda)
-            for part in each.body
+            for inner in functions
+            if inner is not self.level.function and not isinstance(inner, ast.Lambda)
+            for part in inner.body
         ]
         loops = [called.statement for called in self.calls]
-        for each in (part for statement in (*loops, *bodies) for part in below(statement)):
+        for inner in (part for statement in (*loops, *bodies) for part in below(statement)):
             handed: list[ast.expr] = []
-            if isinstance(each, ast.Attribute):
-                handed = [each.value]
-            elif isinstance(each, ast.Call) and last_name(each) not in _THROUGH | {"len", "zip"}:
-                handed = each.args
-            if any(isinstance(one, ast.Name) and one.id == node.id for one in handed):
+            if isinstance(inner, ast.Attribute):
+                handed = [inner.value]
+            elif isinstance(inner, ast.Call) and last_name(inner) not in _THROUGH | {"len", "zip"}:
+                handed = inner.args
+            if any(
+                isinstance(argument, ast.Name) and argument.id == node.id for argument in handed
+            ):
                 return False
         return True
 
@@ -282,20 +289,20 @@ def below(node: ast.AST) -> Iterator[ast.AST]:
 
 def calls_in(node: ast.AST) -> Iterator[ast.Call]:
     """Yield the calls below a node."""
-    return (each for each in below(node) if isinstance(each, ast.Call))
+    return (inner for inner in below(node) if isinstance(inner, ast.Call))
 
 
 def stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the names that are bound or deleted below some nodes."""
-    for each in (part for node in nodes if not isinstance(node, SCOPES) for part in below(node)):
-        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
-            yield each.id
-        elif isinstance(each, ast.ExceptHandler) and each.name:
-            yield each.name
-        elif isinstance(each, ast.Global | ast.Nonlocal):
-            yield from each.names
-        elif isinstance(each, ast.alias):
-            yield (each.asname or each.name).partition(".")[0]
+    for inner in (part for node in nodes if not isinstance(node, SCOPES) for part in below(node)):
+        if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load):
+            yield inner.id
+        elif isinstance(inner, ast.ExceptHandler) and inner.name:
+            yield inner.name
+        elif isinstance(inner, ast.Global | ast.Nonlocal):
+            yield from inner.names
+        elif isinstance(inner, ast.alias):
+            yield (inner.asname or inner.name).partition(".")[0]
 
 
 def _range(*numbers: ast.expr) -> ast.expr:

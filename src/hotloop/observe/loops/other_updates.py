@@ -38,7 +38,12 @@ def updating(level: Level, *, is_repeated: bool) -> list[ast.Call]:
 
 def calls_in_body(statements: Sequence[ast.stmt]) -> list[ast.Call]:
     """Return the calls in statements, but for functions that stand among them."""
-    return [c for each in statements if not isinstance(each, SCOPES) for c in calls_in(each)]
+    return [
+        call
+        for statement in statements
+        if not isinstance(statement, SCOPES)
+        for call in calls_in(statement)
+    ]
 
 
 def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
@@ -61,10 +66,10 @@ def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
 def _kind(node: ast.expr, names: Mapping[str, Any]) -> type:
     """Return the class of what an expression stands for; `Trainer(...)` makes a Trainer."""
     if isinstance(node, ast.Call):
-        made = value_of(node.func, names)
-        if not isinstance(made, type):
+        function = value_of(node.func, names)
+        if not isinstance(function, type):
             raise Unknown("what a function returns")
-        return made
+        return function
     return type(value_of(node, names))
 
 
@@ -76,23 +81,23 @@ def may_train_elsewhere(
     `files` and `calls` are those of the functions on the stack, outermost first.
     """
     functions = {function.key: function for function in _functions(sources)}
-    stack = [_key(file, of[0]) for file, of in zip(files, calls, strict=True)]
+    stack = [_key(file, callees[0]) for file, callees in zip(files, calls, strict=True)]
     if not all(key in functions for key in stack):
         return True
-    seen = {functions[key].called for key in stack if key[1]}
-    others = [each for key, each in functions.items() if key not in stack and key[1]]
-    backward = _reaching(others, seen | {("backward", True), ("manual_backward", True)})
-    step = _reaching(others, seen | {("step", True), ("fit", True)})
+    on_stack = {functions[key].called for key in stack if key[1]}
+    others = [entry for key, entry in functions.items() if key not in stack and key[1]]
+    backward = _reaching(others, on_stack | {("backward", True), ("manual_backward", True)})
+    step = _reaching(others, on_stack | {("step", True), ("fit", True)})
     repeated = False
-    for key, of in zip(stack, calls, strict=True):
-        known = {_place(called.call.func) for called in of}
-        first = 0 if repeated else min(called.statement.lineno for called in of)
+    for key, callees in zip(stack, calls, strict=True):
+        places = {_place(called.call.func) for called in callees}
+        first = 0 if repeated else min(called.statement.lineno for called in callees)
         for node in functions[key].nodes:
             called = functions[key].names(node)
-            trains = called in seen | (backward & step) and _place(node) not in known
+            trains = called in on_stack | (backward & step) and _place(node) not in places
             if trains and node.lineno >= first:
                 return True
-        repeated = repeated or any(called.is_in_a_loop for called in of)
+        repeated = repeated or any(called.is_in_a_loop for called in callees)
     return False
 
 
@@ -137,7 +142,12 @@ def _functions(sources: Mapping[str, str]) -> Iterator[_Function]:
 
 
 def _own(statements: Sequence[ast.stmt]) -> list[ast.expr]:
-    nodes = [part for each in statements if not isinstance(each, SCOPES) for part in below(each)]
+    nodes = [
+        part
+        for statement in statements
+        if not isinstance(statement, SCOPES)
+        for part in below(statement)
+    ]
     return [node for node in nodes if isinstance(node, ast.Attribute | ast.Name)]
 
 
@@ -145,14 +155,14 @@ def _reaching(
     functions: Sequence[_Function], names: set[tuple[str, bool]]
 ) -> set[tuple[str, bool]]:
     """Return the functions that call one of these, or a function that does."""
-    found: set[tuple[str, bool]] = set()
+    callers: set[tuple[str, bool]] = set()
     while True:
         more = {
             function.called
             for function in functions
-            if function.called not in found
-            and any(function.names(node) in names | found for node in function.nodes)
+            if function.called not in callers
+            and any(function.names(node) in names | callers for node in function.nodes)
         }
         if not more:
-            return found
-        found |= more
+            return callers
+        callers |= more

@@ -71,36 +71,38 @@ class Level:
         return self.at.function
 
 
-def levels(frame: FrameType | None, *, told: bool = False) -> tuple[list[Level], bool]:
+def levels(
+    frame: FrameType | None, *, has_library_length: bool = False
+) -> tuple[list[Level], bool]:
     """Return the script's functions on the stack, outermost first.
 
     And whether all that stands between the last of them and the update is PyTorch's. Raises Unknown
     where a library's own loop is on the stack, if it has not `told` how long that is.
     """
-    found: list[Level] = []
+    levels_: list[Level] = []
     between: list[FrameType] = []
     plain = True
     while frame is not None:
         file = frame.f_code.co_filename
         if is_own(file):
-            if not told and any(map(_goes_round, between)):
+            if not has_library_length and any(map(_goes_round, between)):
                 raise Unknown("the loop is a library's")
-            plain = plain and (bool(found) or all(map(_is_torch, between)))
-            code, at = frame.f_code, frame.f_lasti // 2
+            plain = plain and (bool(levels_) or all(map(_is_torch, between)))
+            code, instruction = frame.f_code, frame.f_lasti // 2
             if code.co_flags & _GENERATORS:
                 raise Unknown("a generator")
-            _, line, _, column = next(_after(code.co_positions(), at), (None,) * 4)
+            _, line, _, column = next(_after(code.co_positions(), instruction), (None,) * 4)
             called = _called(_tree(file), code.co_name, code.co_firstlineno, line, column)
-            found.insert(0, Level(file=file, at=called, names=names(frame)))
+            levels_.insert(0, Level(file=file, at=called, names=names(frame)))
             between = []
             if code.co_name == "<module>":  # a script, or what it imports: that runs once
                 break
         elif not is_hotloop(file):
             between.append(frame)
         frame = frame.f_back
-    if not found:
+    if not levels_:
         raise Unknown("nothing of the script's is on the stack")
-    return found, plain
+    return levels_, plain
 
 
 def _after(positions: Any, count: int) -> Any:
@@ -149,15 +151,15 @@ def _called(
     function: Any = tree
     is_method = False
     if name != "<module>":
-        found = [
+        matches = [
             (node, isinstance(parent, ast.ClassDef))
             for parent in ast.walk(tree)
             for node in ast.iter_child_nodes(parent)
             if isinstance(node, _FUNCTIONS) and node.name == name and _first_line(node) == first
         ]
-        if len(found) != 1:
+        if len(matches) != 1:
             raise Unknown("a comprehension, a lambda or code made by code")
-        ((function, is_method),) = found
+        ((function, is_method),) = matches
     ways = list(_ways(function, line, column))
     if len(ways) != 1 or any(isinstance(node, SCOPES) for node in ways[0]):
         raise Unknown("no plain call")
@@ -168,7 +170,10 @@ def _called(
 
 
 def _first_line(function: Any) -> int:
-    lines: list[int] = [function.lineno, *(each.lineno for each in function.decorator_list)]
+    lines: list[int] = [
+        function.lineno,
+        *(decorator.lineno for decorator in function.decorator_list),
+    ]
     return min(lines)
 
 

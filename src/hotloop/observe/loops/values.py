@@ -37,15 +37,15 @@ def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Attribute):
         holder = value_of(node.value, names)
         try:
-            found = inspect.getattr_static(holder, node.attr)
+            attribute = inspect.getattr_static(holder, node.attr)
         except AttributeError:
             raise Unknown(node.attr) from None
         if (
-            not hasattr(type(found), "__get__")
-            or inspect.isroutine(found)
-            or isinstance(found, type)
+            not hasattr(type(attribute), "__get__")
+            or inspect.isroutine(attribute)
+            or isinstance(attribute, type)
         ):
-            return found  # a property would run code
+            return attribute  # a property would run code
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         holder, key = value_of(node.value, names), node.slice.value
         if type(holder) is dict and key in holder:
@@ -59,33 +59,40 @@ def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
     raise Unknown(ast.dump(node)[:60])
 
 
-def length(thing: Any) -> int:
+def length(iterable: Any) -> int:
     """Return how many turns a loop over it has."""
-    if type(thing) in _SIZED:
-        return len(thing)
+    if type(iterable) in _SIZED:
+        return len(iterable)
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and type(thing) is torch.Tensor and thing.dim():
-        return len(thing)
-    if numpy is not None and type(thing) is numpy.ndarray and thing.ndim:
-        return len(thing)
-    if is_from(type(thing), "tqdm"):
-        return length(getattr(thing, "iterable", None))
-    if torch is not None and isinstance(thing, torch.utils.data.DataLoader):
-        return _batches(thing)
-    raise Unknown(type(thing).__name__)
+    if torch is not None and type(iterable) is torch.Tensor and iterable.dim():
+        return len(iterable)
+    if numpy is not None and type(iterable) is numpy.ndarray and iterable.ndim:
+        return len(iterable)
+    if is_from(type(iterable), "tqdm"):
+        return length(getattr(iterable, "iterable", None))
+    if torch is not None and isinstance(iterable, torch.utils.data.DataLoader):
+        return _batches(iterable)
+    raise Unknown(type(iterable).__name__)
 
 
 def _batches(loader: Any) -> int:
     from torch.utils.data import IterableDataset
 
-    parts = (loader, *(part for part in (loader.batch_sampler, loader.sampler) if part is not None))
+    components = (
+        loader,
+        *(
+            component
+            for component in (loader.batch_sampler, loader.sampler)
+            if component is not None
+        ),
+    )
     if isinstance(loader.dataset, IterableDataset):
         raise Unknown("an iterable data set")
-    if not all(is_from(type(part), *_LIBRARIES) for part in parts):
+    if not all(is_from(type(component), *_LIBRARIES) for component in components):
         raise Unknown("a loader or a sampler of the script's own")
     return len(loader)
 
 
-def is_from(thing: Any, *packages: str) -> bool:
+def is_from(target: Any, *packages: str) -> bool:
     """Whether a class or a function is of one of these packages."""
-    return str(getattr(thing, "__module__", "")).partition(".")[0] in packages
+    return str(getattr(target, "__module__", "")).partition(".")[0] in packages

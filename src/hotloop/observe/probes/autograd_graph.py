@@ -80,20 +80,20 @@ class Graph:
 
     def attention(self, dropout: float | None = None) -> list[AttentionFacts]:
         """Return how attention was computed, by kind and kernel; `dropout` is the model's."""
-        found: Counter[tuple[str, str | None]] = Counter()
+        counts: Counter[tuple[str, str | None]] = Counter()
         for name, count in self.names.items():
             for start, kernel in _KERNELS.items():
                 if name.startswith(start):
-                    found["sdpa", kernel] += count
+                    counts["sdpa", kernel] += count
             if name.startswith("SafeSoftmax"):  # written for SDPA's own fallback
-                found["sdpa", "math"] += count
+                counts["sdpa", "math"] += count
             elif "FlashAttn" in name:
-                found["flash", None] += count
+                counts["flash", None] += count
             elif "FlexAttention" in name:
-                found["flex", None] += count
+                counts["flex", None] += count
         eager = sum(map(self._attends, self._softmax))
         if eager:
-            found["eager", None] += eager
+            counts["eager", None] += eager
         return [
             AttentionFacts(
                 kind=kind,  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ class Graph:
                 calls=float(calls),
                 why_math=_why_math(dropout) if kernel == "math" else None,
             )
-            for (kind, kernel), calls in found.most_common()
+            for (kind, kernel), calls in counts.most_common()
         ]
 
     def _attends(self, softmax: Any) -> bool:
@@ -131,13 +131,13 @@ def _why_math(dropout: float | None) -> str | None:
     return None
 
 
-def reaches(node: Any, wanted: set[int]) -> bool:
+def reaches(node: Any, targets: set[int]) -> bool:
     """Whether a node's graph ends in one of the tensors with these id()s; True if it is too big."""
     waiting, seen = [node], {node}
     while waiting:
         here = waiting.pop()
         variable = getattr(here, "variable", None)
-        if variable is not None and id(variable) in wanted:
+        if variable is not None and id(variable) in targets:
             return True
         for below, _ in here.next_functions:
             if below is not None and below not in seen:

@@ -25,23 +25,25 @@ def is_causal(model: Any, args: Any, kwargs: Any) -> bool | None:
     Where the model has none, because it pools, the outputs of its modules are. The model runs three
     times (models/perturb.py).
     """
-    found = [tensor for tensor in tensors((args, kwargs)) if _is_tokens(tensor)]
-    if not found or found[0].shape[1] < _SHORTEST:
+    token_tensors = [tensor for tensor in tensors((args, kwargs)) if _is_tokens(tensor)]
+    if not token_tensors or token_tensors[0].shape[1] < _SHORTEST:
         return None
-    tokens = next((tensor for tensor in found if tensor.unique().numel() > 2), found[0])  # no mask
-    at = tokens.shape[1] * 3 // 4
-    other = _other(tokens, at)
+    tokens = next(
+        (tensor for tensor in token_tensors if tensor.unique().numel() > 2), token_tensors[0]
+    )  # no mask
+    position = tokens.shape[1] * 3 // 4
+    other = _other(tokens, position)
     if other is None:
         return None
-    here = tokens[:, at]
+    here = tokens[:, position]
     run = _Run(model, args, kwargs, tokens)
     far = moved(model, run, [(here, here.new_tensor(other))])
     if far is None:
         return None
-    if float(far[:, :at].max()) > NOISE:
+    if float(far[:, :position].max()) > NOISE:
         return False
     # Inside a model, what only follows the token itself (an embedding) says nothing.
-    return True if float(far[:, at + run.is_inside :].max()) > NOISE else None
+    return True if float(far[:, position + run.is_inside :].max()) > NOISE else None
 
 
 def _is_tokens(tensor: Any) -> bool:
@@ -101,13 +103,13 @@ class _Run:
 def _uneven(length: int, *, like: Any) -> Any:
     import torch
 
-    at = torch.arange(length, dtype=like.dtype, device=like.device)
-    return torch.cos(at * math.sqrt(2) + 1)
+    positions = torch.arange(length, dtype=like.dtype, device=like.device)
+    return torch.cos(positions * math.sqrt(2) + 1)
 
 
-def _other(tokens: Any, at: int) -> Any:
+def _other(tokens: Any, position: int) -> Any:
     """Return another token that the batch holds, for each row; None where all are equal."""
-    here = tokens[:, at]
+    here = tokens[:, position]
     others = [int(token) for token in tokens.unique() if (token != here).all()]
     return others[0] if others else None
 

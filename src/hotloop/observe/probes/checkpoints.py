@@ -45,17 +45,17 @@ class SaveCall:
     frozen_bytes: int = 0  # what `frozen_bytes` says of it
 
 
-def content(thing: Any) -> tuple[str, ...]:
+def content(saved: Any) -> tuple[str, ...]:
     """Return which of model, optimizer, scheduler, scaler, rng, epoch and other are in it."""
-    if hasattr(thing, "state_dict"):
+    if hasattr(saved, "state_dict"):
         return ("model",)
-    if not isinstance(thing, Mapping):
+    if not isinstance(saved, Mapping):
         return ("other",)
-    if "param_groups" in thing and "state" in thing:
+    if "param_groups" in saved and "state" in saved:
         return ("optimizer",)
-    if thing and all(hasattr(value, "untyped_storage") for value in thing.values()):
+    if saved and all(hasattr(value, "untyped_storage") for value in saved.values()):
         return ("model",)
-    kinds = {_kind(str(name), value) for name, value in thing.items()}
+    kinds = {_kind(str(name), value) for name, value in saved.items()}
     return tuple(sorted(kinds))
 
 
@@ -66,7 +66,7 @@ def _kind(name: str, value: Any) -> str:
     return next((kind for part, kind in _NAMES.items() if part in lowered), "other")
 
 
-def frozen_bytes(thing: Any, models: Iterable[Any]) -> int:
+def frozen_bytes(saved: Any, models: Iterable[Any]) -> int:
     """Return the bytes of what is saved that are parameters which never get a gradient.
 
     A tensor counts where it lies in such a parameter's memory: a copy does not.
@@ -77,19 +77,19 @@ def frozen_bytes(thing: Any, models: Iterable[Any]) -> int:
         for parameter in model.parameters()
         if not parameter.requires_grad
     }
-    found = {each.data_ptr(): each.nbytes for each in _tensors(thing)} if frozen else {}
-    return sum(size for place, size in found.items() if place in frozen)
+    sizes = {tensor.data_ptr(): tensor.nbytes for tensor in _tensors(saved)} if frozen else {}
+    return sum(size for place, size in sizes.items() if place in frozen)
 
 
-def _tensors(thing: Any) -> Iterator[Any]:
+def _tensors(saved: Any) -> Iterator[Any]:
     """Yield the tensors of a module, or of dicts and lists in each other."""
-    if hasattr(thing, "data_ptr"):
-        yield thing
-    elif isinstance(thing, Mapping | list | tuple):
-        for each in thing.values() if isinstance(thing, Mapping) else thing:
-            yield from _tensors(each)
-    elif hasattr(thing, "parameters"):
-        yield from thing.parameters()
+    if hasattr(saved, "data_ptr"):
+        yield saved
+    elif isinstance(saved, Mapping | list | tuple):
+        for element in saved.values() if isinstance(saved, Mapping) else saved:
+            yield from _tensors(element)
+    elif hasattr(saved, "parameters"):
+        yield from saved.parameters()
 
 
 def path_of(target: Any) -> str | None:

@@ -55,16 +55,16 @@ class Configs:
 
     def add_to(self, case: Case) -> Case:
         """Add the files to the case."""
-        found = [config for config in map(self._config, self._openers) if config is not None]
-        own = [config for config in found if config.place is not None]
+        configs = [config for config in map(self._config, self._openers) if config is not None]
+        own = [config for config in configs if config.place is not None]
         words = _words(_others(case, own)) if own else None
-        known = (
+        with_words = (
             replace(config, elsewhere=tuple(sorted(words & set(re.findall(r"\w+", config.text)))))
             if words is not None and config.place is not None
             else config
-            for config in found
+            for config in configs
         )
-        return replace(case, configs=(*case.configs, *known))
+        return replace(case, configs=(*case.configs, *with_words))
 
     def _config(self, path: str) -> Config | None:
         try:
@@ -105,31 +105,31 @@ def _others(case: Case, configs: Iterable[Config]) -> Iterator[Path] | None:
     if root in (Path.home(), *Path.home().parents):
         return None
     beside = [] if root.parent in (Path.home(), *Path.home().parents) else [root.parent]
-    found: list[Path] = []
+    programs: list[Path] = []
     for number, (folder, folders, names) in enumerate(os.walk(root)):
         folders[:] = [f for f in folders if f[0] != "." and f not in _NOT_ENTERED]
-        found += [Path(folder, name) for name in names if name.endswith(_PROGRAMS)]
-        if number >= MOST_FOLDERS or len(found) > MOST_PROGRAMS:
+        programs += [Path(folder, name) for name in names if name.endswith(_PROGRAMS)]
+        if number >= MOST_FOLDERS or len(programs) > MOST_PROGRAMS:
             return None
     for near in beside:
-        found += [path for path in near.iterdir() if path.suffix in _PROGRAMS]
+        programs += [path for path in near.iterdir() if path.suffix in _PROGRAMS]
     part = {os.path.realpath(file) for file in case.sources}
-    return iter([path for path in found if os.path.realpath(path) not in part])
+    return iter([path for path in programs if os.path.realpath(path) not in part])
 
 
 def _words(files: Iterable[Path] | None) -> set[str] | None:
     """Return all words of these files; None where one of them could not be read whole."""
     if files is None:
         return None
-    found: set[str] = set()
+    words: set[str] = set()
     for path in files:
         try:
             if path.stat().st_size > LONGEST_PROGRAM:
                 return None
-            found.update(re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace")))
+            words.update(re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace")))
         except OSError:  # what stands in it is unknown
             return None
-    return found
+    return words
 
 
 hide(globals())

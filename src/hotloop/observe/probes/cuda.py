@@ -61,7 +61,7 @@ class CudaProbe(Probe):
         self._roots.append(weakref.ref(module))
         self._look()
 
-    def after_step(self, done: int) -> None:
+    def after_step(self, updates: int) -> None:
         """Read the allocator's counters: the observer looks some times a second."""
         if self.clock is None:
             self._look()
@@ -83,14 +83,14 @@ class CudaProbe(Probe):
 
     def add_to(self, case: Case) -> Case:
         """Add what was seen."""
-        steps, found = case.steps, self.waits.syncs(case.steps.count)
+        steps, syncs = case.steps, self.waits.syncs(case.steps.count)
         if self.clock is None or self._burst is None:
-            return replace(case, syncs=(*case.syncs, *found))
-        found += self._burst.syncs(case.stacks, steps.count)
+            return replace(case, syncs=(*case.syncs, *syncs))
+        syncs += self._burst.syncs(case.stacks, steps.count)
         unseen = () if self._burst.done else (f"hidden waits: there were fewer than {AT} updates",)
         return replace(
             case,
-            syncs=(*case.syncs, *found),
+            syncs=(*case.syncs, *syncs),
             steps=replace(
                 steps,
                 starved=self.clock.starved,

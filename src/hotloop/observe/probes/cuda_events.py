@@ -54,7 +54,7 @@ class CardClock:
         self._free: list[Any] = []
         self._sample: _Sample | None = None  # the one that is being taken
         self._pending: deque[_Sample] = deque()
-        self._asked: Any = None  # the event at the end of the sample, to be queried
+        self._end_event: Any = None  # the event at the end of the sample, to be queried
         self._began = (0.0, 0.0)  # waited and now, at the start of the sample
 
     def passed(self, code: int) -> None:
@@ -62,15 +62,15 @@ class CardClock:
         ends = code == EventCode.UPDATE_END
         self._steps += ends
         starts = ends and self._sample is None and self._steps % EACH == 0
-        if not starts and self._sample is None and self._asked is None:
+        if not starts and self._sample is None and self._end_event is None:
             return
         if self._cuda.is_current_stream_capturing():  # neither record nor query is allowed then
-            self._sample, self._asked = None, None
+            self._sample, self._end_event = None, None
         elif starts:
             self._start()
         elif ends and self._sample is not None:
             self._finish(self._sample)
-        elif self._asked is not None and code % 2 == 0:
+        elif self._end_event is not None and code % 2 == 0:
             self._ask(code)
         elif self._sample is not None and code & ~1 in _ROWS:
             self._record(code)
@@ -90,10 +90,10 @@ class CardClock:
         self._sample = None
         if len(sample) < MOST_EVENTS:
             self._pending.append(sample)
-            self._asked = sample[-1][1]
+            self._end_event = sample[-1][1]
 
     def _ask(self, code: int) -> None:
-        event, self._asked = self._asked, None
+        event, self._end_event = self._end_event, None
         if code in _OTHER:
             return
         waited, began = self._began
@@ -122,11 +122,11 @@ class CardClock:
 
 def _seconds(sample: _Sample) -> dict[str, float]:
     """Return the seconds between the events that open and close each call, by row."""
-    found: dict[str, float] = defaultdict(float)
+    seconds: dict[str, float] = defaultdict(float)
     opened: dict[int, Any] = {}
     for code, event in sample:
         if code % 2 == 0:
             opened[code] = event
         elif code - 1 in opened:
-            found[_ROWS[code - 1]] += opened.pop(code - 1).elapsed_time(event) / 1e3
-    return found
+            seconds[_ROWS[code - 1]] += opened.pop(code - 1).elapsed_time(event) / 1e3
+    return seconds

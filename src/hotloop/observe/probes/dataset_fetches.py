@@ -105,7 +105,7 @@ class Fetches:
     def _look(self, old: Callable[..., Any], fetcher: Any, index: Any, timed: Timed) -> Any:
         data, collate = fetcher.dataset, fetcher.collate_fn
         before = self._hooks.guarded(_states)
-        seen = _Data(data, timed)
+        timed_data = _Data(data, timed)
 
         def timed_collate(rows: Any) -> Any:
             began = _clock()
@@ -114,20 +114,20 @@ class Fetches:
                 timed.collates.append(_clock() - began)
             return batch
 
-        fetcher.dataset, fetcher.collate_fn = seen, timed_collate
+        fetcher.dataset, fetcher.collate_fn = timed_data, timed_collate
         try:
             return old(fetcher, index)
         finally:
             fetcher.dataset, fetcher.collate_fn = data, collate
-            self._hooks.guarded(self._compare, data, timed, seen.read, before)
+            self._hooks.guarded(self._compare, data, timed, timed_data.read, before)
 
-    def _compare(self, data: Any, timed: Timed, read: list[tuple[Any, Any]], before: Any) -> None:
+    def _compare(self, data: Any, timed: Timed, items: list[tuple[Any, Any]], before: Any) -> None:
         """See whether reading drew random numbers, and whether rows are what they were."""
         timed.uses_random = bool(timed.uses_random) or before != _states()
-        if read and timed.views is not False:
-            held = list(_ranges(data))
-            timed.views = all(_lies_in(item, held) for _, item in read)
-        for index, item in read:
+        if items and timed.views is not False:
+            ranges = list(_ranges(data))
+            timed.views = all(_lies_in(item, ranges) for _, item in items)
+        for index, item in items:
             if not isinstance(index, int):
                 continue
             now = _digest(item)
@@ -138,15 +138,15 @@ class Fetches:
                 timed.rows[index] = now
 
 
-def _lies_in(item: Any, held: list[tuple[int, int]]) -> bool:
+def _lies_in(item: Any, ranges: list[tuple[int, int]]) -> bool:
     """Whether all tensors and arrays of a row, and there are some, lie in one of these ranges."""
-    parts = list(_ranges(item))
-    return bool(parts) and all(
-        any(first <= begin and end <= last for first, last in held) for begin, end in parts
+    item_ranges = list(_ranges(item))
+    return bool(item_ranges) and all(
+        any(first <= begin and end <= last for first, last in ranges) for begin, end in item_ranges
     )
 
 
-def _ranges(thing: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
+def _ranges(value: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
     """Yield the addresses, first and after the last, of the tensors and arrays in something.
 
     What is mapped from a file is none: its pages may have to be read.
@@ -154,29 +154,29 @@ def _ranges(thing: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
     import numpy as np
     import torch
 
-    if isinstance(thing, torch.Tensor):
-        if plain(thing) and not thing.is_cuda:
-            yield thing.data_ptr(), thing.data_ptr() + thing.nbytes
-    elif isinstance(thing, np.ndarray):
-        if not isinstance(thing, np.memmap) and not isinstance(thing.base, np.memmap):
-            yield thing.ctypes.data, thing.ctypes.data + thing.nbytes
-    elif depth and isinstance(thing, dict | list | tuple):
-        for part in list(thing.values() if isinstance(thing, dict) else thing)[:_PARTS]:
+    if isinstance(value, torch.Tensor):
+        if plain(value) and not value.is_cuda:
+            yield value.data_ptr(), value.data_ptr() + value.nbytes
+    elif isinstance(value, np.ndarray):
+        if not isinstance(value, np.memmap) and not isinstance(value.base, np.memmap):
+            yield value.ctypes.data, value.ctypes.data + value.nbytes
+    elif depth and isinstance(value, dict | list | tuple):
+        for part in list(value.values() if isinstance(value, dict) else value)[:_PARTS]:
             yield from _ranges(part, depth - 1)
-    elif depth and hasattr(thing, "__dict__"):
-        yield from _ranges(vars(thing), depth - 1)
+    elif depth and hasattr(value, "__dict__"):
+        yield from _ranges(vars(value), depth - 1)
 
 
 def _states() -> tuple[Any, ...]:
     """Return the states of the global random generators, to be compared."""
     import torch
 
-    drawn = [torch.get_rng_state().view(torch.int64).tolist(), random.getstate()]
+    states = [torch.get_rng_state().view(torch.int64).tolist(), random.getstate()]
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy.random" in sys.modules:
         state = numpy.random.get_state()
-        drawn.append((state[1].tobytes(), state[2:]))
-    return tuple(drawn)
+        states.append((state[1].tobytes(), state[2:]))
+    return tuple(states)
 
 
 def _digest(item: Any, depth: int = 3) -> Any:

@@ -60,10 +60,10 @@ def can_fork() -> bool:
 
 def try_reading(loader: Any) -> Tried | str:
     """Read the first batch of a map-style loader in a child; a text says why that failed."""
-    found = in_child(lambda: _read(loader))
-    if isinstance(found, str):
-        return found
-    return Tried(**{**found, "moved": tuple(found["moved"]), "ahead": tuple(found["ahead"])})
+    answer = in_child(lambda: _read(loader))
+    if isinstance(answer, str):
+        return answer
+    return Tried(**{**answer, "moved": tuple(answer["moved"]), "ahead": tuple(answer["ahead"])})
 
 
 def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
@@ -89,8 +89,8 @@ def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
         return f"a process that was to read samples gave no sign of life for {LIMIT:.0f} s"
     if not text:
         return "a process that was to read samples died"
-    found = json.loads(text)
-    return found if isinstance(found, dict) else str(found)
+    answer = json.loads(text)
+    return answer if isinstance(answer, dict) else str(answer)
 
 
 _LINE: list[int] = []  # where a child writes; empty in any other process
@@ -116,8 +116,8 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
         try:
             text = json.dumps(work())
         except Exception as error:
-            told = " ".join(str(error).split())[:200]
-            text = json.dumps(f"another process cannot read it: {type(error).__name__}: {told}")
+            message = " ".join(str(error).split())[:200]
+            text = json.dumps(f"another process cannot read it: {type(error).__name__}: {message}")
             with contextlib.suppress(OSError):
                 os.write(to, text.encode())
             raise
@@ -127,12 +127,12 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
 
 
 def _receive(pipe: int) -> str | None:
-    parts: list[bytes] = []
+    chunks: list[bytes] = []
     while wait([pipe], LIMIT):  # of however many open files
-        part = os.read(pipe, 1 << 16)
-        if not part:
-            return b"".join(parts).decode()
-        parts.append(part)
+        chunk = os.read(pipe, 1 << 16)
+        if not chunk:
+            return b"".join(chunks).decode()
+        chunks.append(chunk)
     return None
 
 
@@ -148,7 +148,7 @@ def _read(loader: Any) -> dict[str, Any]:
     _be_a_worker(loader)
     again = _samples(loader, ids[: len(samples)], backwards=True)
     other = _collated(loader, again)
-    found = {
+    facts = {
         "samples": len(samples),
         "batch": len(ids),
         "moved": moved(before, after),
@@ -163,12 +163,12 @@ def _read(loader: Any) -> dict[str, Any]:
         "unsent": _unsent(batch),
         "unpinned": _unpinned(batch),
     }
-    held = positions(loader)
+    states = positions(loader)
     for _ in range(4):
         if next(order, None) is None:
             break
-    found["ahead"] = moved(held, positions(loader))
-    return found
+    facts["ahead"] = moved(states, positions(loader))
+    return facts
 
 
 def _marks(loader: Any) -> Any:
@@ -181,15 +181,15 @@ def _samples(
     """Return samples in the order of `ids`; with a limit no more once that many seconds passed."""
     data, clock = loader.dataset, time.perf_counter
     if loader._auto_collation and getattr(data, "__getitems__", None):
-        found: list[Any] = data.__getitems__(ids)
-        return found
-    found, began = [], clock()
+        samples: list[Any] = data.__getitems__(ids)
+        return samples
+    samples, began = [], clock()
     for index in reversed(ids) if backwards else ids:
-        if found and limit is not None and clock() - began > limit:
+        if samples and limit is not None and clock() - began > limit:
             break
-        found.append(data[index])
+        samples.append(data[index])
         alive()
-    return found[::-1] if backwards else found
+    return samples[::-1] if backwards else samples
 
 
 def _collated(loader: Any, samples: list[Any]) -> Any:
@@ -210,8 +210,8 @@ def _shares(one: Any, other: Any) -> bool:
     import torch
 
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        at = one.untyped_storage().data_ptr()
-        return at != 0 and at == other.untyped_storage().data_ptr()
+        address = one.untyped_storage().data_ptr()
+        return address != 0 and address == other.untyped_storage().data_ptr()
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.flags.writeable and np.may_share_memory(one, other)
     if isinstance(one, Mapping) and isinstance(other, Mapping):
@@ -225,8 +225,8 @@ def _shares(one: Any, other: Any) -> bool:
 
 def _is_view(one: Any, other: Any) -> bool:
     """Whether all tensors and arrays of two reads of a sample, and there are some, are the same."""
-    parts, others = list(_arrays(one)), list(_arrays(other))
-    return len(parts) == len(others) > 0 and all(map(_shares, parts, others))
+    arrays, others = list(_arrays(one)), list(_arrays(other))
+    return len(arrays) == len(others) > 0 and all(map(_shares, arrays, others))
 
 
 def _arrays(sample: Any) -> Iterator[Any]:
@@ -249,7 +249,7 @@ def _unpinned(batch: Any) -> str | None:
     if isinstance(batch, Mapping):
         batch = tuple(batch.values())
     if isinstance(batch, list | tuple):
-        return next((why for each in batch if (why := _unpinned(each)) is not None), None)
+        return next((why for part in batch if (why := _unpinned(part)) is not None), None)
     return f"a {type(batch).__name__} pins itself" if hasattr(batch, "pin_memory") else None
 
 

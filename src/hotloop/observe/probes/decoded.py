@@ -24,14 +24,14 @@ def decode(ids: Sequence[int]) -> str:
     Looks at the variables of the project's own frames and of `__main__`. No function of the
     project's own is called.
     """
-    shown = [int(number) for number in ids[:_SHOWN]]
+    numbers = [int(number) for number in ids[:_SHOWN]]
     more = " …" if len(ids) > _SHOWN else ""
     for variables in _scopes():
         for name, value in list(variables.items()):
-            text = _by(name, value, shown)
+            text = _by(name, value, numbers)
             if text is not None:
                 return text + more
-    return " ".join(map(str, shown)) + more
+    return " ".join(map(str, numbers)) + more
 
 
 def _scopes() -> Iterator[dict[str, Any]]:
@@ -47,8 +47,8 @@ def _scopes() -> Iterator[dict[str, Any]]:
 
 def _by(name: str, value: Any, ids: Sequence[int]) -> str | None:
     """Return the text of a row by one variable, if that is what it is for."""
-    known = type(value).__module__
-    if known.startswith(_LIBRARIES) and callable(getattr(value, "decode", None)):
+    module = type(value).__module__
+    if module.startswith(_LIBRARIES) and callable(getattr(value, "decode", None)):
         size = getattr(value, "vocab_size", None) or getattr(value, "n_vocab", None)
         if all(number >= 0 and (not isinstance(size, int) or number < 2 * size) for number in ids):
             try:

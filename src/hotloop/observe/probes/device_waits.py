@@ -68,7 +68,7 @@ class Waits:
         self._spent = 0  # nanoseconds of waiting, all in all
         self.inside = False  # in one of these calls: what it calls itself is part of it
         self._hooks = hooks
-        self._seen: dict[_Key, list[int]] = defaultdict(lambda: [0, 0])  # calls, nanoseconds
+        self._totals: dict[_Key, list[int]] = defaultdict(lambda: [0, 0])  # calls, nanoseconds
         self._row = "start"
 
     @property
@@ -78,11 +78,11 @@ class Waits:
 
     def explicit(self, torch: Any) -> None:
         """Time calls that clean up or wait on purpose, whatever the device."""
-        for owner, name, said in (
+        for owner, name, label in (
             (gc, "collect", "gc.collect"),
             *((torch.cuda, name, name) for name in EXPLICIT),
         ):
-            hook = self._explicit(getattr(owner, name), said, torch.compiler.is_compiling)
+            hook = self._explicit(getattr(owner, name), label, torch.compiler.is_compiling)
             _hide(hook, torch)
             self._hooks.replace(owner, name, hook)
 
@@ -110,18 +110,18 @@ class Waits:
 
     def syncs(self, steps: int) -> list[Sync]:
         """Return what was seen, the longest first; `steps` were made."""
-        found = [
+        syncs = [
             Sync(
                 method=method,
-                place=at and SourceLocation(file=at[0], line=at[1]),
+                place=line and SourceLocation(file=line[0], line=line[1]),
                 calls=calls,
                 per_step=calls / steps if steps else 0.0,
                 seconds=spent / 1e9,
                 row=row,
             )
-            for (method, at, row), (calls, spent) in self._seen.items()
+            for (method, line, row), (calls, spent) in self._totals.items()
         ]
-        return sorted(found, key=lambda sync: -sync.seconds)
+        return sorted(syncs, key=lambda sync: -sync.seconds)
 
     def _passes(self) -> bool:
         return self.inside or _me() != self._hooks.events.thread or self.is_ours()
@@ -140,13 +140,13 @@ class Waits:
     def _reading(
         self, old: Any, name: str, plain: tuple[type, ...], is_compiling: Callable[[], bool]
     ) -> Callable[..., Any]:
-        said = name.strip("_")
+        label = name.strip("_")
 
         @functools.wraps(old)
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not tensor.is_cuda or type(tensor) not in plain or self._passes():
                 return old(tensor, *args, **kwargs)
-            return self._timed(said, old, (tensor, *args), kwargs, waits=True)
+            return self._timed(label, old, (tensor, *args), kwargs, waits=True)
 
         return read
 
@@ -186,9 +186,9 @@ class Waits:
             self._hooks.quietly(self._keep, key, began, ended, waits)
 
     def _keep(self, key: _Key, began: int, ended: int, waits: bool) -> None:
-        seen = self._seen[key]
-        seen[0] += 1
-        seen[1] += ended - began
+        totals = self._totals[key]
+        totals[0] += 1
+        totals[1] += ended - began
         if waits:
             self._spent += ended - began
             self._mark(EventCode.WAIT, began, ended)

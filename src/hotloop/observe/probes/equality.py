@@ -88,9 +88,9 @@ def lent(value: Any) -> Any:
     """Return the value with containers of its own but the same tensors; all else is copied."""
     kind = type(value)
     if kind is tuple or kind is list:
-        return kind([lent(each) for each in value])
+        return kind([lent(element) for element in value])
     if kind is dict:
-        return {key: lent(each) for key, each in value.items()}
+        return {key: lent(element) for key, element in value.items()}
     return value if kind.__name__ == "Tensor" else copied(value)
 
 
@@ -99,7 +99,7 @@ def tensors(value: Any) -> tuple[Any, ...]:
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, tuple | list):
-        return tuple(found for each in value for found in tensors(each))
+        return tuple(tensor for element in value for tensor in tensors(element))
     return (value,) if type(value).__name__ == "Tensor" else ()
 
 
@@ -114,8 +114,8 @@ def marks(value: Any, *, depth: int = 3) -> Any:
         return id(value), value._version, value.data_ptr()
     if isinstance(value, np.ndarray):
         step = max(1, value.size // _LOOKED_AT)
-        seen = value.flat[::step] if value.dtype != object else ()
-        return id(value), value.shape, np.asarray(seen).tobytes()
+        elements = value.flat[::step] if value.dtype != object else ()
+        return id(value), value.shape, np.asarray(elements).tobytes()
     if isinstance(value, list | tuple):
         step = max(1, len(value) // _LOOKED_AT)
         return id(value), len(value), tuple(map(_shallow, value[::step]))
@@ -124,7 +124,7 @@ def marks(value: Any, *, depth: int = 3) -> Any:
         return id(value), len(value), tuple((str(key), _shallow(value[key])) for key in keys)
     if depth and hasattr(value, "__dict__") and not isinstance(value, type):
         inner = vars(value).items()
-        return id(value), tuple((name, marks(each, depth=depth - 1)) for name, each in inner)
+        return id(value), tuple((name, marks(element, depth=depth - 1)) for name, element in inner)
     return id(value)
 
 

@@ -44,7 +44,7 @@ class Burst:
         self.done = False
         self._hooks, self._waits, self._cuda = hooks, waits, cuda
         self._back: Callable[[], None] | None = None  # what puts the warnings back, under way
-        self._seen: Counter[tuple[tuple[str, int] | None, str]] = Counter()
+        self._counts: Counter[tuple[tuple[str, int] | None, str]] = Counter()
 
     def boundary(self, updates: int) -> None:
         """Begin when it is time, and end one step later."""
@@ -65,13 +65,13 @@ class Burst:
 
     def syncs(self, stacks: Sequence[Stack], steps: int) -> list[Sync]:
         """Return the waits that were warned of, with the sampled seconds of their lines."""
-        found = []
-        for (at, row), calls in self._seen.items():
-            place = at and SourceLocation(file=at[0], line=at[1])
+        syncs = []
+        for (line, row), calls in self._counts.items():
+            place = line and SourceLocation(file=line[0], line=line[1])
             seconds = sum(stack.seconds for stack in stacks if place and stack.place == place)
-            found.append(
+            syncs.append(
                 Sync(
-                    method=_method(at),
+                    method=_method(line),
                     place=place,
                     calls=calls * max(1, steps),
                     per_step=calls,
@@ -79,7 +79,7 @@ class Burst:
                     row=row,
                 )
             )
-        return found
+        return syncs
 
     def _begin(self) -> None:
         """Show torch's warnings to us alone.
@@ -87,19 +87,19 @@ class Burst:
         The list of filters is changed in place: through its functions, or `catch_warnings`, Python
         would forget which of the script's own warnings it has shown once.
         """
-        shown, filters = warnings.showwarning, cast("list[Any]", warnings.filters)
+        show_before, filters = warnings.showwarning, cast("list[Any]", warnings.filters)
 
         def show(message: Any, *args: Any, **kwargs: Any) -> None:
             text = str(message)
             if _SYNC in text:
                 self._hooks.quietly(self._note)
             elif _PROTOTYPE not in text:
-                shown(message, *args, **kwargs)
+                show_before(message, *args, **kwargs)
 
         def back() -> None:
-            filters[:] = [each for each in filters if each not in ours]
+            filters[:] = [entry for entry in filters if entry not in ours]
             if warnings.showwarning is show:
-                warnings.showwarning = shown
+                warnings.showwarning = show_before
 
         texts = (re.compile(f".*{text}") for text in (_SYNC, _PROTOTYPE))
         ours = [("always", text, Warning, None, 0) for text in texts]
@@ -110,11 +110,11 @@ class Burst:
 
     def _note(self) -> None:
         if not self._waits.inside and not self._waits.is_ours():
-            self._seen[spot(), self._waits.row()] += 1
+            self._counts[spot(), self._waits.row()] += 1
 
 
-def _method(at: tuple[str, int] | None) -> str:
-    line = linecache.getline(*at) if at else ""
-    if (named := _NAMED.search(line)) is not None:
-        return named[1]
+def _method(location: tuple[str, int] | None) -> str:
+    line = linecache.getline(*location) if location else ""
+    if (match := _NAMED.search(line)) is not None:
+        return match[1]
     return "nonzero" if "[" in line else "unknown"

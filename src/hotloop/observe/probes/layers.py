@@ -52,9 +52,9 @@ class ModuleFacts:
         """Whether it has parameters, and none can be trained."""
         return bool(self.parameters) and not any(trains for _, _, trains in self.parameters)
 
-    def holds(self, wanted: set[int]) -> bool:
+    def holds(self, ids: set[int]) -> bool:
         """Whether one of its parameters is among these id()s."""
-        return any(number in wanted for number, _, _ in self.parameters)
+        return any(number in ids for number, _, _ in self.parameters)
 
 
 def layers(root: Any) -> dict[int, ModuleFacts]:
@@ -192,21 +192,21 @@ def _adapters(root: Any, names: set[str]) -> tuple[str, ...]:
 
 def built_at(root: Any, name: str) -> SourceLocation | None:
     """Return where a module is built: the line that sets the attribute, or its class."""
-    parts = name.split(".")
-    for depth in range(len(parts) - 1, -1, -1):
-        parent = _inner(root, parts[:depth])
-        if parent is not None and (place := _assigned(type(parent), parts[depth])) is not None:
+    names = name.split(".")
+    for depth in range(len(names) - 1, -1, -1):
+        parent = _inner(root, names[:depth])
+        if parent is not None and (place := _assigned(type(parent), names[depth])) is not None:
             return place
-    found = _inner(root, parts)
-    return own_code(type(found)) if found is not None else None
+    module = _inner(root, names)
+    return own_code(type(module)) if module is not None else None
 
 
-def _inner(root: Any, parts: list[str]) -> Any:
-    found = root
-    for part in parts:
-        children: Mapping[str, Any] = getattr(found, "_modules", {})
-        found = children.get(part)
-    return found
+def _inner(root: Any, names: list[str]) -> Any:
+    module = root
+    for name in names:
+        children: Mapping[str, Any] = getattr(module, "_modules", {})
+        module = children.get(name)
+    return module
 
 
 def _assigned(cls: type, attribute: str) -> SourceLocation | None:

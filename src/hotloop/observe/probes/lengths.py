@@ -59,11 +59,11 @@ class SampleLengths:
 
     def of(self, indices: Sequence[int]) -> NDArray[np.int32] | None:
         """Return lengths in the order of `indices`; None where one is not known."""
-        wanted = np.asarray(indices, np.int64)
-        if len(wanted) and (wanted.max() >= len(self._known) or wanted.min() < 0):
+        positions = np.asarray(indices, np.int64)
+        if len(positions) and (positions.max() >= len(self._known) or positions.min() < 0):
             return None  # the data set has grown
-        found: NDArray[np.int32] = self._known[wanted]
-        return found if bool((found >= 0).all()) else None
+        lengths: NDArray[np.int32] = self._known[positions]
+        return lengths if bool((lengths >= 0).all()) else None
 
 
 def length_of(sample: Any) -> int | None:
@@ -92,7 +92,7 @@ def _positions(value: Any) -> int | None:
         return len(value)
     if isinstance(value, list | tuple):
         ends = [*value[:1], *value[-1:]]  # a label and a text are no sequence
-        return len(value) if value and all(isinstance(at, int | float) for at in ends) else None
+        return len(value) if value and all(isinstance(end, int | float) for end in ends) else None
     shape: Any = getattr(value, "shape", ())
     return int(shape[0]) if len(shape) in (1, 2) else None  # an image has three
 
@@ -107,11 +107,11 @@ def look(loader: Any, *, trimmed: Callable[[Any], Any], limit: float = READING) 
     Read all of them where that takes `limit` seconds or less: 0 for never, math.inf for always.
     `trimmed` cuts padding from a batch that says by its attention_mask what is padding.
     """
-    found = in_child(lambda: _look(loader, trimmed, limit))
-    if isinstance(found, str):
-        return found
-    lengths = found.pop("lengths", None)
-    return Looked(lengths=None if lengths is None else np.asarray(lengths, np.int32), **found)
+    answer = in_child(lambda: _look(loader, trimmed, limit))
+    if isinstance(answer, str):
+        return answer
+    lengths = answer.pop("lengths", None)
+    return Looked(lengths=None if lengths is None else np.asarray(lengths, np.int32), **answer)
 
 
 def _look(loader: Any, trimmed: Callable[[Any], Any], limit: float) -> dict[str, Any]:  # in a child
@@ -119,26 +119,28 @@ def _look(loader: Any, trimmed: Callable[[Any], Any], limit: float) -> dict[str,
     every = list(getattr(sampler, "indices", range(len(data))))
     step = max(1, len(every) // max(_TRIED, 2 * loader.batch_sampler.batch_size))
     began = time.perf_counter()
-    tried = _read(data, every[::step], READING)
-    seconds = (time.perf_counter() - began) / len(tried) * len(every)
-    found: dict[str, Any] = {"seconds": seconds, "narrower": "no"}
-    lengths = list(map(length_of, tried))
+    samples = _read(data, every[::step], READING)
+    seconds = (time.perf_counter() - began) / len(samples) * len(every)
+    facts: dict[str, Any] = {"seconds": seconds, "narrower": "no"}
+    lengths = list(map(length_of, samples))
     if None in lengths:
-        return found | {"why_not": "a sample has no sequence of numbers and is no text"}
+        return facts | {"why_not": "a sample has no sequence of numbers and is no text"}
     again = list(map(length_of, _read(data, every[: _AGAIN * step : step], READING)))
     if any(map(operator.ne, lengths, again)):
-        return found | {"why_not": "a sample has another length each time that it is read"}
-    found |= _narrower(loader, sorted(zip(lengths, range(len(tried)), strict=True)), tried, trimmed)
+        return facts | {"why_not": "a sample has another length each time that it is read"}
+    facts |= _narrower(
+        loader, sorted(zip(lengths, range(len(samples)), strict=True)), samples, trimmed
+    )
     if seconds <= limit:
-        known, began = np.full(len(data), -1, np.int32), time.perf_counter()
-        for part in _parts(every):
-            read = map(length_of, _read(data, part))
-            known[part] = [-1 if length is None else length for length in read]
-        found |= {"lengths": known.tolist(), "seconds": time.perf_counter() - began}
-    return found
+        lengths_of_all, began = np.full(len(data), -1, np.int32), time.perf_counter()
+        for chunk in _chunks(every):
+            chunk_lengths = map(length_of, _read(data, chunk))
+            lengths_of_all[chunk] = [-1 if length is None else length for length in chunk_lengths]
+        facts |= {"lengths": lengths_of_all.tolist(), "seconds": time.perf_counter() - began}
+    return facts
 
 
-def _parts(indices: list[Any]) -> Iterator[list[Any]]:
+def _chunks(indices: list[Any]) -> Iterator[list[Any]]:
     for first in range(0, len(indices), _TRIED):
         yield indices[first : first + _TRIED]
 
@@ -148,13 +150,13 @@ def _read(data: Any, indices: list[Any], limit: float | None = None) -> list[Any
     many = getattr(data, "__getitems__", None)
     if many is not None:
         return list(many(indices))
-    found, began = list[Any](), time.perf_counter()
+    samples, began = list[Any](), time.perf_counter()
     for index in indices:
-        found.append(data[index])
+        samples.append(data[index])
         alive()
         if limit is not None and time.perf_counter() - began > limit:
             break
-    return found
+    return samples
 
 
 def _narrower(
@@ -163,10 +165,11 @@ def _narrower(
     """Return what makes a batch of short samples narrower than one of long samples."""
     rows = min(loader.batch_sampler.batch_size, len(order) // 2)
     if not rows or order[0][0] == order[-1][0]:
-        said = f"the {len(order)} samples that were read are of one length"
-        return {"why_not": f"{said}, or padded to it without an attention_mask"}
+        message = f"the {len(order)} samples that were read are of one length"
+        return {"why_not": f"{message}, or padded to it without an attention_mask"}
     short, long = (
-        loader.collate_fn([samples[at] for _, at in part]) for part in (order[:rows], order[-rows:])
+        loader.collate_fn([samples[index] for _, index in pairs])
+        for pairs in (order[:rows], order[-rows:])
     )
     if _numbers(short) < _numbers(long):
         return {"narrower": "itself"}

@@ -66,7 +66,7 @@ class ModuleObservation:
     rows: int | None = None  # of the first argument
     sequence_first: tuple[str, ...] = ()
     kept: Any = None  # the module itself, to run it when the script has let it go
-    given: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
+    arguments: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
 
     @property
     def is_full(self) -> bool:
@@ -83,18 +83,18 @@ class Models(Probe):
 
     def __init__(self, observer: Any, again: Any) -> None:
         self._observer, self._again = observer, again
-        self._seen: dict[int, ModuleObservation] = {}
+        self._observations: dict[int, ModuleObservation] = {}
         self._calls = Calls()
         self._enough = False
 
     def on_root_module(self, number: int, module: Any) -> None:
         """Take the parameters' versions before the first forward pass."""
-        seen = self._seen[number] = ModuleObservation(weakref.ref(module))
+        observation = self._observations[number] = ModuleObservation(weakref.ref(module))
         self._enough = False
         for name, tensor in module.named_parameters():
             if tensor.requires_grad and plain(tensor):
-                seen.waiting[name] = weakref.ref(tensor), tensor._version
-                seen.numbers[name] = tensor.numel()
+                observation.waiting[name] = weakref.ref(tensor), tensor._version
+                observation.numbers[name] = tensor.numel()
 
     def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
         """Note an inner call."""
@@ -110,121 +110,141 @@ class Models(Probe):
         """Keep what ran in a forward pass."""
         import torch
 
-        calls, seen = self._calls.take(), self._seen.get(number)
-        if seen is None:
+        calls, observation = self._calls.take(), self._observations.get(number)
+        if observation is None:
             return
-        self._enough = all(seen.is_full for seen in self._seen.values())
+        self._enough = all(observation.is_full for observation in self._observations.values())
         trains = torch.is_grad_enabled()
-        seen.modes["no grad" if not trains else _mode(module)] += 1
-        seen.called.update(call.module for call in calls)
+        observation.modes["no grad" if not trains else _mode(module)] += 1
+        observation.called.update(call.module for call in calls)
         outputs = list(tensors(output))
         if outputs:
-            seen.output = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
-        if not trains or not module.training or len(seen.passes) >= _PASSES:
+            observation.output = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
+        if not trains or not module.training or len(observation.passes) >= _PASSES:
             return
-        if not seen.layers or not {call.module for call in calls} <= seen.layers.keys():
-            seen.layers = layers.layers(module)  # the model was changed meanwhile
-        seen.facts = seen.facts or layers.facts(module)
-        if math.prod(seen.output) == 1 and (
-            made := forward_passes.last_product(calls, seen.layers)
+        if (
+            not observation.layers
+            or not {call.module for call in calls} <= observation.layers.keys()
         ):
-            seen.output = made  # the model returns its loss
-        seen.compute = seen.compute or _computes(module, calls, outputs)
-        if seen.graphs < _GRAPHS and outputs:
-            self._read_graph(seen, outputs, calls, (args, kwargs))
-        if seen.given is None and not self._observer.stop.limits.full:
-            seen.given = _two_rows(args), _two_rows(kwargs)
+            observation.layers = layers.layers(module)  # the model was changed meanwhile
+        observation.facts = observation.facts or layers.facts(module)
+        if math.prod(observation.output) == 1 and (
+            shape := forward_passes.last_product(calls, observation.layers)
+        ):
+            observation.output = shape  # the model returns its loss
+        observation.compute = observation.compute or _computes(module, calls, outputs)
+        if observation.graphs < _GRAPHS and outputs:
+            self._read_graph(observation, outputs, calls, (args, kwargs))
+        if observation.arguments is None and not self._observer.stop.limits.full:
+            observation.arguments = _two_rows(args), _two_rows(kwargs)
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
-            seen.rows = None if first is None else len(first)
-            seen.sequence_first = sequence_first(module)
+            observation.rows = None if first is None else len(first)
+            observation.sequence_first = sequence_first(module)
             # Memory of a card may be needed by what comes after the model.
-            attends = seen.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
-            if seen.sequence_first or attends:
-                self._keep(seen, module)
-        if len(seen.passes) in _COMPARED:
-            self._watch_frozen(seen, module, calls)
+            attends = observation.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
+            if observation.sequence_first or attends:
+                self._keep(observation, module)
+        if len(observation.passes) in _COMPARED:
+            self._watch_frozen(observation, module, calls)
         for call in calls:
             call.output = None
-        if calls or not seen.layers:  # later, inner calls are not told of any more
-            seen.passes.append(tuple(calls))
+        if calls or not observation.layers:  # later, inner calls are not told of any more
+            observation.passes.append(tuple(calls))
 
-    def after_step(self, done: int) -> None:
+    def after_step(self, updates: int) -> None:
         """See which parameters have a gradient or were changed by now."""
-        for seen in self._seen.values():
-            seen.looks += 1
-            for name, (kept, version) in list(seen.waiting.items()):
-                tensor = kept()
+        for observation in self._observations.values():
+            observation.looks += 1
+            for name, (reference, version) in list(observation.waiting.items()):
+                tensor = reference()
                 if tensor is not None and tensor.grad is None and tensor._version == version:
                     continue
                 if tensor is not None:
-                    seen.trained.add(id(tensor))
-                del seen.waiting[name]
-            if seen.looks in _UNUSED and (module := seen.root()) is not None:
-                never = forward_passes.never_called(seen.layers, seen.called, seen.trained)
-                built = {n: layers.built_at(module, seen.layers[n].name) for n in never[:1]}
-                seen.unused = {n: built.get(n) for n in never}
-                if _idle(seen) and not any(t.is_cuda for t in tensors(seen.given)):
-                    self._keep(seen, module)
+                    observation.trained.add(id(tensor))
+                del observation.waiting[name]
+            if observation.looks in _UNUSED and (module := observation.root()) is not None:
+                never = forward_passes.never_called(
+                    observation.layers, observation.called, observation.trained
+                )
+                built = {n: layers.built_at(module, observation.layers[n].name) for n in never[:1]}
+                observation.unused = {n: built.get(n) for n in never}
+                if _idle(observation) and not any(
+                    t.is_cuda for t in tensors(observation.arguments)
+                ):
+                    self._keep(observation, module)
 
-    def _keep(self, seen: ModuleObservation, module: Any) -> None:
+    def _keep(self, observation: ModuleObservation, module: Any) -> None:
         """Keep a model alive to the end, to run it once more."""
-        others = sum(other.kept is not None for other in self._seen.values() if other is not seen)
-        seen.kept = module if others < _KEPT else None
+        others = sum(
+            other.kept is not None
+            for other in self._observations.values()
+            if other is not observation
+        )
+        observation.kept = module if others < _KEPT else None
 
     def _read_graph(
-        self, seen: ModuleObservation, outputs: list[Any], calls: list[Call], given: Any
+        self, observation: ModuleObservation, outputs: list[Any], calls: list[Call], arguments: Any
     ) -> None:
         graph = Graph(outputs)
-        seen.graphs += 1
-        seen.attention = graph.attention(seen.facts["dropout"])
+        observation.graphs += 1
+        observation.attention = graph.attention(observation.facts["dropout"])
         if graph.checkpointed or any(call.checkpointed for call in calls):
-            seen.facts["checkpointed"] = True
-        elif not any(tensor.requires_grad for tensor in tensors(given)):
-            seen.needless = seen.needless or self._needless(seen, calls)
+            observation.facts["checkpointed"] = True
+        elif not any(tensor.requires_grad for tensor in tensors(arguments)):
+            observation.needless = observation.needless or self._needless(observation, calls)
 
-    def _needless(self, seen: ModuleObservation, calls: list[Call]) -> tuple[int, ...]:
+    def _needless(self, observation: ModuleObservation, calls: list[Call]) -> tuple[int, ...]:
         """Return the outermost modules whose backward pass would train nothing."""
-        wanted, found = self._wanted(seen), dict[int, None]()
-        for call in calls if wanted else ():
-            layer = seen.layers.get(call.module)
-            if layer is None or call.output is None or not layer.parameters or layer.holds(wanted):
+        trainable, modules = self._trainable(observation), dict[int, None]()
+        for call in calls if trainable else ():
+            layer = observation.layers.get(call.module)
+            if (
+                layer is None
+                or call.output is None
+                or not layer.parameters
+                or layer.holds(trainable)
+            ):
                 continue
-            above = seen.layers.get(calls[call.parent].module) if call.parent >= 0 else None
-            outermost = above is None or above.holds(wanted)
-            if outermost and not reaches(call.output, wanted):
-                found[call.module] = None
-        return tuple(found)
+            above = observation.layers.get(calls[call.parent].module) if call.parent >= 0 else None
+            outermost = above is None or above.holds(trainable)
+            if outermost and not reaches(call.output, trainable):
+                modules[call.module] = None
+        return tuple(modules)
 
-    def _wanted(self, seen: ModuleObservation) -> set[int]:
+    def _trainable(self, observation: ModuleObservation) -> set[int]:
         """Return the trainable parameters; where optimizers are known, those they hold."""
-        held = {
+        optimised = {
             id(tensor)
             for built in self._observer.optimizers
-            if (optimizer := built.thing()) is not None
+            if (optimizer := built.reference()) is not None
             for group in optimizer.param_groups
             for tensor in group["params"]
             if tensor.requires_grad
         }
         trainable = {
             number
-            for layer in seen.layers.values()
+            for layer in observation.layers.values()
             for number, _, trains in layer.parameters
             if trains
         }
-        module = seen.root()
+        module = observation.root()
         own = module.parameters() if module is not None else ()
         trainable |= {id(tensor) for tensor in own if tensor.requires_grad}
-        return trainable & held or trainable
+        return trainable & optimised or trainable
 
-    def _watch_frozen(self, seen: ModuleObservation, module: Any, calls: list[Call]) -> None:
+    def _watch_frozen(self, observation: ModuleObservation, module: Any, calls: list[Call]) -> None:
         """Keep numbers of frozen modules: an average of weights is changed behind autograd."""
         modules = {id(inner): inner for inner in module.modules()}
-        frozen = {call.module for call in calls if forward_passes.is_still(call, seen.layers)}
+        frozen = {
+            call.module for call in calls if forward_passes.is_still(call, observation.layers)
+        }
         for number in frozen & modules.keys():
-            held = list(modules[number].parameters())
-            some = [sample(t) for t in held[:: max(1, len(held) // _FROZEN)] if plain(t)]
-            seen.first.setdefault(number, some)
-            seen.last[number] = some
+            parameters = list(modules[number].parameters())
+            numbers = [
+                sample(t) for t in parameters[:: max(1, len(parameters) // _FROZEN)] if plain(t)
+            ]
+            observation.first.setdefault(number, numbers)
+            observation.last[number] = numbers
 
     def add_to(self, case: Case) -> Case:
         """Fill in the models of a case; they are those of the observer, the largest first."""
@@ -233,103 +253,125 @@ class Models(Probe):
         if len(built) != len(case.models):
             return case
         models = tuple(
-            self._filled(model, self._seen[entry.number]) if entry.number in self._seen else model
+            self._filled(model, self._observations[entry.number])
+            if entry.number in self._observations
+            else model
             for entry, model in zip(built, case.models, strict=True)
         )
         return replace(case, models=models, steps=self._counted(case.steps))
 
     def _counted(self, steps: Steps) -> Steps:
         """Fill in the operations of a step, where one model is trained."""
-        trained = [seen for seen in self._seen.values() if seen.passes]
-        each = (
+        trained = [observation for observation in self._observations.values() if observation.passes]
+        flops_per_pass = (
             forward_passes.flops(trained[0].passes, trained[0].layers)
             if len(trained) == 1
             else None
         )
-        return replace(steps, flops=each * (steps.backwards or 1.0) if each else None)
+        return replace(
+            steps, flops=flops_per_pass * (steps.backwards or 1.0) if flops_per_pass else None
+        )
 
-    def _filled(self, model: Model, seen: ModuleObservation) -> Model:
+    def _filled(self, model: Model, observation: ModuleObservation) -> Model:
         moved = {
             n
-            for n in seen.first
-            if forward_passes.read(seen.first[n]) != forward_passes.read(seen.last[n])
+            for n in observation.first
+            if forward_passes.read(observation.first[n]) != forward_passes.read(observation.last[n])
         }
         again = self._again()
         repeats = tuple(
             replace(repeat, again=again)
-            if repeat.frozen and seen.is_steady(repeat.module)
+            if repeat.frozen and observation.is_steady(repeat.module)
             else repeat
-            for repeat in forward_passes.repeats(seen.passes, seen.layers, moved)
+            for repeat in forward_passes.repeats(observation.passes, observation.layers, moved)
         )
-        dead = tuple(seen.waiting) if seen.trained else ()
-        never = [n for n in seen.unused if n not in seen.called]
+        dead = tuple(observation.waiting) if observation.trained else ()
+        never = [n for n in observation.unused if n not in observation.called]
         return replace(
             model,
-            **seen.facts,
+            **observation.facts,
             dead=dead,
-            dead_parameters=sum(seen.numbers[name] for name in dead),
-            unused=tuple(seen.layers[number].name for number in never if number in seen.layers),
-            uncalled_parameters=_uncalled(seen, dead, never),
-            discarded=tuple(_discarded(seen)) if seen.trained else (),
-            unused_parameters=forward_passes.numbers_of(seen.layers, never, seen.called),
-            unused_place=seen.unused[never[0]] if never else None,
+            dead_parameters=sum(observation.numbers[name] for name in dead),
+            unused=tuple(
+                observation.layers[number].name for number in never if number in observation.layers
+            ),
+            uncalled_parameters=_uncalled(observation, dead, never),
+            discarded=tuple(_discarded(observation)) if observation.trained else (),
+            unused_parameters=forward_passes.numbers_of(
+                observation.layers, never, observation.called
+            ),
+            unused_place=observation.unused[never[0]] if never else None,
             repeats=repeats,
-            frozen_graph=seen.layers[seen.needless[0]].name if seen.needless else None,
-            frozen_prefix_seconds=forward_passes.seconds_of(set(seen.needless), seen.passes)
-            or forward_passes.frozen_seconds(seen.passes, seen.layers, moved),
-            attention=tuple(_attention(seen)),
-            rows=seen.rows,
-            sequence_first=seen.sequence_first,
-            mixes_rows=_mixes_rows(seen),
-            bias_before_norm=forward_passes.bias_before_norm(seen.passes, seen.layers),
-            compute=seen.compute,
-            output=seen.output,
-            forward_modes=dict(seen.modes),
+            frozen_graph=observation.layers[observation.needless[0]].name
+            if observation.needless
+            else None,
+            frozen_prefix_seconds=forward_passes.seconds_of(
+                set(observation.needless), observation.passes
+            )
+            or forward_passes.frozen_seconds(observation.passes, observation.layers, moved),
+            attention=tuple(_attention(observation)),
+            rows=observation.rows,
+            sequence_first=observation.sequence_first,
+            mixes_rows=_mixes_rows(observation),
+            bias_before_norm=forward_passes.bias_before_norm(
+                observation.passes, observation.layers
+            ),
+            compute=observation.compute,
+            output=observation.output,
+            forward_modes=dict(observation.modes),
         )
 
 
-def _attention(seen: ModuleObservation) -> list[AttentionFacts]:
+def _attention(observation: ModuleObservation) -> list[AttentionFacts]:
     """Return what ran, what was asked for, and whether it is causal."""
-    root = seen.root()
-    asked = getattr(getattr(root, "config", None), "_attn_implementation", None)
-    asked = asked if isinstance(asked, str) else None
-    found = seen.attention
-    if not found and asked in ("eager", "sdpa"):  # compiled, or without gradients
-        found = [AttentionFacts(kind="eager" if asked == "eager" else "sdpa")]
+    root = observation.root()
+    configured = getattr(getattr(root, "config", None), "_attn_implementation", None)
+    configured = configured if isinstance(configured, str) else None
+    kinds = observation.attention
+    if not kinds and configured in ("eager", "sdpa"):  # compiled, or without gradients
+        kinds = [AttentionFacts(kind="eager" if configured == "eager" else "sdpa")]
     causal = None
-    if found and root is not None and seen.given is not None:
+    if kinds and root is not None and observation.arguments is not None:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            causal = is_causal(root, *seen.given)
-    return [replace(attention, configured=asked, causal=causal) for attention in found]
+            causal = is_causal(root, *observation.arguments)
+    return [replace(attention, configured=configured, causal=causal) for attention in kinds]
 
 
-def _idle(seen: ModuleObservation) -> list[int]:
+def _idle(observation: ModuleObservation) -> list[int]:
     """Return the modules that ran and got no gradient."""
-    dead = {id(tensor) for kept, _ in seen.waiting.values() if (tensor := kept()) is not None}
-    return without_gradient(seen.passes, seen.layers, dead)
+    dead = {
+        id(tensor)
+        for reference, _ in observation.waiting.values()
+        if (tensor := reference()) is not None
+    }
+    return without_gradient(observation.passes, observation.layers, dead)
 
 
-def _discarded(seen: ModuleObservation) -> list[Discarded]:
+def _discarded(observation: ModuleObservation) -> list[Discarded]:
     """Return the modules among them whose output nothing in the model reads."""
-    root = seen.root()
-    if root is not None and seen.given is not None and (idle := _idle(seen)):
+    root = observation.root()
+    if root is not None and observation.arguments is not None and (idle := _idle(observation)):
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            return discarded(root, seen.given, seen.passes, seen.layers, idle)
+            return discarded(
+                root, observation.arguments, observation.passes, observation.layers, idle
+            )
     return []
 
 
-def _uncalled(seen: ModuleObservation, dead: tuple[str, ...], never: list[int]) -> int:
+def _uncalled(observation: ModuleObservation, dead: tuple[str, ...], never: list[int]) -> int:
     """Return how many of the dead numbers are in modules that never ran."""
-    above = tuple(f"{seen.layers[number].name}." for number in never if number in seen.layers)
-    return sum(seen.numbers[name] for name in dead if name.startswith(above))
+    above = tuple(
+        f"{observation.layers[number].name}." for number in never if number in observation.layers
+    )
+    return sum(observation.numbers[name] for name in dead if name.startswith(above))
 
 
-def _mixes_rows(seen: ModuleObservation) -> bool | None:
+def _mixes_rows(observation: ModuleObservation) -> bool | None:
     """Return whether rows of a batch meet in the model, and let it go."""
-    root, seen.kept = seen.kept, None
-    if root is not None and seen.sequence_first and seen.given is not None:
+    root, observation.kept = observation.kept, None
+    if root is not None and observation.sequence_first and observation.arguments is not None:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            return mixes_rows(root, *seen.given)
+            return mixes_rows(root, *observation.arguments)
     return None
 
 
@@ -348,14 +390,14 @@ def _computes(module: Any, calls: list[Call], outputs: list[Any]) -> str | None:
     return dtypes.most_common(1)[0][0] if dtypes else None
 
 
-def _two_rows(thing: Any) -> Any:
+def _two_rows(value: Any) -> Any:
     """Return arguments with the first two rows of each tensor, copied."""
     import torch
 
-    if isinstance(thing, torch.Tensor):
-        return thing.detach()[:2].clone() if thing.dim() and plain(thing) else thing
-    if type(thing) in (list, tuple):
-        return type(thing)(map(_two_rows, thing))
-    if type(thing) is dict:
-        return {name: _two_rows(part) for name, part in thing.items()}
-    return thing
+    if isinstance(value, torch.Tensor):
+        return value.detach()[:2].clone() if value.dim() and plain(value) else value
+    if type(value) in (list, tuple):
+        return type(value)(map(_two_rows, value))
+    if type(value) is dict:
+        return {name: _two_rows(part) for name, part in value.items()}
+    return value

@@ -101,12 +101,12 @@ class Calls:
 
     def take(self) -> list[Call]:
         """Return the calls of the pass that ended, and begin the next."""
-        done, self.done, self._open, self._left = self.done, [], [], _SUMMED
-        counts: dict[int, int] = {}
-        for call in done:
-            counts[call.module] = counts.get(call.module, 0) + 1
-        self.twice.update(number for number, count in counts.items() if count > 1)
-        return done
+        calls, self.done, self._open, self._left = self.done, [], [], _SUMMED
+        call_counts: dict[int, int] = {}
+        for call in calls:
+            call_counts[call.module] = call_counts.get(call.module, 0) + 1
+        self.twice.update(number for number, count in call_counts.items() if count > 1)
+        return calls
 
     def _sums(self, inputs: list[Any]) -> tuple[Any, ...]:
         """Return the sum of each tensor: equal samples alone are no proof."""
@@ -121,25 +121,25 @@ class Calls:
         return tuple(sums)
 
 
-def tensors(thing: Any, depth: int = 4) -> Iterator[Any]:
+def tensors(value: Any, depth: int = 4) -> Iterator[Any]:
     """Yield the tensors in arguments or outputs, however nested."""
     import torch
 
-    if isinstance(thing, torch.Tensor):
-        yield thing
-    elif depth and isinstance(thing, list | tuple):
-        for part in thing:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif depth and isinstance(value, list | tuple):
+        for part in value:
             yield from tensors(part, depth - 1)
-    elif depth and isinstance(thing, dict):
-        for part in thing.values():
+    elif depth and isinstance(value, dict):
+        for part in value.values():
             yield from tensors(part, depth - 1)
 
 
-def _distinct(thing: Any) -> Iterator[Any]:
-    seen: set[int] = set()
-    for tensor in tensors(thing):
-        if id(tensor) not in seen and len(seen) < _TENSORS:
-            seen.add(id(tensor))
+def _distinct(value: Any) -> Iterator[Any]:
+    ids: set[int] = set()
+    for tensor in tensors(value):
+        if id(tensor) not in ids and len(ids) < _TENSORS:
+            ids.add(id(tensor))
             yield tensor
 
 
@@ -166,10 +166,10 @@ def keyed(tensor: Any) -> tuple[Any, ...]:
 def sample(tensor: Any) -> Any:
     """Return a hash of some of a tensor's numbers; of a card's the numbers, to be read later."""
     shape = tensor.shape
-    each = max(1, round(_NUMBERS ** (1 / len(shape)))) if shape else 1
-    steps = tuple(slice(None, None, -(-length // each)) for length in shape)
-    some = tensor.detach()[steps].reshape(-1)
-    return some.clone() if some.is_cuda else hash(tuple(some.tolist()))
+    per_dimension = max(1, round(_NUMBERS ** (1 / len(shape)))) if shape else 1
+    steps = tuple(slice(None, None, -(-length // per_dimension)) for length in shape)
+    numbers = tensor.detach()[steps].reshape(-1)
+    return numbers.clone() if numbers.is_cuda else hash(tuple(numbers.tolist()))
 
 
 def _event() -> Any:

@@ -62,12 +62,12 @@ class Profile:
         on_card = any(event.self_device_time_total > 0 for event in events)
         groups: dict[tuple[str, str, SourceLocation | None], list[Any]] = defaultdict(list)
         for event in events:
-            groups[event.name, _shown(event), self._place(event)].append(event)
-        found = [
+            groups[event.name, _shapes_text(event), self._place(event)].append(event)
+        operators = [
             _operator(*key, group, steps=steps, step_time=step_time, on_card=on_card)
             for key, group in groups.items()
         ]
-        return tuple(sorted(found, key=lambda one: -one.seconds)[:count])
+        return tuple(sorted(operators, key=lambda one: -one.seconds)[:count])
 
     def _place(self, event: Any) -> SourceLocation | None:
         """Return the line of an operator, of one that called it, or of one it called.
@@ -123,16 +123,16 @@ def _is_operator(event: Any) -> bool:
 
 def _shapes(shapes: Iterable[Any]) -> tuple[tuple[int, ...], ...]:
     """Return those of tensors with a dimension, out of lists of tensors too."""
-    found: list[tuple[int, ...]] = []
+    nonempty: list[tuple[int, ...]] = []
     for shape in shapes or ():
         if shape and isinstance(shape[0], list | tuple):
-            found += _shapes(shape)
+            nonempty += _shapes(shape)
         elif shape:
-            found.append(tuple(shape))
-    return tuple(found)
+            nonempty.append(tuple(shape))
+    return tuple(nonempty)
 
 
-def _shown(event: Any) -> str:
+def _shapes_text(event: Any) -> str:
     shapes = _shapes(event.input_shapes)
     text = " ".join("x".join(map(str, shape)) for shape in shapes[:4])
     return text + (f" and {len(shapes) - 4} more" if len(shapes) > 4 else "")

@@ -39,10 +39,10 @@ def unpadded(tensors: Mapping[str, Any], tokens: Any) -> Any | None:
         if mask.shape != tokens.shape or int(mask.min()) < 0 or int(mask.max()) > 1:
             continue
         ones = mask.bool()
-        for kept in (ones, ~ones):
-            left_out = tokens[~kept]
+        for is_real in (ones, ~ones):
+            left_out = tokens[~is_real]
             if "attention" in name or bool((left_out == left_out[:1]).all()):
-                return kept.sum(1)
+                return is_real.sum(1)
     return None
 
 

@@ -51,7 +51,7 @@ class ProcessGroupProbe(Probe):
         self._waits: list[float] = []  # seconds of backward passes that exchange gradients
         self._timed: dict[int, int] = {}  # id of a model -> its pass whose time was read last
         self._exchanging: list[bool] = []  # of sampled backward passes
-        self._told: dict[int, int] = {}  # id of a distributed sampler -> calls of set_epoch
+        self._epoch_calls: dict[int, int] = {}  # id of a distributed sampler -> calls of set_epoch
         self._samplers: dict[int, int] = {}  # number of a loader -> id of its sampler
 
     def on_torch_imported(self) -> None:
@@ -68,7 +68,7 @@ class ProcessGroupProbe(Probe):
         hooks.replace(DistributedSampler, "set_epoch", set_epoch)
 
     def _count(self, sampler: Any) -> None:
-        self._told[id(sampler)] = self._told.get(id(sampler), 0) + 1
+        self._epoch_calls[id(sampler)] = self._epoch_calls.get(id(sampler), 0) + 1
 
     def on_iterator_created(self, loader: Any, iterator: Any) -> None:
         """Remember a distributed sampler whose calls are counted: one with a set_epoch of torch."""
@@ -77,7 +77,7 @@ class ProcessGroupProbe(Probe):
         sampler = sampler_of(loader)
         if getattr(type(sampler), "set_epoch", None) is DistributedSampler.set_epoch:
             loaders = self._observer.loaders
-            number = next(built.number for built in loaders if built.thing() is loader)
+            number = next(built.number for built in loaders if built.reference() is loader)
             self._samplers[number] = id(sampler)
 
     def on_backward(self, tensors: Any) -> None:
@@ -85,7 +85,7 @@ class ProcessGroupProbe(Probe):
         for model in self._parallel() if self._group is not None else ():
             self._exchanging.append(bool(model.require_backward_grad_sync))
 
-    def after_step(self, done: int) -> None:
+    def after_step(self, updates: int) -> None:
         """Look at the group; have all of it stop after the same step."""
         if self._group is None:
             self._group = _group()
@@ -116,7 +116,7 @@ class ProcessGroupProbe(Probe):
     def add_to(self, case: Case) -> Case:
         """Add the group, this process's figures, and how often samplers were told the epoch."""
         loaders = tuple(
-            replace(loader, set_epoch=self._told.get(self._samplers[loader.key], 0))
+            replace(loader, set_epoch=self._epoch_calls.get(self._samplers[loader.key], 0))
             if loader.key in self._samplers
             else loader
             for loader in case.loaders

@@ -110,7 +110,7 @@ class Surroundings(Probe):
         for name in ("set_num_threads", "set_num_interop_threads"):
             hooks.replace(torch, name, self._noting(hooks, getattr(torch, name)))
 
-    def after_step(self, done: int) -> None:
+    def after_step(self, updates: int) -> None:
         """Count graphs that are compiled after the first 20 steps; look at the shared memory.
 
         Workers free what they handed over when they end, so it is looked at while they run.
@@ -118,7 +118,7 @@ class Surroundings(Probe):
         if (used := _shm_used()) is not None:
             self._shm = max(self._shm or 0.0, used)
         self._aids = _aids()
-        if done >= 20 and self._late_graphs is None:
+        if updates >= 20 and self._late_graphs is None:
             self._late_graphs = _graphs()[0]
 
     def _noting(self, hooks: Hooks, old: Callable[[int], None]) -> Callable[[int], None]:
@@ -160,12 +160,12 @@ class Surroundings(Probe):
 
     def _keep(self, text: str) -> None:
         assert self._hooks is not None
-        at = (time.perf_counter_ns() - self._hooks.events.started) / 1e9
+        seconds = (time.perf_counter_ns() - self._hooks.events.started) / 1e9
         for line in text.splitlines():
             words = _WORDS.sub(" ", line)[:80]
             if _SPEAKS.search(line) and self._alike[words] < _ALIKE:
                 self._alike[words] += 1
-                self._lines.append((line[:400], self._hooks.updates, at))
+                self._lines.append((line[:400], self._hooks.updates, seconds))
 
     def _opening(self, hooks: Hooks, old: Callable[..., Any]) -> Callable[..., Any]:
         """Return `open` with a look at what it is given.
@@ -283,8 +283,8 @@ def _throttled() -> tuple[int, int] | None:
     """Return the periods of the cgroup and how many of them it was throttled in."""
     try:
         with open("/sys/fs/cgroup/cpu.stat", encoding="ascii") as file:
-            found = dict(line.split() for line in file)
-        return int(found["nr_periods"]), int(found["nr_throttled"])
+            counters = dict(line.split() for line in file)
+        return int(counters["nr_periods"]), int(counters["nr_throttled"])
     except (OSError, KeyError, ValueError):  # no cgroup of version 2 here
         return None
 

@@ -27,12 +27,12 @@ def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
     if all(torch.equal(*tensor) for tensor in rows):
         return None
     short = any(tensor.dim() > 1 and tensor.shape[1] == 2 for tensor in rows)  # rows or positions?
-    looked = [] if short else [model.get_submodule(name) for name in sequence_first(model)]
-    far = moved(model, lambda: _run(model, args, kwargs, looked), [(t[0], t[1]) for t in rows])
+    modules = [] if short else [model.get_submodule(name) for name in sequence_first(model)]
+    far = moved(model, lambda: _run(model, args, kwargs, modules), [(t[0], t[1]) for t in rows])
     return None if far is None else float(far[1].max()) > NOISE
 
 
-def _run(model: Any, args: Any, kwargs: Any, looked: list[Any]) -> Any:
+def _run(model: Any, args: Any, kwargs: Any, modules: list[Any]) -> Any:
     """Return the first floating output of two rows, or all those of the modules looked at."""
     import torch
 
@@ -40,8 +40,12 @@ def _run(model: Any, args: Any, kwargs: Any, looked: list[Any]) -> Any:
 
     def see(module: Any, output: Any) -> None:
         first = next(tensors(output), None)  # the others have layers or directions first
-        if any(module is each for each in looked) and first is not None and first.dim() > 1:
-            inside.extend(found.flatten(1) for found in _of_two_rows(first))
+        if (
+            any(module is candidate for candidate in modules)
+            and first is not None
+            and first.dim() > 1
+        ):
+            inside.extend(tensor.flatten(1) for tensor in _of_two_rows(first))
 
     with inner_outputs(model, see):
         outermost = model(*args, **kwargs)

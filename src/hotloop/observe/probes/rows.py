@@ -47,13 +47,17 @@ def hashes(tensors: Mapping[str, Any], names: Sequence[str]) -> list[Row | None]
     if main.dim() < 2 or main[0].numel() < NARROWEST:
         return []
     flat = _flat(main)
-    known = _bits(flat) >= _BITS
-    fields = [_each(flat)]
+    is_varied = _bits(flat) >= _BITS
+    fields = [_hash_per_row(flat)]
     for name in names[1:]:
-        there = name in tensors and tensors[name].dim() and len(tensors[name]) >= len(flat)
-        fields.append(_each(_flat(tensors[name])[: len(flat)]) if there else [0] * len(flat))
+        is_present = name in tensors and tensors[name].dim() and len(tensors[name]) >= len(flat)
+        fields.append(
+            _hash_per_row(_flat(tensors[name])[: len(flat)]) if is_present else [0] * len(flat)
+        )
     rows = zip(*fields, strict=False)
-    return [row if known_ else None for row, known_ in zip(rows, known.tolist(), strict=False)]
+    return [
+        row if is_known else None for row, is_known in zip(rows, is_varied.tolist(), strict=False)
+    ]
 
 
 def _flat(tensor: Any) -> Any:
@@ -73,14 +77,20 @@ def _bits(flat: Any) -> Any:
 
     # Not every dtype can be compared: float8 and the wide unsigned ones cannot.
     numbers = flat.float() if flat.is_floating_point() else flat.long()
-    some = numbers.reshape(-1)[:_SOME]
-    values = float(len(torch.unique(some)))
-    if 2 * values > len(some):  # few numbers, and most of them differ: of how many, they do not say
-        values = 2.0**_MANTISSA if flat.is_floating_point() else float(some.max() - some.min()) + 1
+    first_numbers = numbers.reshape(-1)[:_SOME]
+    values = float(len(torch.unique(first_numbers)))
+    if 2 * values > len(
+        first_numbers
+    ):  # few numbers, and most of them differ: of how many, they do not say
+        values = (
+            2.0**_MANTISSA
+            if flat.is_floating_point()
+            else float(first_numbers.max() - first_numbers.min()) + 1
+        )
     return (numbers[:, 1:] != numbers[:, :-1]).sum(1) * math.log2(max(2.0, values))
 
 
-def _each(flat: Any) -> list[int]:
+def _hash_per_row(flat: Any) -> list[int]:
     import torch
 
     bytes_ = flat.view(torch.uint8) if flat.dtype is not torch.uint8 else flat
@@ -100,8 +110,8 @@ def duplicated(by_epoch: Mapping[int, Sequence[Row | None]]) -> float | None:
     total = sum(map(len, by_epoch.values()))
     if total < NARROWEST:
         return None
-    known = [[row for row in rows if row is not None] for rows in by_epoch.values()]
-    return sum(len(rows) - len(set(rows)) for rows in known) / total
+    rows_by_epoch = [[row for row in rows if row is not None] for rows in by_epoch.values()]
+    return sum(len(rows) - len(set(rows)) for rows in rows_by_epoch) / total
 
 
 def came_again(
@@ -123,13 +133,13 @@ def came_again(
     if not length:
         return None
     before: set[int] = set()
-    found = expected = 0.0
+    repeats = expected = 0.0
     for epoch in epochs:
         rows = set(by_epoch[epoch])
-        found += len(rows & before)
+        repeats += len(rows & before)
         expected += len(rows) * min(1.0, len(before) / length)
         before |= rows
-    return min(1.0, found / expected) if expected >= _ENOUGH else None
+    return min(1.0, repeats / expected) if expected >= _ENOUGH else None
 
 
 def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
@@ -151,10 +161,10 @@ def label_values(labels: Sequence[Any]) -> tuple[dict[str, int], float | None]:
     if every.is_floating_point() and len(values) > _VALUES:
         return {}, None
     order = counts.argsort(descending=True, stable=True)[:_VALUES]
-    shown = [
+    names = [
         f"{value:g}" if isinstance(value, float) else str(value) for value in values[order].tolist()
     ]
-    return dict(zip(shown, counts[order].tolist(), strict=True)), ignored
+    return dict(zip(names, counts[order].tolist(), strict=True)), ignored
 
 
 def shift(tokens: Sequence[Any], length: int | None = None) -> int | None:
@@ -194,11 +204,13 @@ def _distances(every: Any, least: int) -> list[int]:
     heads: dict[int, list[int]] = {}
     for row, value in enumerate(windows[:, 0].tolist()):
         heads.setdefault(value, []).append(row)
-    found = torch.isin(windows[:, 1:], windows[:, 0]).nonzero()[:_MATCHES].tolist()
+    matches = torch.isin(windows[:, 1:], windows[:, 0]).nonzero()[:_MATCHES].tolist()
     distances = []
-    for row, before in found:
-        at = before + 1
-        for head in heads[int(windows[row, at])]:
-            if head != row and torch.equal(every[row, at:], every[head, : every.shape[1] - at]):
-                distances.append(at)
+    for row, before in matches:
+        distance = before + 1
+        for head in heads[int(windows[row, distance])]:
+            if head != row and torch.equal(
+                every[row, distance:], every[head, : every.shape[1] - distance]
+            ):
+                distances.append(distance)
     return distances

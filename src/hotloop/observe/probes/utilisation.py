@@ -61,7 +61,7 @@ class Readings(Probe):
         self._iterators: dict[int, weakref.ref[Any]] = {}  # number of a loader -> its newest one
         self._busy: dict[int, float] = defaultdict(float)  # CPU seconds of a loader's workers
         self._watched: dict[int, float] = defaultdict(float)  # seconds in which there were some
-        self._asked: dict[int, list[bool]] = defaultdict(list)  # whether a batch stood ready
+        self._ready: dict[int, list[bool]] = defaultdict(list)  # whether a batch stood ready
         self._host: list[tuple[float, float]] = []  # first and last wake: wall and CPU seconds
 
     # What the observer tells.
@@ -99,13 +99,13 @@ class Readings(Probe):
         self._busy[number] += 0.0
         self._iterators[number] = weakref.ref(iterator)
 
-    def after_step(self, done: int) -> None:
+    def after_step(self, updates: int) -> None:
         """Note the CPU time of the host.
 
         Without a card that of the main thread. With one autograd launches the backward pass from
         a thread of its own, so the process's counts, at most one core.
         """
-        if done >= WARM:
+        if updates >= WARM:
             spent = time.process_time() if self._device is not None else time.thread_time()
             self._host[1:] = [(time.perf_counter(), spent)]
 
@@ -122,12 +122,12 @@ class Readings(Probe):
         self.remove()
         rows = self._rows
         names = dict.fromkeys(name for row in rows for name in row)
-        read = {name: thinned([row[name] for row in rows if name in row]) for name in names}
-        disk = read.get("read_bytes_per_s")
+        readings = {name: thinned([row[name] for row in rows if name in row]) for name in names}
+        disk = readings.get("read_bytes_per_s")
         often = OFTEN * len(rows)
         return replace(
             case,
-            readings={**case.readings, **read},
+            readings={**case.readings, **readings},
             throttle_reasons=tuple(name for name, n in self._reasons.items() if n >= often),
             loaders=tuple(
                 replace(
@@ -150,7 +150,7 @@ class Readings(Probe):
         ready = _is_ready(iterator)
         number = next((n for n, ref in self._iterators.items() if ref() is iterator), None)
         if ready is not None and number is not None:
-            self._asked[number].append(ready)
+            self._ready[number].append(ready)
 
     # The thread.
 
@@ -207,8 +207,8 @@ class Readings(Probe):
         return self._busy[number] / seconds if seconds else None
 
     def _empty(self, number: int) -> float | None:
-        asked = self._asked.get(number)
-        return 1 - sum(asked) / len(asked) if asked else None
+        ready = self._ready.get(number)
+        return 1 - sum(ready) / len(ready) if ready else None
 
     def _host_cpu(self) -> float | None:
         if len(self._host) < 2:
@@ -227,23 +227,23 @@ class Readings(Probe):
 class _Spent:
     """What processes have used up to now."""
 
-    def __init__(self, at: float, cpu: dict[int, float], read: int | None) -> None:
-        self.at, self.cpu, self.read = at, cpu, read
+    def __init__(self, at: float, cpu: dict[int, float], read_bytes: int | None) -> None:
+        self.at, self.cpu, self.read = at, cpu, read_bytes
 
     @classmethod
     def of(cls, pids: set[int]) -> _Spent:
         cpu: dict[int, float] = {}
-        read: int | None = None
+        read_bytes: int | None = None
         for pid in pids:
             try:
                 process = psutil.Process(pid)
                 times = process.cpu_times()
                 cpu[pid] = times.user + times.system
                 if hasattr(process, "io_counters"):  # not on macOS
-                    read = (read or 0) + process.io_counters().read_bytes
+                    read_bytes = (read_bytes or 0) + process.io_counters().read_bytes
             except (psutil.Error, OSError):  # it has just ended, or may not be looked at
                 continue
-        return cls(time.perf_counter(), cpu, read)
+        return cls(time.perf_counter(), cpu, read_bytes)
 
     def since(self, before: _Spent) -> dict[str, float]:
         """Return the rates between two looks; what a process did that ended between is lost."""
@@ -279,12 +279,12 @@ def _below(pid: int, proc: Path) -> list[int]:
     children of other threads than the main one are not in it.
     """
     try:
-        found = [
+        children = [
             int(word) for word in (proc / f"{pid}/task/{pid}/children").read_text("ascii").split()
         ]
     except OSError:  # not Linux, not in this kernel, or it has just ended
         return []
-    return [*found, *(deeper for child in found for deeper in _below(child, proc))]
+    return [*children, *(deeper for child in children for deeper in _below(child, proc))]
 
 
 def _page_cache() -> float | None:

@@ -55,7 +55,7 @@ _BATCHES = ("batch", "sample", "fetch", "load", "data", "collate", "encode", "to
 
 
 def split(
-    found: Folded, stands: Sequence[Stand], *, since: int
+    folded: Folded, stands: Sequence[Stand], *, since: int
 ) -> tuple[dict[str, float], list[dict[str, float]], tuple[Stack, ...]]:
     """Return the rows of the whole, those of each step, and the stacks with their seconds.
 
@@ -63,25 +63,25 @@ def split(
     ":" is shared out in proportion to the samples in it; without a sample its time keeps the row's
     own name.
     """
-    placed = _placed(found, stands, since)
+    placed = _placed(folded, stands, since)
     shares: dict[str, Counter[str]] = defaultdict(Counter)
     for row, final, _ in placed:
         if row.endswith(":"):
             shares[row][final] += 1
-    rows = _shared(found.rows, shares)
-    steps = [_shared(step, shares) for step in found.steps]
+    rows = _shared(folded.rows, shares)
+    steps = [_shared(step, shares) for step in folded.steps]
     return rows, steps, _stacks(placed, rows)
 
 
-def _placed(found: Folded, stands: Sequence[Stand], since: int) -> list[tuple[str, str, Raw]]:
+def _placed(folded: Folded, stands: Sequence[Stand], since: int) -> list[tuple[str, str, Raw]]:
     """Return each sample's row, what became of it, and its stack."""
-    starts = [start for start, _, _ in found.pieces]
+    starts = [start for start, _, _ in folded.pieces]
     placed, before = [], None
     for stand in stands:
-        at = bisect.bisect_right(starts, stand.at - since) - 1
-        if at < 0 or stand.at - since >= found.pieces[at][1]:
+        piece = bisect.bisect_right(starts, stand.at - since) - 1
+        if piece < 0 or stand.at - since >= folded.pieces[piece][1]:
             continue
-        row, final = found.pieces[at][2], found.pieces[at][2]
+        row, final = folded.pieces[piece][2], folded.pieces[piece][2]
         if row.endswith(":"):
             final = _kind(row, stand.stack) if not _idle(before, stand) else "idle"
         placed.append((row, final, stand.stack))
@@ -90,15 +90,15 @@ def _placed(found: Folded, stands: Sequence[Stand], since: int) -> list[tuple[st
 
 
 def _shared(rows: dict[str, float], shares: dict[str, Counter[str]]) -> dict[str, float]:
-    out: dict[str, float] = defaultdict(float)
+    totals: dict[str, float] = defaultdict(float)
     for row, seconds in rows.items():
         counts = shares.get(row)
         if not counts:
-            out[row.rstrip(":")] += seconds
+            totals[row.rstrip(":")] += seconds
             continue
         for final, count in counts.items():
-            out[final] += seconds * count / counts.total()
-    return dict(out)
+            totals[final] += seconds * count / counts.total()
+    return dict(totals)
 
 
 def _idle(before: Stand | None, now: Stand) -> bool:
@@ -127,8 +127,8 @@ def _kind(row: str, stack: Raw) -> str:
     return "data wait" if row == "after step:" and makes else row.rstrip(":")
 
 
-def _any(files: Iterable[str], parts: Sequence[str]) -> bool:
-    return any(part in file for file in files for part in parts)
+def _any(files: Iterable[str], fragments: Sequence[str]) -> bool:
+    return any(fragment in file for file in files for fragment in fragments)
 
 
 def _own_line(stack: Raw) -> tuple[str, str]:

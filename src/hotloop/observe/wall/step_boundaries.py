@@ -44,15 +44,15 @@ def endings(updates: Sequence[int]) -> tuple[list[int], int]:
     several take turns the rarest ends the step, and of equally rare ones the last; optimizers that
     are used one after another (folds, stages, a warm-up) make steps of their own.
     """
-    found: list[int] = []
+    indices: list[int] = []
     most = 0
     for turns in _turns(updates):
-        times = Counter(updates[at] for at in turns)
+        times = Counter(updates[index] for index in turns)
         rare = min(times.values())
-        last = next(updates[at] for at in reversed(turns) if times[updates[at]] == rare)
-        found += [at for at in turns if updates[at] == last]
+        last = next(updates[index] for index in reversed(turns) if times[updates[index]] == rare)
+        indices += [index for index in turns if updates[index] == last]
         most = max(most, len(times))
-    return found, most
+    return indices, most
 
 
 def _turns(updates: Sequence[int]) -> Iterator[list[int]]:
@@ -66,12 +66,12 @@ def _turns(updates: Sequence[int]) -> Iterator[list[int]]:
         part += alone
         runs.append(((part, number), indices))
         part += alone
-    final = {key: at for at, (key, _) in enumerate(runs)}
+    final = {key: index for index, (key, _) in enumerate(runs)}
     stretch: list[int] = []
     until = 0
-    for at, (key, indices) in enumerate(runs):
+    for index, (key, indices) in enumerate(runs):
         stretch += indices
         until = max(until, final[key])
-        if at == until:
+        if index == until:
             yield stretch
             stretch = []

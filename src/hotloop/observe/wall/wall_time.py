@@ -95,14 +95,14 @@ def fold(marks: Sequence[Mark], unset: Collection[int] = ()) -> Folded:
 
     `unset`: the times of calls without gradients whose module was not in evaluation mode.
     """
-    found = Folded()
+    folded = Folded()
     kinds = _kinds(marks)
-    _of_loaders(marks, kinds, found)
-    ends = _step_ends(marks, found)
-    _evaluations(marks, kinds, ends, found, frozenset(unset))
-    _walk(marks, kinds, set(ends), found)
-    _loaders(marks, found)
-    return found
+    _of_loaders(marks, kinds, folded)
+    ends = _step_ends(marks, folded)
+    _evaluations(marks, kinds, ends, folded, frozenset(unset))
+    _walk(marks, kinds, set(ends), folded)
+    _loaders(marks, folded)
+    return folded
 
 
 def steps_in(marks: Sequence[Mark]) -> int:
@@ -117,10 +117,10 @@ def _kinds(marks: Sequence[Mark]) -> list[str]:
     learns = False  # a backward pass follows before the next batch or update
     trained = set[int]()  # modules whose call in training mode feeds that backward pass
     kinds, ended = [""] * len(marks), dict[int, str]()
-    for at in range(len(marks) - 1, -1, -1):
-        _, code, number = marks[at]
+    for index in range(len(marks) - 1, -1, -1):
+        _, code, number = marks[index]
         if code == EventCode.BACKWARD:
-            learns, kinds[at] = True, "train"
+            learns, kinds[index] = True, "train"
             trained.clear()
         elif code in (EventCode.NEXT, EventCode.ITERATE):
             learns = False
@@ -130,13 +130,13 @@ def _kinds(marks: Sequence[Mark]) -> list[str]:
             evaluates |= opening == EventCode.SILENT and number in trained
             if opening == EventCode.FORWARD:
                 trained.add(number)
-            trains = learns or at > unfinished
+            trains = learns or index > unfinished
             ended[number] = "evaluate" if evaluates or not trains else "train"
-            kinds[at] = ended[number]
+            kinds[index] = ended[number]
         elif code in _CALLS:
-            kinds[at] = ended.get(number, "train")
+            kinds[index] = ended.get(number, "train")
         if code in (EventCode.BACKWARD_END, EventCode.UPDATE, EventCode.UPDATE_END):
-            kinds[at] = "train"
+            kinds[index] = "train"
     return kinds
 
 
@@ -145,24 +145,25 @@ def _unfinished(marks: Sequence[Mark]) -> int:
 
     What is called once after the last backward pass is such a step, several calls an evaluation.
     """
-    solid = [at for at, (_, code, _) in enumerate(marks) if code in _SOLID]
+    solid = [index for index, (_, code, _) in enumerate(marks) if code in _SOLID]
     last = solid[-1] if solid else -1
     calls = Counter(number for _, code, number in marks[last + 1 :] if code in _CALLS)
     return last if max(calls.values(), default=0) <= 1 else len(marks)
 
 
-def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
+def _of_loaders(marks: Sequence[Mark], kinds: list[str], folded: Folded) -> None:
     """Say of each epoch of each loader what it feeds: what is called on its batches."""
     epoch: dict[int, int] = defaultdict(int)
     votes: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     owner: list[tuple[int, int] | None] = []
     last: tuple[int, int] | None = None
     first = next(
-        (at for at, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD), len(marks)
+        (index for index, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD),
+        len(marks),
     )
     early = {number for _, code, number in marks[:first] if code == EventCode.BATCH}
     scored = 0  # calls without gradients on the last batch, in a row
-    for at, (_, code, number) in enumerate(marks):
+    for index, (_, code, number) in enumerate(marks):
         if code == EventCode.ITERATE:
             epoch[number] += 1
         data = code in _OF_LOADERS
@@ -172,30 +173,36 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], found: Folded) -> None:
         elif code in (EventCode.EXHAUSTED, EventCode.UPDATE_END):
             last = None
         elif code in _CALLS and last is not None:
-            votes[last][kinds[at]] += 1
-            scored += kinds[at] == "evaluate"
-            if kinds[at] == "train" and last[0] in early:  # they chose what of it to train on
+            votes[last][kinds[index]] += 1
+            scored += kinds[index] == "evaluate"
+            if kinds[index] == "train" and last[0] in early:  # they chose what of it to train on
                 votes[last]["evaluate"] -= scored
                 scored = 0
     decided = {key: count.most_common(1)[0][0] for key, count in votes.items()}
-    for at, key in enumerate(owner):
+    for index, key in enumerate(owner):
         if key is not None:
-            kinds[at] = decided.get(key, "train")
-            (found.trains if kinds[at] == "train" else found.evaluates).add(key[0])
+            kinds[index] = decided.get(key, "train")
+            (folded.trains if kinds[index] == "train" else folded.evaluates).add(key[0])
 
 
-def _step_ends(marks: Sequence[Mark], found: Folded) -> list[int]:
+def _step_ends(marks: Sequence[Mark], folded: Folded) -> list[int]:
     """Return the marks that end a step: optimizers' updates, or backward passes without any."""
-    updates = [at for at, (_, code, _) in enumerate(marks) if code == EventCode.UPDATE_END]
-    numbers = [marks[at][2] for at in updates]
-    found.updates, found.order, found.how = Counter(numbers), numbers, "optimizer"
+    updates = [
+        mark_index for mark_index, (_, code, _) in enumerate(marks) if code == EventCode.UPDATE_END
+    ]
+    numbers = [marks[mark_index][2] for mark_index in updates]
+    folded.updates, folded.order, folded.how = Counter(numbers), numbers, "optimizer"
     if not updates:
-        updates = [at for at, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD_END]
+        updates = [
+            mark_index
+            for mark_index, (_, code, _) in enumerate(marks)
+            if code == EventCode.BACKWARD_END
+        ]
         numbers = [0] * len(updates)
-        found.how = "backward" if updates else "none"
+        folded.how = "backward" if updates else "none"
     last, most = endings(numbers)
-    found.optimizers = most if found.updates else 0
-    found.made = [index + 1 for index in last]
+    folded.optimizers = most if folded.updates else 0
+    folded.made = [index + 1 for index in last]
     return [updates[index] for index in last]
 
 
@@ -203,7 +210,7 @@ def _evaluations(
     marks: Sequence[Mark],
     kinds: list[str],
     ends: Sequence[int],
-    found: Folded,
+    folded: Folded,
     unset: frozenset[int],
 ) -> None:
     """Find the evaluations; what the steps themselves do without gradients is training after all.
@@ -212,22 +219,22 @@ def _evaluations(
     """
     stretches: list[tuple[list[int], Stretch]] = []
     inside: list[int] = []
-    for at, kind in enumerate([*kinds, "train"]):
+    for index, kind in enumerate([*kinds, "train"]):
         if kind == "evaluate":
-            inside.append(at)
+            inside.append(index)
         elif kind == "train" and inside:
-            until = marks[min(at, len(marks) - 1)][0]
+            until = marks[min(index, len(marks) - 1)][0]
             step = bisect_right(ends, inside[0])
-            held = [marks[each] for each in inside]
-            stretches.append((inside, _stretch(held, until, step, unset)))
+            inside_marks = [marks[mark_index] for mark_index in inside]
+            stretches.append((inside, _stretch(inside_marks, until, step, unset)))
             inside = []
-    part = set(_in_steps([stretch for _, stretch in stretches], len(ends)))
+    in_steps = set(_in_steps([stretch for _, stretch in stretches], len(ends)))
     for inside, stretch in stretches:
-        if stretch not in part:
-            found.stretches.append(stretch)
+        if stretch not in in_steps:
+            folded.stretches.append(stretch)
         else:
-            for at in inside:
-                kinds[at] = "train"
+            for index in inside:
+                kinds[index] = "train"
 
 
 def _in_steps(stretches: Sequence[Stretch], steps: int) -> list[Stretch]:
@@ -269,33 +276,35 @@ class _Walk:
         self.backwards = 0
 
 
-def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], found: Folded) -> None:
+def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], folded: Folded) -> None:
     after = _next_solid(marks)
     state = _Walk()
-    for at, (time, code, number) in enumerate(marks):
-        if at:
-            row = state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[at])
-            _add(found, state, marks[at - 1][0], time, row)
+    for index, (time, code, number) in enumerate(marks):
+        if index:
+            row = (
+                state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[index])
+            )
+            _add(folded, state, marks[index - 1][0], time, row)
         if code != EventCode.END and code % 2 == 0:
-            row = _row(code, kinds[at])
+            row = _row(code, kinds[index])
             outer = state.open[-1][1] if state.open else ""
             if code == EventCode.UPDATE:  # one that raised was never closed
                 _close(state.open, code, number)
                 outer = state.open[-1][1] if state.open else ""
             if code in _WAITS:
-                around = outer or _gap(state.before, marks, kinds, after[at])
+                around = outer or _gap(state.before, marks, kinds, after[index])
                 row = around if around in _NO_STEP else row
             state.open.append((code, outer if outer in _OVERRULES else row, number))
             if code in _CALLS:
-                found.roots[number, kinds[at]] += 1
+                folded.roots[number, kinds[index]] += 1
         else:
             _close(state.open, EventCode.NEXT if code == EventCode.EXHAUSTED else code - 1, number)
         if code & ~1 not in _CLEAR:
-            state.before = (code, kinds[at])
+            state.before = (code, kinds[index])
         state.backwards += code == EventCode.BACKWARD
-        if at in ends:
-            _end_step(found, state, time)
-    found.trailing = state.backwards
+        if index in ends:
+            _end_step(folded, state, time)
+    folded.trailing = state.backwards
 
 
 def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
@@ -309,10 +318,10 @@ def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
 def _next_solid(marks: Sequence[Mark]) -> list[int]:
     """Return for each mark the index of the next one, itself included, that a gap goes by."""
     after, following = [0] * len(marks), len(marks) - 1
-    for at in range(len(marks) - 1, -1, -1):
-        if marks[at][1] & ~1 not in _CLEAR:
-            following = at
-        after[at] = following
+    for index in range(len(marks) - 1, -1, -1):
+        if marks[index][1] & ~1 not in _CLEAR:
+            following = index
+        after[index] = following
     return after
 
 
@@ -323,39 +332,39 @@ def _gap(
     code, kind = marks[next_][1], kinds[next_]
     if before is None:
         return "start:"
-    was, of = before
-    if of == "evaluate":
+    last_code, last_kind = before
+    if last_kind == "evaluate":
         return "evaluate"
     if code == EventCode.END:
         return "after training:"
     if kind == "evaluate":
         return "after step:"
-    if was in (EventCode.BATCH, EventCode.ITERATE_END):
+    if last_code in (EventCode.BATCH, EventCode.ITERATE_END):
         return "data wait" if code in _DATA else "prepare"
-    if was - 1 in _CALLS:
+    if last_code - 1 in _CALLS:
         return "forward" if code not in _DATA else "after step:"
-    if was == EventCode.BACKWARD_END and code in (EventCode.UPDATE, EventCode.BACKWARD):
+    if last_code == EventCode.BACKWARD_END and code in (EventCode.UPDATE, EventCode.BACKWARD):
         return "optimizer" if code == EventCode.UPDATE else "backward"
-    if was == EventCode.UPDATE_END and code == EventCode.UPDATE:
+    if last_code == EventCode.UPDATE_END and code == EventCode.UPDATE:
         return "optimizer"
     return "after step:"
 
 
-def _add(found: Folded, state: _Walk, start: int, end: int, row: str) -> None:
+def _add(folded: Folded, state: _Walk, start: int, end: int, row: str) -> None:
     seconds = (end - start) * _NS
-    found.rows[row] += seconds
+    folded.rows[row] += seconds
     state.step[row] += seconds
-    if found.pieces and found.pieces[-1][2] == row:
-        found.pieces[-1] = (found.pieces[-1][0], end, row)
+    if folded.pieces and folded.pieces[-1][2] == row:
+        folded.pieces[-1] = (folded.pieces[-1][0], end, row)
     else:
-        found.pieces.append((start, end, row))
+        folded.pieces.append((start, end, row))
 
 
-def _end_step(found: Folded, state: _Walk, time: int) -> None:
-    if found.ends:  # what came before the first step's end began with the script
-        found.steps.append({row: s for row, s in state.step.items() if row.rstrip(":") in IN_STEP})
-        found.backwards.append(state.backwards)
-    found.ends.append(time)
+def _end_step(folded: Folded, state: _Walk, time: int) -> None:
+    if folded.ends:  # what came before the first step's end began with the script
+        folded.steps.append({row: s for row, s in state.step.items() if row.rstrip(":") in IN_STEP})
+        folded.backwards.append(state.backwards)
+    folded.ends.append(time)
     state.step.clear()
     state.backwards = 0
 
@@ -380,21 +389,21 @@ def _stretch(inside: Sequence[Mark], until: int, step: int, unset: frozenset[int
     )
 
 
-def _loaders(marks: Sequence[Mark], found: Folded) -> None:
-    asked, starting = dict[int, int](), dict[int, int]()
+def _loaders(marks: Sequence[Mark], folded: Folded) -> None:
+    request_times, starting = dict[int, int](), dict[int, int]()
     fresh: dict[int, float] = {}
     for time, code, number in marks:
         if code == EventCode.ITERATE:
             starting[number] = time
-            found.epochs[number] += 1
+            folded.epochs[number] += 1
         elif code == EventCode.ITERATE_END:
             fresh[number] = (time - starting.pop(number, time)) * _NS
         elif code == EventCode.NEXT:
-            asked[number] = time
-        elif code == EventCode.EXHAUSTED and number in asked:
-            found.last_waits[number].append((time - asked.pop(number)) * _NS)
-        elif code == EventCode.BATCH and number in asked:
-            wait = (time - asked.pop(number)) * _NS
+            request_times[number] = time
+        elif code == EventCode.EXHAUSTED and number in request_times:
+            folded.last_waits[number].append((time - request_times.pop(number)) * _NS)
+        elif code == EventCode.BATCH and number in request_times:
+            wait = (time - request_times.pop(number)) * _NS
             if number in fresh:
-                found.first_waits[number].append(wait + fresh.pop(number))
-            found.waits[number].append(wait)
+                folded.first_waits[number].append(wait + fresh.pop(number))
+            folded.waits[number].append(wait)

@@ -31,7 +31,7 @@ class Loaders:
         from torch.utils.data import dataloader
 
         self._sources: list[tuple[weakref.ref[Any], _Source]] = []
-        self._asked: set[_Source] = set()  # since the last backward
+        self._since_backward: set[_Source] = set()  # since the last backward
         self._replay = replay
         self._patch(patches, dataloader)
 
@@ -52,9 +52,9 @@ class Loaders:
 
     def backward(self) -> None:
         """Note that what was asked for since the last call has been trained on."""
-        for source in self._asked:
+        for source in self._since_backward:
             source.trains = True
-        self._asked.clear()
+        self._since_backward.clear()
 
     def step(self) -> None:
         """Note the end of a training step."""
@@ -66,12 +66,12 @@ class Loaders:
 
         A script may build its loader anew for each epoch: the old one is gone, the new one like it.
         """
-        for known, source in self._sources:
-            if known() is loader:
+        for reference, source in self._sources:
+            if reference() is loader:
                 return source
         like = _likeness(loader)
-        for index, (known, source) in enumerate(self._sources):
-            if known() is None and source.like == like:
+        for index, (reference, source) in enumerate(self._sources):
+            if reference() is None and source.like == like:
                 self._sources[index] = weakref.ref(loader), source
                 return source
         self._sources.append((weakref.ref(loader), _Source(like)))
@@ -91,7 +91,7 @@ class Loaders:
         def __next__(iterator: Any) -> Any:  # noqa: N807
             source = iterator._hotloop_source
             if torch.is_grad_enabled():
-                self._asked.add(source)
+                self._since_backward.add(source)
             if source.is_ready and self._replay:
                 batch = source.serve(iterator._hotloop_loader, iterator._num_yielded)
                 iterator._num_yielded += 1
@@ -218,8 +218,8 @@ def rebuilt(value: Any, tensor: Callable[[torch.Tensor], torch.Tensor]) -> Any:
             new[key] = rebuilt(new[key], tensor)
         return new
     if isinstance(value, list | tuple):
-        parts = [rebuilt(part, tensor) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        elements = [rebuilt(element, tensor) for element in value]
+        return type(value)(*elements) if hasattr(value, "_fields") else type(value)(elements)
     return copy.copy(value) if hasattr(value, "__dict__") else value
 
 
@@ -253,13 +253,13 @@ def alone(loader: Any, count: int, warm: int) -> list[float]:
         batches, before = iter(loader), len(times)
         for _ in zip(range(max(warm, chunk)), batches, strict=False):
             pass
-        started, taken = time.perf_counter(), 0
+        started, count_in_chunk = time.perf_counter(), 0
         for _ in batches:
-            taken += 1
-            if taken == chunk:
+            count_in_chunk += 1
+            if count_in_chunk == chunk:
                 now = time.perf_counter()
                 times += [(now - started) / chunk] * chunk
-                started, taken = now, 0
+                started, count_in_chunk = now, 0
             if len(times) >= count:
                 break
         if len(times) == before:

@@ -127,11 +127,11 @@ def _run(
 
 def _environment(kind: Kind) -> Mapping[str, str]:
     """Return what is set for a child beside what this process has."""
-    known = {"HOTLOOP_CHILD": "1", "WANDB_DIR": child.SCRATCH}
+    variables = {"HOTLOOP_CHILD": "1", "WANDB_DIR": child.SCRATCH}
     if kind == "no logging":
-        return known | {"WANDB_MODE": "disabled", "TQDM_DISABLE": "1"}
+        return variables | {"WANDB_MODE": "disabled", "TQDM_DISABLE": "1"}
     mode = inherited().get("WANDB_MODE", "online")
-    return known | {"WANDB_MODE": "disabled" if mode in ("disabled", "dryrun") else "offline"}
+    return variables | {"WANDB_MODE": "disabled" if mode in ("disabled", "dryrun") else "offline"}
 
 
 def _why_not(report: ShortRunResult) -> str | None:

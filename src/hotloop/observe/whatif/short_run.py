@@ -59,8 +59,8 @@ class ShortRunResult:
 
 def command(request: ShortRunRequest, script: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that starts the child."""
-    asked = json.dumps(codec.to_json(request))
-    return (sys.executable, "-c", run_script.starter(__name__), asked, *script)
+    argument = json.dumps(codec.to_json(request))
+    return (sys.executable, "-c", run_script.starter(__name__), argument, *script)
 
 
 def main(argv: list[str]) -> None:
@@ -109,8 +109,8 @@ class _ShortRun:
             self._loaders.backward()
         self._backwards.mark()
         if not self._steps.marks:
-            wanted = _MANUAL * (self._request.warm + self._request.steps)
-            if self._backwards.marks > wanted or time.monotonic() > self._deadline:
+            most_passes = _MANUAL * (self._request.warm + self._request.steps)
+            if self._backwards.marks > most_passes or time.monotonic() > self._deadline:
                 self._leave()
 
     def _stepped(self, optimizer: Any, *_: object) -> None:

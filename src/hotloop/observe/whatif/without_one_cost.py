@@ -97,10 +97,12 @@ def _silence(patches: Patches, module: str, owner: str, names: tuple[str, ...]) 
     if owner and (holder := getattr(holder, owner, None)) is None:
         return
     for name in names:
-        found = [n for n in vars(holder) if n.startswith(name[:-1])] if name[-1] == "*" else [name]
-        for one in found:
-            if callable(getattr(holder, one, None)):
-                patches.put(holder, one, _nothing)
+        matches = (
+            [n for n in vars(holder) if n.startswith(name[:-1])] if name[-1] == "*" else [name]
+        )
+        for match in matches:
+            if callable(getattr(holder, match, None)):
+                patches.put(holder, match, _nothing)
 
 
 def no_writing(patches: Patches, below: str) -> None:
