@@ -83,18 +83,18 @@ class Models(Probe):
 
     def __init__(self, observer: Any, again: Any) -> None:
         self._observer, self._again = observer, again
-        self._observations: dict[int, ModuleObservation] = {}
+        self._records: dict[int, ModuleObservation] = {}
         self._calls = Calls()
         self._enough = False
 
     def on_root_module(self, number: int, module: Any) -> None:
         """Take the parameters' versions before the first forward pass."""
-        observation = self._observations[number] = ModuleObservation(weakref.ref(module))
+        record = self._records[number] = ModuleObservation(weakref.ref(module))
         self._enough = False
         for name, tensor in module.named_parameters():
             if tensor.requires_grad and plain(tensor):
-                observation.waiting[name] = weakref.ref(tensor), tensor._version
-                observation.numbers[name] = tensor.numel()
+                record.waiting[name] = weakref.ref(tensor), tensor._version
+                record.numbers[name] = tensor.numel()
 
     def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
         """Note an inner call."""
@@ -110,94 +110,85 @@ class Models(Probe):
         """Keep what ran in a forward pass."""
         import torch
 
-        calls, observation = self._calls.take(), self._observations.get(number)
-        if observation is None:
+        calls, record = self._calls.take(), self._records.get(number)
+        if record is None:
             return
-        self._enough = all(observation.is_full for observation in self._observations.values())
+        self._enough = all(record.is_full for record in self._records.values())
         trains = torch.is_grad_enabled()
-        observation.modes["no grad" if not trains else _mode(module)] += 1
-        observation.called.update(call.module for call in calls)
+        record.modes["no grad" if not trains else _mode(module)] += 1
+        record.called.update(call.module for call in calls)
         outputs = list(tensors(output))
         if outputs:
-            observation.output = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
-        if not trains or not module.training or len(observation.passes) >= _PASSES:
+            record.output = max((tuple(tensor.shape) for tensor in outputs), key=math.prod)
+        if not trains or not module.training or len(record.passes) >= _PASSES:
             return
-        if (
-            not observation.layers
-            or not {call.module for call in calls} <= observation.layers.keys()
+        if not record.layers or not {call.module for call in calls} <= record.layers.keys():
+            record.layers = layers.layers(module)  # the model was changed meanwhile
+        record.facts = record.facts or layers.facts(module)
+        if math.prod(record.output) == 1 and (
+            shape := forward_passes.last_product(calls, record.layers)
         ):
-            observation.layers = layers.layers(module)  # the model was changed meanwhile
-        observation.facts = observation.facts or layers.facts(module)
-        if math.prod(observation.output) == 1 and (
-            shape := forward_passes.last_product(calls, observation.layers)
-        ):
-            observation.output = shape  # the model returns its loss
-        observation.compute = observation.compute or _computes(module, calls, outputs)
-        if observation.graphs < _GRAPHS and outputs:
-            self._read_graph(observation, outputs, calls, (args, kwargs))
-        if observation.arguments is None and not self._observer.stop.limits.full:
-            observation.arguments = _two_rows(args), _two_rows(kwargs)
+            record.output = shape  # the model returns its loss
+        record.compute = record.compute or _computes(module, calls, outputs)
+        if record.graphs < _GRAPHS and outputs:
+            self._read_graph(record, outputs, calls, (args, kwargs))
+        if record.arguments is None and not self._observer.stop.limits.full:
+            record.arguments = _two_rows(args), _two_rows(kwargs)
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
-            observation.rows = None if first is None else len(first)
-            observation.sequence_first = sequence_first(module)
+            record.rows = None if first is None else len(first)
+            record.sequence_first = sequence_first(module)
             # Memory of a card may be needed by what comes after the model.
-            attends = observation.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
-            if observation.sequence_first or attends:
-                self._keep(observation, module)
-        if len(observation.passes) in _COMPARED:
-            self._watch_frozen(observation, module, calls)
+            attends = record.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
+            if record.sequence_first or attends:
+                self._keep(record, module)
+        if len(record.passes) in _COMPARED:
+            self._watch_frozen(record, module, calls)
         for call in calls:
             call.output = None
-        if calls or not observation.layers:  # later, inner calls are not told of any more
-            observation.passes.append(tuple(calls))
+        if calls or not record.layers:  # later, inner calls are not told of any more
+            record.passes.append(tuple(calls))
 
     def after_step(self, updates: int) -> None:
         """See which parameters have a gradient or were changed by now."""
-        for observation in self._observations.values():
-            observation.looks += 1
-            for name, (reference, version) in list(observation.waiting.items()):
+        for record in self._records.values():
+            record.looks += 1
+            for name, (reference, version) in list(record.waiting.items()):
                 tensor = reference()
                 if tensor is not None and tensor.grad is None and tensor._version == version:
                     continue
                 if tensor is not None:
-                    observation.trained.add(id(tensor))
-                del observation.waiting[name]
-            if observation.looks in _UNUSED and (module := observation.root()) is not None:
-                never = forward_passes.never_called(
-                    observation.layers, observation.called, observation.trained
-                )
-                built = {n: layers.built_at(module, observation.layers[n].name) for n in never[:1]}
-                observation.unused = {n: built.get(n) for n in never}
-                if _idle(observation) and not any(
-                    t.is_cuda for t in tensors(observation.arguments)
-                ):
-                    self._keep(observation, module)
+                    record.trained.add(id(tensor))
+                del record.waiting[name]
+            if record.looks in _UNUSED and (module := record.root()) is not None:
+                never = forward_passes.never_called(record.layers, record.called, record.trained)
+                built = {n: layers.built_at(module, record.layers[n].name) for n in never[:1]}
+                record.unused = {n: built.get(n) for n in never}
+                if _idle(record) and not any(t.is_cuda for t in tensors(record.arguments)):
+                    self._keep(record, module)
 
-    def _keep(self, observation: ModuleObservation, module: Any) -> None:
+    def _keep(self, record: ModuleObservation, module: Any) -> None:
         """Keep a model alive to the end, to run it once more."""
         others = sum(
-            other.kept is not None
-            for other in self._observations.values()
-            if other is not observation
+            other.kept is not None for other in self._records.values() if other is not record
         )
-        observation.kept = module if others < _KEPT else None
+        record.kept = module if others < _KEPT else None
 
     def _read_graph(
-        self, observation: ModuleObservation, outputs: list[Any], calls: list[Call], arguments: Any
+        self, record: ModuleObservation, outputs: list[Any], calls: list[Call], arguments: Any
     ) -> None:
         graph = Graph(outputs)
-        observation.graphs += 1
-        observation.attention = graph.attention(observation.facts["dropout"])
+        record.graphs += 1
+        record.attention = graph.attention(record.facts["dropout"])
         if graph.checkpointed or any(call.checkpointed for call in calls):
-            observation.facts["checkpointed"] = True
+            record.facts["checkpointed"] = True
         elif not any(tensor.requires_grad for tensor in tensors(arguments)):
-            observation.needless = observation.needless or self._needless(observation, calls)
+            record.needless = record.needless or self._needless(record, calls)
 
-    def _needless(self, observation: ModuleObservation, calls: list[Call]) -> tuple[int, ...]:
+    def _needless(self, record: ModuleObservation, calls: list[Call]) -> tuple[int, ...]:
         """Return the outermost modules whose backward pass would train nothing."""
-        trainable, modules = self._trainable(observation), dict[int, None]()
+        trainable, modules = self._trainable(record), dict[int, None]()
         for call in calls if trainable else ():
-            layer = observation.layers.get(call.module)
+            layer = record.layers.get(call.module)
             if (
                 layer is None
                 or call.output is None
@@ -205,13 +196,13 @@ class Models(Probe):
                 or layer.holds(trainable)
             ):
                 continue
-            above = observation.layers.get(calls[call.parent].module) if call.parent >= 0 else None
+            above = record.layers.get(calls[call.parent].module) if call.parent >= 0 else None
             outermost = above is None or above.holds(trainable)
             if outermost and not reaches(call.output, trainable):
                 modules[call.module] = None
         return tuple(modules)
 
-    def _trainable(self, observation: ModuleObservation) -> set[int]:
+    def _trainable(self, record: ModuleObservation) -> set[int]:
         """Return the trainable parameters; where optimizers are known, those they hold."""
         optimised = {
             id(tensor)
@@ -223,28 +214,26 @@ class Models(Probe):
         }
         trainable = {
             number
-            for layer in observation.layers.values()
+            for layer in record.layers.values()
             for number, _, trains in layer.parameters
             if trains
         }
-        module = observation.root()
+        module = record.root()
         own = module.parameters() if module is not None else ()
         trainable |= {id(tensor) for tensor in own if tensor.requires_grad}
         return trainable & optimised or trainable
 
-    def _watch_frozen(self, observation: ModuleObservation, module: Any, calls: list[Call]) -> None:
+    def _watch_frozen(self, record: ModuleObservation, module: Any, calls: list[Call]) -> None:
         """Keep numbers of frozen modules: an average of weights is changed behind autograd."""
         modules = {id(inner): inner for inner in module.modules()}
-        frozen = {
-            call.module for call in calls if forward_passes.is_still(call, observation.layers)
-        }
+        frozen = {call.module for call in calls if forward_passes.is_still(call, record.layers)}
         for number in frozen & modules.keys():
             parameters = list(modules[number].parameters())
             numbers = [
                 sample(t) for t in parameters[:: max(1, len(parameters) // _FROZEN)] if plain(t)
             ]
-            observation.first.setdefault(number, numbers)
-            observation.last[number] = numbers
+            record.first.setdefault(number, numbers)
+            record.last[number] = numbers
 
     def add_to(self, case: Case) -> Case:
         """Fill in the models of a case; they are those of the observer, the largest first."""
@@ -253,8 +242,8 @@ class Models(Probe):
         if len(built) != len(case.models):
             return case
         models = tuple(
-            self._filled(model, self._observations[entry.number])
-            if entry.number in self._observations
+            self._filled(model, self._records[entry.number])
+            if entry.number in self._records
             else model
             for entry, model in zip(built, case.models, strict=True)
         )
@@ -262,7 +251,7 @@ class Models(Probe):
 
     def _counted(self, steps: Steps) -> Steps:
         """Fill in the operations of a step, where one model is trained."""
-        trained = [observation for observation in self._observations.values() if observation.passes]
+        trained = [record for record in self._records.values() if record.passes]
         flops_per_pass = (
             forward_passes.flops(trained[0].passes, trained[0].layers)
             if len(trained) == 1
@@ -272,106 +261,92 @@ class Models(Probe):
             steps, flops=flops_per_pass * (steps.backwards or 1.0) if flops_per_pass else None
         )
 
-    def _filled(self, model: Model, observation: ModuleObservation) -> Model:
+    def _filled(self, model: Model, record: ModuleObservation) -> Model:
         moved = {
             n
-            for n in observation.first
-            if forward_passes.read(observation.first[n]) != forward_passes.read(observation.last[n])
+            for n in record.first
+            if forward_passes.read(record.first[n]) != forward_passes.read(record.last[n])
         }
         again = self._again()
         repeats = tuple(
             replace(repeat, again=again)
-            if repeat.frozen and observation.is_steady(repeat.module)
+            if repeat.frozen and record.is_steady(repeat.module)
             else repeat
-            for repeat in forward_passes.repeats(observation.passes, observation.layers, moved)
+            for repeat in forward_passes.repeats(record.passes, record.layers, moved)
         )
-        dead = tuple(observation.waiting) if observation.trained else ()
-        never = [n for n in observation.unused if n not in observation.called]
+        dead = tuple(record.waiting) if record.trained else ()
+        never = [n for n in record.unused if n not in record.called]
         return replace(
             model,
-            **observation.facts,
+            **record.facts,
             dead=dead,
-            dead_parameters=sum(observation.numbers[name] for name in dead),
-            unused=tuple(
-                observation.layers[number].name for number in never if number in observation.layers
-            ),
-            uncalled_parameters=_uncalled(observation, dead, never),
-            discarded=tuple(_discarded(observation)) if observation.trained else (),
-            unused_parameters=forward_passes.numbers_of(
-                observation.layers, never, observation.called
-            ),
-            unused_place=observation.unused[never[0]] if never else None,
+            dead_parameters=sum(record.numbers[name] for name in dead),
+            unused=tuple(record.layers[number].name for number in never if number in record.layers),
+            uncalled_parameters=_uncalled(record, dead, never),
+            discarded=tuple(_discarded(record)) if record.trained else (),
+            unused_parameters=forward_passes.numbers_of(record.layers, never, record.called),
+            unused_place=record.unused[never[0]] if never else None,
             repeats=repeats,
-            frozen_graph=observation.layers[observation.needless[0]].name
-            if observation.needless
-            else None,
-            frozen_prefix_seconds=forward_passes.seconds_of(
-                set(observation.needless), observation.passes
-            )
-            or forward_passes.frozen_seconds(observation.passes, observation.layers, moved),
-            attention=tuple(_attention(observation)),
-            rows=observation.rows,
-            sequence_first=observation.sequence_first,
-            mixes_rows=_mixes_rows(observation),
-            bias_before_norm=forward_passes.bias_before_norm(
-                observation.passes, observation.layers
-            ),
-            compute=observation.compute,
-            output=observation.output,
-            forward_modes=dict(observation.modes),
+            frozen_graph=record.layers[record.needless[0]].name if record.needless else None,
+            frozen_prefix_seconds=forward_passes.seconds_of(set(record.needless), record.passes)
+            or forward_passes.frozen_seconds(record.passes, record.layers, moved),
+            attention=tuple(_attention(record)),
+            rows=record.rows,
+            sequence_first=record.sequence_first,
+            mixes_rows=_mixes_rows(record),
+            bias_before_norm=forward_passes.bias_before_norm(record.passes, record.layers),
+            compute=record.compute,
+            output=record.output,
+            forward_modes=dict(record.modes),
         )
 
 
-def _attention(observation: ModuleObservation) -> list[AttentionFacts]:
+def _attention(record: ModuleObservation) -> list[AttentionFacts]:
     """Return what ran, what was asked for, and whether it is causal."""
-    root = observation.root()
+    root = record.root()
     configured = getattr(getattr(root, "config", None), "_attn_implementation", None)
     configured = configured if isinstance(configured, str) else None
-    kinds = observation.attention
+    kinds = record.attention
     if not kinds and configured in ("eager", "sdpa"):  # compiled, or without gradients
         kinds = [AttentionFacts(kind="eager" if configured == "eager" else "sdpa")]
     causal = None
-    if kinds and root is not None and observation.arguments is not None:
+    if kinds and root is not None and record.arguments is not None:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            causal = is_causal(root, *observation.arguments)
+            causal = is_causal(root, *record.arguments)
     return [replace(attention, configured=configured, causal=causal) for attention in kinds]
 
 
-def _idle(observation: ModuleObservation) -> list[int]:
+def _idle(record: ModuleObservation) -> list[int]:
     """Return the modules that ran and got no gradient."""
     dead = {
         id(tensor)
-        for reference, _ in observation.waiting.values()
+        for reference, _ in record.waiting.values()
         if (tensor := reference()) is not None
     }
-    return without_gradient(observation.passes, observation.layers, dead)
+    return without_gradient(record.passes, record.layers, dead)
 
 
-def _discarded(observation: ModuleObservation) -> list[Discarded]:
+def _discarded(record: ModuleObservation) -> list[Discarded]:
     """Return the modules among them whose output nothing in the model reads."""
-    root = observation.root()
-    if root is not None and observation.arguments is not None and (idle := _idle(observation)):
+    root = record.root()
+    if root is not None and record.arguments is not None and (idle := _idle(record)):
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            return discarded(
-                root, observation.arguments, observation.passes, observation.layers, idle
-            )
+            return discarded(root, record.arguments, record.passes, record.layers, idle)
     return []
 
 
-def _uncalled(observation: ModuleObservation, dead: tuple[str, ...], never: list[int]) -> int:
+def _uncalled(record: ModuleObservation, dead: tuple[str, ...], never: list[int]) -> int:
     """Return how many of the dead numbers are in modules that never ran."""
-    above = tuple(
-        f"{observation.layers[number].name}." for number in never if number in observation.layers
-    )
-    return sum(observation.numbers[name] for name in dead if name.startswith(above))
+    above = tuple(f"{record.layers[number].name}." for number in never if number in record.layers)
+    return sum(record.numbers[name] for name in dead if name.startswith(above))
 
 
-def _mixes_rows(observation: ModuleObservation) -> bool | None:
+def _mixes_rows(record: ModuleObservation) -> bool | None:
     """Return whether rows of a batch meet in the model, and let it go."""
-    root, observation.kept = observation.kept, None
-    if root is not None and observation.sequence_first and observation.arguments is not None:
+    root, record.kept = record.kept, None
+    if root is not None and record.sequence_first and record.arguments is not None:
         with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
-            return mixes_rows(root, *observation.arguments)
+            return mixes_rows(root, *record.arguments)
     return None
 
 

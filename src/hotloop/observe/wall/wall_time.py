@@ -117,10 +117,10 @@ def _kinds(marks: Sequence[Mark]) -> list[str]:
     learns = False  # a backward pass follows before the next batch or update
     trained = set[int]()  # modules whose call in training mode feeds that backward pass
     kinds, ended = [""] * len(marks), dict[int, str]()
-    for index in range(len(marks) - 1, -1, -1):
-        _, code, number = marks[index]
+    for i in range(len(marks) - 1, -1, -1):
+        _, code, number = marks[i]
         if code == EventCode.BACKWARD:
-            learns, kinds[index] = True, "train"
+            learns, kinds[i] = True, "train"
             trained.clear()
         elif code in (EventCode.NEXT, EventCode.ITERATE):
             learns = False
@@ -130,13 +130,13 @@ def _kinds(marks: Sequence[Mark]) -> list[str]:
             evaluates |= opening == EventCode.SILENT and number in trained
             if opening == EventCode.FORWARD:
                 trained.add(number)
-            trains = learns or index > unfinished
+            trains = learns or i > unfinished
             ended[number] = "evaluate" if evaluates or not trains else "train"
-            kinds[index] = ended[number]
+            kinds[i] = ended[number]
         elif code in _CALLS:
-            kinds[index] = ended.get(number, "train")
+            kinds[i] = ended.get(number, "train")
         if code in (EventCode.BACKWARD_END, EventCode.UPDATE, EventCode.UPDATE_END):
-            kinds[index] = "train"
+            kinds[i] = "train"
     return kinds
 
 
@@ -145,7 +145,7 @@ def _unfinished(marks: Sequence[Mark]) -> int:
 
     What is called once after the last backward pass is such a step, several calls an evaluation.
     """
-    solid = [index for index, (_, code, _) in enumerate(marks) if code in _SOLID]
+    solid = [i for i, (_, code, _) in enumerate(marks) if code in _SOLID]
     last = solid[-1] if solid else -1
     calls = Counter(number for _, code, number in marks[last + 1 :] if code in _CALLS)
     return last if max(calls.values(), default=0) <= 1 else len(marks)
@@ -158,12 +158,11 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], folded: Folded) -> None
     owner: list[tuple[int, int] | None] = []
     last: tuple[int, int] | None = None
     first = next(
-        (index for index, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD),
-        len(marks),
+        (i for i, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD), len(marks)
     )
     early = {number for _, code, number in marks[:first] if code == EventCode.BATCH}
     scored = 0  # calls without gradients on the last batch, in a row
-    for index, (_, code, number) in enumerate(marks):
+    for i, (_, code, number) in enumerate(marks):
         if code == EventCode.ITERATE:
             epoch[number] += 1
         data = code in _OF_LOADERS
@@ -173,31 +172,25 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], folded: Folded) -> None
         elif code in (EventCode.EXHAUSTED, EventCode.UPDATE_END):
             last = None
         elif code in _CALLS and last is not None:
-            votes[last][kinds[index]] += 1
-            scored += kinds[index] == "evaluate"
-            if kinds[index] == "train" and last[0] in early:  # they chose what of it to train on
+            votes[last][kinds[i]] += 1
+            scored += kinds[i] == "evaluate"
+            if kinds[i] == "train" and last[0] in early:  # they chose what of it to train on
                 votes[last]["evaluate"] -= scored
                 scored = 0
     decided = {key: count.most_common(1)[0][0] for key, count in votes.items()}
-    for index, key in enumerate(owner):
+    for i, key in enumerate(owner):
         if key is not None:
-            kinds[index] = decided.get(key, "train")
-            (folded.trains if kinds[index] == "train" else folded.evaluates).add(key[0])
+            kinds[i] = decided.get(key, "train")
+            (folded.trains if kinds[i] == "train" else folded.evaluates).add(key[0])
 
 
 def _step_ends(marks: Sequence[Mark], folded: Folded) -> list[int]:
     """Return the marks that end a step: optimizers' updates, or backward passes without any."""
-    updates = [
-        mark_index for mark_index, (_, code, _) in enumerate(marks) if code == EventCode.UPDATE_END
-    ]
-    numbers = [marks[mark_index][2] for mark_index in updates]
+    updates = [i for i, (_, code, _) in enumerate(marks) if code == EventCode.UPDATE_END]
+    numbers = [marks[i][2] for i in updates]
     folded.updates, folded.order, folded.how = Counter(numbers), numbers, "optimizer"
     if not updates:
-        updates = [
-            mark_index
-            for mark_index, (_, code, _) in enumerate(marks)
-            if code == EventCode.BACKWARD_END
-        ]
+        updates = [i for i, (_, code, _) in enumerate(marks) if code == EventCode.BACKWARD_END]
         numbers = [0] * len(updates)
         folded.how = "backward" if updates else "none"
     last, most = endings(numbers)
@@ -219,13 +212,13 @@ def _evaluations(
     """
     stretches: list[tuple[list[int], Stretch]] = []
     inside: list[int] = []
-    for index, kind in enumerate([*kinds, "train"]):
+    for i, kind in enumerate([*kinds, "train"]):
         if kind == "evaluate":
-            inside.append(index)
+            inside.append(i)
         elif kind == "train" and inside:
-            until = marks[min(index, len(marks) - 1)][0]
+            until = marks[min(i, len(marks) - 1)][0]
             step = bisect_right(ends, inside[0])
-            inside_marks = [marks[mark_index] for mark_index in inside]
+            inside_marks = [marks[k] for k in inside]
             stretches.append((inside, _stretch(inside_marks, until, step, unset)))
             inside = []
     in_steps = set(_in_steps([stretch for _, stretch in stretches], len(ends)))
@@ -233,8 +226,8 @@ def _evaluations(
         if stretch not in in_steps:
             folded.stretches.append(stretch)
         else:
-            for index in inside:
-                kinds[index] = "train"
+            for i in inside:
+                kinds[i] = "train"
 
 
 def _in_steps(stretches: Sequence[Stretch], steps: int) -> list[Stretch]:
@@ -279,30 +272,28 @@ class _Walk:
 def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], folded: Folded) -> None:
     after = _next_solid(marks)
     state = _Walk()
-    for index, (time, code, number) in enumerate(marks):
-        if index:
-            row = (
-                state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[index])
-            )
-            _add(folded, state, marks[index - 1][0], time, row)
+    for i, (time, code, number) in enumerate(marks):
+        if i:
+            row = state.open[-1][1] if state.open else _gap(state.before, marks, kinds, after[i])
+            _add(folded, state, marks[i - 1][0], time, row)
         if code != EventCode.END and code % 2 == 0:
-            row = _row(code, kinds[index])
+            row = _row(code, kinds[i])
             outer = state.open[-1][1] if state.open else ""
             if code == EventCode.UPDATE:  # one that raised was never closed
                 _close(state.open, code, number)
                 outer = state.open[-1][1] if state.open else ""
             if code in _WAITS:
-                around = outer or _gap(state.before, marks, kinds, after[index])
+                around = outer or _gap(state.before, marks, kinds, after[i])
                 row = around if around in _NO_STEP else row
             state.open.append((code, outer if outer in _OVERRULES else row, number))
             if code in _CALLS:
-                folded.roots[number, kinds[index]] += 1
+                folded.roots[number, kinds[i]] += 1
         else:
             _close(state.open, EventCode.NEXT if code == EventCode.EXHAUSTED else code - 1, number)
         if code & ~1 not in _CLEAR:
-            state.before = (code, kinds[index])
+            state.before = (code, kinds[i])
         state.backwards += code == EventCode.BACKWARD
-        if index in ends:
+        if i in ends:
             _end_step(folded, state, time)
     folded.trailing = state.backwards
 
@@ -318,10 +309,10 @@ def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
 def _next_solid(marks: Sequence[Mark]) -> list[int]:
     """Return for each mark the index of the next one, itself included, that a gap goes by."""
     after, following = [0] * len(marks), len(marks) - 1
-    for index in range(len(marks) - 1, -1, -1):
-        if marks[index][1] & ~1 not in _CLEAR:
-            following = index
-        after[index] = following
+    for i in range(len(marks) - 1, -1, -1):
+        if marks[i][1] & ~1 not in _CLEAR:
+            following = i
+        after[i] = following
     return after
 
 
