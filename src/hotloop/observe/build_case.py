@@ -1,4 +1,4 @@
-"""Makes the case of an observed script from its marks, its objects and its sources."""
+"""Builds the Case of an observed script from its marks, its objects and its sources."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MOST_FILES, LONGEST_FILE = 60, 200 << 10  # sources: files, bytes of each
 def build_case(
     observer: ScriptObserver, target: ScriptTarget, error: BaseException | None = None
 ) -> Case:
-    """Return what `observer` saw; it has finished. `error` ended the script."""
+    """Return the Case of a finished observer; `error` is the exception that ended the script."""
     ended = raised(error)
     if observer.stop.reason is None:
         observer.stop.reason = _why_early(error, ended, observer.hooks.updates)
@@ -94,7 +94,7 @@ def build_case(
 def _why_early(error: BaseException | None, ended: Raised | None, updates: int) -> str | None:
     """Return why a script that hotloop did not stop ended early, or None.
 
-    One that leaves with an exit code after its training has come to its end.
+    A script that exits with a code after training has come to its end.
     """
     if isinstance(error, KeyboardInterrupt):
         return "Ctrl-C"
@@ -104,9 +104,9 @@ def _why_early(error: BaseException | None, ended: Raised | None, updates: int) 
 
 
 def with_products(case: Case) -> Case:
-    """Return the case with the speed of matrix products, measured with the script's threads.
+    """Return the case with the rate of matrix products, measured with the script's threads.
 
-    Only where the operations of a step are known; what cannot be measured is said.
+    It is measured only if the FLOPs of a step are known; a failure is added to `not_checked`.
     """
     if flop_rate(case) is None:
         return case
@@ -123,7 +123,7 @@ def _script(target: ScriptTarget) -> str:
 
 
 def _hardware() -> Hardware:
-    if sys.modules.get("torch") is None:  # None: an import of it is to fail
+    if sys.modules.get("torch") is None:  # None: an import of it must fail
         return Hardware(device="cpu", name="unknown")
     from hotloop.machine.detect import detect
 
@@ -158,7 +158,7 @@ def _steps(observer: ScriptObserver, folded: Folded, steps: Sequence[Mapping[str
 
 
 def _leftover_micro_batches(observer: ScriptObserver, folded: Folded) -> int:
-    """Return the micro batches that filled no step: after the last one, or added to a later one."""
+    """Return how many micro batches filled no step: after the last one, or added to another."""
     size = round(statistics.median(folded.backwards)) if folded.backwards else 0
     if size < 2:
         return 0
@@ -167,7 +167,7 @@ def _leftover_micro_batches(observer: ScriptObserver, folded: Folded) -> int:
 
 
 def _number(loss: Any) -> float:
-    return float(loss)  # a tensor of a card: the run is over, and waiting costs nothing any more
+    return float(loss)  # a tensor on a GPU: after the run, waiting costs nothing
 
 
 def _loaders(observer: ScriptObserver, folded: Folded) -> list[Loader]:
@@ -214,7 +214,7 @@ def _optimizers(observer: ScriptObserver, folded: Folded) -> list[Optimizer]:
 
 
 def _rates(built: LiveObject, folded: Folded) -> list[tuple[int, float]]:
-    """Return an optimizer's learning rates until its last update: it may outlive its use."""
+    """Return an optimizer's learning rates up to its last update; it may outlive its use."""
     last = max(
         (
             update_number
@@ -239,15 +239,15 @@ def _schedulers(observer: ScriptObserver, folded: Folded) -> list[Scheduler]:
 
 
 def _updates_until(built: LiveObject, folded: Folded) -> int:
-    """Return the updates of a scheduler's optimizer until its facts were taken."""
+    """Return the updates of a scheduler's optimizer before the scheduler's facts were collected."""
     number = built.facts.optimizer
-    if number is None or number >= NUMBERS - 1:  # the last number is all the rest
+    if number is None or number >= NUMBERS - 1:  # all further optimizers share the last number
         return folded.steps_after(built.at)
     return folded.order[: built.at].count(number)
 
 
 def _loop_of(stacks: Iterable[Stack]) -> SourceLocation | None:
-    """Return the line that calls the model in most of the seconds: the evaluation's own loop."""
+    """Return the line that calls the model for most of the time: the evaluation's loop."""
     seconds: dict[SourceLocation, float] = defaultdict(float)
     for stack in stacks:
         line = None
@@ -299,7 +299,7 @@ def _saves(observer: ScriptObserver, folded: Folded) -> list[Save]:
 
 
 def sources(first: Iterable[str] = ()) -> dict[str, str]:
-    """Return the text of the project's own modules: the script, files of `first`, then the rest."""
+    """Return the text of the project's own modules: the script, `first`, then all others."""
     files = dict.fromkeys([*_files([sys.modules.get("__main__")]), *first])
     texts: dict[str, str] = {}
     for path in dict.fromkeys([*files, *_files(list(sys.modules.values()))]):
@@ -312,7 +312,7 @@ def sources(first: Iterable[str] = ()) -> dict[str, str]:
 
 
 def _files_of_objects(observer: ScriptObserver, stacks: Iterable[Stack]) -> Iterator[str]:
-    """Yield the files in which something was built, and those that stood in a stack."""
+    """Yield the files in which an object was built, and the files on sampled stacks."""
     for built in [*observer.loaders, *observer.optimizers, *observer.schedulers]:
         if built.place is not None:
             yield built.place.file
@@ -322,7 +322,7 @@ def _files_of_objects(observer: ScriptObserver, stacks: Iterable[Stack]) -> Iter
 def _files(modules: Iterable[Any]) -> Iterator[str]:
     """Yield the files of the project's own modules."""
     for module in modules:
-        # Python takes __file__ off the script's module when it ends, before its exit handlers.
+        # When the script ends, Python deletes its module's __file__ before the exit handlers run.
         loader = getattr(module, "__loader__", None)
         file = getattr(module, "__file__", None) or getattr(loader, "path", None)
         if isinstance(file, str) and file.endswith(".py") and is_own(file):

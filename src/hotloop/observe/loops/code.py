@@ -1,7 +1,8 @@
-"""Keeps of the code around an update what decides how often it is reached, as code of its own.
+"""Reduces the code around an update to the statements that decide how often it is reached.
 
-Of each of the script's functions on the stack that is: loops over what has a known length, tests
-and counters of plain numbers, break, continue and return. What cannot be told raises Unknown.
+Of each of the script's functions on the stack it keeps loops over objects of known length, tests
+and counters of plain numbers, break, continue and return. It raises Unknown for anything else that
+may decide.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ _SOMETIMES = (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp, as
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skeleton:
-    """Code that calls update(n) as often as the script means to, and tick() in each turn."""
+    """Code that calls update(n) as often as the script would, and tick() in each iteration."""
 
     code: Any  # compiled
-    names: tuple[tuple[int, str], ...]  # what changes: level and name
-    constants: tuple[tuple[int, ast.expr, Any], ...]  # what must not: level, expression, value
+    names: tuple[tuple[int, str], ...]  # variables that change: level and name
+    constants: tuple[tuple[int, ast.expr, Any], ...]  # must not change: level, expression, value
 
 
 def skeleton(stack: Sequence[Level], calls: Sequence[Sequence[Called]]) -> Skeleton:
-    """Return the code of these functions, outermost first; `calls` are what each calls of the next.
+    """Return the reduced code of these functions, outermost first.
 
-    Those of the last one are the updates.
+    `calls` are the calls in each function that reach the next one, in the last one the updates.
     """
     functions: list[_Function] = []
     for depth, level in enumerate(stack):
@@ -69,10 +70,10 @@ def _call(name: str, *arguments: ast.expr) -> ast.Expr:
 
 
 class _Function(Terms):
-    """One of the functions, as it is reduced."""
+    """One of the functions, and its reduction."""
 
     def definition(self, *, is_last: bool) -> ast.FunctionDef:
-        """Return what is left of it."""
+        """Return the reduced function."""
         self._is_last = is_last
         self._next = _call("update", ast.Constant(1)) if is_last else _call(f"f{self.depth + 1}")
         self._on = {id(node) for called in self.calls for node in (*called.around, called.call)}
@@ -114,7 +115,7 @@ class _Function(Terms):
         return self._simple(node)
 
     def _simple(self, node: ast.stmt) -> list[ast.stmt]:
-        """Return what is left of a statement without others in it."""
+        """Return the reduction of a statement that contains no other statement."""
         leaves: list[ast.stmt] = [ast.Return()] if isinstance(node, ast.Return) else []
         binds = self.decides(node)
         if id(node) in self._on:
@@ -162,7 +163,7 @@ class _Function(Terms):
         return [ast.If(test, yes or [ast.Pass()], no)]
 
     def _tried(self, statements: Iterable[ast.stmt]) -> Any:
-        """Return what is left of a branch, or why that cannot be told: it may never be taken."""
+        """Return the reduction of a branch, or the Unknown it raised: it may never be taken."""
         try:
             return self._body(statements)
         except Unknown as why:
@@ -202,7 +203,7 @@ class _Function(Terms):
             raise Unknown("with ... as")
 
     def _leave_out(self, node: ast.AST) -> None:
-        """Refuse what is left out if it may end the loops or set what is wanted."""
+        """Raise Unknown if a dropped node may end the loops or set a variable that decides."""
         inside = [inner for inner in below(node) if inner is not node]
         jumps: tuple[type[ast.AST], ...] = (ast.Return,)
         if not isinstance(node, LOOPS):

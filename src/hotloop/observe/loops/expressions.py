@@ -1,4 +1,4 @@
-"""Reads the expressions that decide how often a loop goes round: numbers, tests and lengths."""
+"""Reads the expressions that decide how often a loop iterates: numbers, tests and lengths."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ _PLAIN = {"int", "min", "max", "abs", "bool", "round"}
 _BARS = ("tqdm", "rich", "builtins")
 _THROUGH = {"enumerate", "reversed", "sorted", "list", "tuple", "iter", "tqdm", "track"}
 _ENDLESS = {"cycle", "count", "repeat"}
-_FOREVER = 10**12  # turns of what does not end
+_FOREVER = 10**12  # iterations of an endless iterable
 
 
 class Terms:
     """The expressions in one of the functions around an update.
 
-    A name that changes becomes `v2_step` (of the third function), any other one a constant.
+    A name that changes becomes a variable, such as `v2_step` for `step` in the third function; any
+    other name becomes a constant.
     """
 
     def __init__(
@@ -37,15 +38,15 @@ class Terms:
         self.repeats: bool = self.is_repeated or bool(loops)
         self._bound = set(stored(level.function.body))
         self.changing = self._bound if self.is_repeated else set(stored(loops))
-        self.untold: set[str] = set()  # targets of loops over what is no number
-        self.wanted: set[str] = set()  # names whose changes decide
-        self.around: list[ast.stmt] = []  # loops around what is being read
-        self._uses: dict[str, list[list[ast.stmt]]] = {}  # of a name: the loops around each
-        self._counts: dict[str, ast.stmt] = {}  # targets of loops, and their loops
+        self.untold: set[str] = set()  # targets of loops that do not yield numbers
+        self.wanted: set[str] = set()  # variables whose changes decide
+        self.around: list[ast.stmt] = []  # loops around the statement being read
+        self._uses: dict[str, list[list[ast.stmt]]] = {}  # name -> the loops around each use
+        self._counts: dict[str, ast.stmt] = {}  # target of a loop -> its loop
         self.constants: dict[str, tuple[int, ast.expr, Any]] = {}
 
     def expression(self, node: ast.expr) -> ast.expr:
-        """Return an expression of plain values; raises Unknown for any other."""
+        """Return the expression reduced to plain values; raise Unknown where that is impossible."""
         reduced = self._reduced(node)
         if any(isinstance(inner, ast.Name) for inner in ast.walk(reduced)):
             return reduced
@@ -89,15 +90,15 @@ class Terms:
     # What changes.
 
     def counts(self, name: str, loop: ast.stmt) -> None:
-        """Note that a loop gives numbers to a name."""
+        """Note that a loop assigns numbers to a name."""
         if self._counts.setdefault(name, loop) is not loop:
             raise Unknown("two loops have one variable")
         self.wanted.add(name)
 
     def decides(self, *nodes: ast.AST) -> bool:
-        """Whether something that is wanted is bound there.
+        """Whether a variable that decides is bound in these nodes.
 
-        What a loop sets anew in each turn may have any value outside of it.
+        A variable that a loop sets in each iteration may have any value outside of that loop.
         """
         for name in self.wanted.intersection(stored(nodes)):
             loop, uses = self._counts.get(name), self._uses.get(name, [])
@@ -106,7 +107,7 @@ class Terms:
         return False
 
     def _fixed(self, node: ast.expr) -> Any:
-        """Return what an expression stands for, where that does not change."""
+        """Return the value of an expression; raise Unknown if it may change."""
         attributes = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
         statements = [called.statement for called in self.calls]
         assigned = {
@@ -145,7 +146,7 @@ class Terms:
         ]
 
     def _argument(self, called: Called, name: str) -> ast.expr | None:
-        """Return what a call gives to one of the parameters; None for its default."""
+        """Return the argument that a call passes for a parameter; None for the default."""
         call = called.call
         spread = any(isinstance(argument, ast.Starred) for argument in call.args)
         keywords = {keyword.arg: keyword.value for keyword in call.keywords}
@@ -166,7 +167,7 @@ class Terms:
     # How often a loop goes round.
 
     def turns(self, node: ast.expr, target: ast.expr) -> tuple[ast.expr, str | None]:
-        """Return what to go through in its place, and the name that gets numbers from it."""
+        """Return an expression to iterate over instead, and the name that gets its numbers."""
         name = target.id if isinstance(target, ast.Name) else None
         if isinstance(node, ast.List | ast.Tuple):
             if all(isinstance(element, ast.Constant) for element in node.elts):
@@ -186,7 +187,7 @@ class Terms:
         return _range(self.count(node)), None
 
     def count(self, node: ast.expr) -> ast.expr:
-        """Return how many turns a loop over something has."""
+        """Return an expression for the number of iterations of a loop over `node`."""
         if isinstance(node, ast.Name) and (source := self._wrapped_source(node.id)) is not None:
             return self.count(source)
         if not isinstance(node, ast.Call):
@@ -218,7 +219,7 @@ class Terms:
         raise Unknown(called)
 
     def _wrapped_source(self, name: str) -> ast.expr | None:
-        """Return what a name in the loops is set to, where that is what a bar goes through."""
+        """Return the expression that a name in the loops is set to, if that is a progress bar."""
         if name not in self.changing:
             return None
         statements = [part for statement in self.level.function.body for part in below(statement)]
@@ -227,14 +228,14 @@ class Terms:
             for statement in statements
             if isinstance(statement, ast.stmt) and name in stored([statement])
         ]
-        only = bindings[-1] if bindings else None  # the innermost of those around it
+        only = bindings[-1] if bindings else None  # the innermost of the nested statements
         if not isinstance(only, ast.Assign) or sum(isinstance(e, ast.Assign) for e in bindings) > 1:
             return None
         through = isinstance(only.value, ast.Call) and last_name(only.value) in ("tqdm", "track")
         return only.value if through else None
 
     def _is_only_read(self, node: ast.expr) -> bool:
-        """Whether the loops, and other functions, only look at what a name stands for."""
+        """Whether the loops and all other functions only read the container behind a name."""
         if not isinstance(node, ast.Name) or node.id in self._parameters:
             return False
         functions = [inner for inner in ast.walk(self.level.tree) if isinstance(inner, SCOPES)]
@@ -258,7 +259,7 @@ class Terms:
         return True
 
     def _pieces(self, whole: ast.expr, size: ast.expr) -> ast.expr:
-        """Return how many pieces a tensor is split into."""
+        """Return an expression for the number of pieces that a tensor is split into."""
         if not isinstance(whole, ast.Call) and not is_from(type(self._fixed(whole)), "torch"):
             raise Unknown("split")
         below_zero = ast.UnaryOp(ast.USub(), self.count(whole))
@@ -267,12 +268,12 @@ class Terms:
 
 
 def mangled(depth: int, name: str) -> str:
-    """Return what a name of one of the functions is called in the code."""
+    """Return the name in the reduced code for a name in the function at `depth`."""
     return f"v{depth}_{name}"
 
 
 def last_name(call: ast.Call) -> str:
-    """Return "step" of "optimizer.step(...)"."""
+    """Return the last name of the called function: "step" for "optimizer.step(...)"."""
     function = call.func
     if isinstance(function, ast.Attribute):
         return function.attr
@@ -280,7 +281,7 @@ def last_name(call: ast.Call) -> str:
 
 
 def below(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and what is below it, but for functions that stand inside."""
+    """Yield a node and all nodes below it, without the bodies of nested functions."""
     yield node
     for part in ast.iter_child_nodes(node):
         if not isinstance(part, SCOPES):

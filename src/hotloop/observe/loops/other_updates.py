@@ -1,4 +1,4 @@
-"""Whether a script may make updates in other places than those that were seen."""
+"""Whether a script may make updates at other places than those that were observed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Key = tuple[str, int]  # a function: file and line, 0 for the module
 def updating(level: Level, *, is_repeated: bool) -> list[ast.Call]:
     """Return the calls in a function that update, or start a library's training, or may do so.
 
-    Those before what it is doing are over, where it is not called again.
+    Without `is_repeated`, calls before the statement that is running are left out: they are over.
     """
     first = level.at.statement.lineno
     return [
@@ -37,7 +37,7 @@ def updating(level: Level, *, is_repeated: bool) -> list[ast.Call]:
 
 
 def calls_in_body(statements: Sequence[ast.stmt]) -> list[ast.Call]:
-    """Return the calls in statements, but for functions that stand among them."""
+    """Return the calls in statements, without those in functions defined among them."""
     return [
         call
         for statement in statements
@@ -52,7 +52,7 @@ def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
     try:
         kind = _kind(call.func.value, names)
     except Unknown:
-        return call.func.attr != "train"  # most often a model's
+        return call.func.attr != "train"  # most often model.train()
     homes = tuple(base.__module__ for base in kind.__mro__)
     torch = sys.modules.get("torch")
     if call.func.attr == "step" and torch is not None:
@@ -64,7 +64,7 @@ def _updates(call: ast.Call, names: Mapping[str, Any]) -> bool:
 
 
 def _kind(node: ast.expr, names: Mapping[str, Any]) -> type:
-    """Return the class of what an expression stands for; `Trainer(...)` makes a Trainer."""
+    """Return the class of an expression's value; that of `Trainer(...)` is Trainer."""
     if isinstance(node, ast.Call):
         function = value_of(node.func, names)
         if not isinstance(function, type):
@@ -76,7 +76,7 @@ def _kind(node: ast.expr, names: Mapping[str, Any]) -> type:
 def may_train_elsewhere(
     sources: Mapping[str, str], files: Sequence[str], calls: Sequence[Sequence[Called]]
 ) -> bool:
-    """Whether functions that were not seen to update may be called, or the seen ones once more.
+    """Whether functions that were not observed may update, or the observed ones may run again.
 
     `files` and `calls` are those of the functions on the stack, outermost first.
     """
@@ -103,15 +103,15 @@ def may_train_elsewhere(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Function:
-    """A function of the project, or a module's own statements."""
+    """A function of the project, or the top-level statements of a module."""
 
     key: Key
-    called: tuple[str, bool]  # its name, and whether it is a method: x.name
+    called: tuple[str, bool]  # its name, and whether it is a method
     nodes: list[ast.expr]  # names and attributes in it
-    modules: Container[str]  # names that stand for modules, or come from one
+    modules: Container[str]  # names that refer to modules, or were imported from one
 
     def names(self, node: ast.expr) -> tuple[str, bool]:
-        """Return what a name or an attribute may call."""
+        """Return what a name or an attribute may call: its name, and whether it is a method."""
         if isinstance(node, ast.Attribute):
             plain = isinstance(node.value, ast.Name) and node.value.id in self.modules
             return node.attr, not plain
@@ -154,7 +154,7 @@ def _own(statements: Sequence[ast.stmt]) -> list[ast.expr]:
 def _reaching(
     functions: Sequence[_Function], names: set[tuple[str, bool]]
 ) -> set[tuple[str, bool]]:
-    """Return the functions that call one of these, or a function that does."""
+    """Return the functions that call one of `names`, directly or through each other."""
     callers: set[tuple[str, bool]] = set()
     while True:
         more = {

@@ -1,9 +1,9 @@
-"""How many optimizer steps the script means to make, where its code or a library proves it.
+"""How many optimizer steps the script will make, where its code or a library proves it.
 
-At some updates the loops on the stack are read (observe/loops/code.py); when the run is over they
-are run again without their work, and what they count is held against what was seen. Nothing of the
-script's is called. This is for scripts that are stopped early: the steps of one that came to its
-end are counted, and there is no plan beside that.
+At some updates the loops on the stack are read (observe/loops/code.py). After the run the reduced
+loops are executed, and their counts are compared with what was observed. No function of the script
+is called. This is for scripts that are stopped early: if a script came to its end, its steps were
+counted.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ __all__ = ["Planned", "in_loop"]
 
 _TRAINER = "/transformers/trainer.py"
 _MOST = 10_000_000  # numbers above this are no count of steps
-_TURNS = 5_000_000  # of the loops: half a second
-_LOOKS = 200  # that are held against the plan
+_TURNS = 5_000_000  # iterations of the loops: half a second
+_LOOKS = 200  # observations that are compared with the plan
 _CODE = {"range": range, "len": len, "min": min, "max": max, "abs": abs, "int": int, "bool": bool}
 
 
 @dataclass(slots=True)
 class Nest:
-    """The loops around the updates, as they were seen."""
+    """The loops around the updates, as they were observed."""
 
     functions: tuple[tuple[str, int], ...]  # file and id() of the functions on the stack
     calls: list[list[Called]]  # of each function
     skeleton: Skeleton
-    looks: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # updates, what changes
-    is_plain: bool = True  # no library stands between the script and PyTorch's update
-    library_steps: int | None = None  # steps, by a library's own loop in them
-    updating: set[int] = field(default_factory=set)  # id() of calls that may make others
+    looks: list[tuple[int, dict[str, Any]]] = field(default_factory=list)  # updates, variables
+    is_plain: bool = True  # no library between the script and PyTorch's update
+    library_steps: int | None = None  # steps of a library's own loop inside
+    updating: set[int] = field(default_factory=set)  # id() of calls that may make updates
 
 
 class Planned(Probe):
-    """A probe: looks at the loops around the update some times a second."""
+    """Reads the loops around the update, some times a second."""
 
     def __init__(self) -> None:
         linecache.checkcache()  # a script may have been edited between two runs of one process
@@ -63,13 +63,13 @@ class Planned(Probe):
 
     def _begin(self) -> None:
         self._nest: Nest | None = None
-        self.why: str | None = None  # it cannot be told
-        self._left: set[tuple[tuple[str, int], ...]] = set()  # functions of nests that are over
+        self.why: str | None = None  # why the steps are unknown
+        self._left: set[tuple[tuple[str, int], ...]] = set()  # functions of earlier nests
         self._last = 0
 
     def after_step(self, updates: int) -> None:
-        """Read the loops that enclose the line now running, the outermost first."""
-        if updates <= self._last:  # counted anew
+        """Read the loops around the running line, the outermost first."""
+        if updates <= self._last:  # the count started again
             self._begin()
         self._last = updates
         if self.why is not None:
@@ -128,7 +128,7 @@ class Planned(Probe):
         return case if planned < case.steps.count else replace(case, planned_steps=planned)
 
     def _counted(self, case: Case) -> int:
-        """Return the steps that the loops make; raises Unknown."""
+        """Return the steps that the loops make. Raises Unknown."""
         nest = self._nest
         if nest is None or self.why is not None:
             raise Unknown(self.why or "no loop was seen")
@@ -162,10 +162,7 @@ def _value(node: ast.expr, level: Level) -> Any:
 
 
 def in_loop() -> bool:
-    """Whether a loop of the project's own code goes round the line that is running.
-
-    Where that cannot be told, it is taken for one.
-    """
+    """Whether the running line is inside a loop of the project's own code; True if unknown."""
     try:
         stack, _ = levels(sys._getframe(1), has_library_length=True)
     except Unknown:
@@ -174,7 +171,7 @@ def in_loop() -> bool:
 
 
 def _trainer_steps(frame: FrameType | None) -> int | None:
-    """Return the steps that transformers' Trainer means to make, where it is running."""
+    """Return the steps that transformers' Trainer will make; None if none is on the stack."""
     while frame is not None:
         if frame.f_code.co_filename.replace(os.sep, "/").endswith(_TRAINER):
             state = getattr(names(frame).get("self"), "__dict__", {}).get("state")
@@ -186,9 +183,9 @@ def _trainer_steps(frame: FrameType | None) -> int | None:
 
 
 def _all_updates(nest: Nest, *, is_first: bool) -> int:
-    """Return the updates that are made when the loops end.
+    """Return the number of updates at the end of the loops.
 
-    What changes must be at each look what it was there.
+    Raises Unknown where the variables differ from an observation.
     """
     (updates, state), *_ = nest.looks
     before = 0 if is_first and updates == 1 else updates - _place(nest, state)
@@ -203,7 +200,7 @@ def _all_updates(nest: Nest, *, is_first: bool) -> int:
 
 
 def _place(nest: Nest, state: Mapping[str, Any]) -> int:
-    """Return the update of the loops at which the first look was."""
+    """Return the update of the loops at which the first observation was made."""
     matches: list[int] = []
 
     def compare(last: int, values: Mapping[str, Any]) -> None:
@@ -223,7 +220,7 @@ def _agree(state: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
 
 
 def _run(loops: Skeleton, see: Callable[[int, Mapping[str, Any]], None]) -> int:
-    """Return how many updates the loops make; `see` is told how many there are, and the values."""
+    """Execute the reduced loops and return their updates; `see` gets the count and variables."""
     turns = updates = 0
 
     def tick() -> None:

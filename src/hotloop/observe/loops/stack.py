@@ -1,4 +1,4 @@
-"""Which of the script's functions are on the stack at an update, and what each of them calls."""
+"""The script's functions on the stack at an update, and the call that each of them makes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Called:
 
     @property
     def is_in_a_loop(self) -> bool:
-        """Whether a loop of the function goes round it."""
+        """Whether the call is inside a loop of the function."""
         return isinstance(self.statement, LOOPS)
 
 
@@ -62,12 +62,12 @@ class Level:
 
     @property
     def tree(self) -> ast.Module:
-        """Return its file."""
+        """Return the syntax tree of the file."""
         return _tree(self.file)
 
     @property
     def function(self) -> ast.FunctionDef | ast.AsyncFunctionDef | ast.Module:
-        """Return the function."""
+        """Return the function's syntax tree."""
         return self.at.function
 
 
@@ -76,8 +76,9 @@ def levels(
 ) -> tuple[list[Level], bool]:
     """Return the script's functions on the stack, outermost first.
 
-    And whether all that stands between the last of them and the update is PyTorch's. Raises Unknown
-    where a library's own loop is on the stack, if it has not `told` how long that is.
+    The bool says whether only PyTorch's frames lie between the innermost of them and the update.
+    Raises Unknown if a library's own loop is on the stack, unless `has_library_length` says that
+    its length is known.
     """
     levels_: list[Level] = []
     between: list[FrameType] = []
@@ -95,7 +96,7 @@ def levels(
             called = _called(_tree(file), code.co_name, code.co_firstlineno, line, column)
             levels_.insert(0, Level(file=file, at=called, names=names(frame)))
             between = []
-            if code.co_name == "<module>":  # a script, or what it imports: that runs once
+            if code.co_name == "<module>":  # a script or an imported module: it runs once
                 break
         elif not is_hotloop(file):
             between.append(frame)
@@ -116,7 +117,7 @@ def _is_torch(frame: FrameType) -> bool:
 
 
 def _goes_round(frame: FrameType) -> bool:
-    """Whether a library's frame stands in a loop; PyTorch's own go round its hooks only."""
+    """Whether a library's frame is inside a loop; PyTorch's loops do not count: they run hooks."""
     if _is_torch(frame):
         return False
     first, line = frame.f_code.co_firstlineno, frame.f_lineno
@@ -147,7 +148,7 @@ def _parsed(text: str) -> ast.Module:
 def _called(
     tree: ast.Module, name: str, first: int, line: int | None, column: int | None
 ) -> Called:
-    """Return the call that ends there, in the function that begins at a line."""
+    """Return the call that ends at (line, column), in the function that begins at line `first`."""
     function: Any = tree
     is_method = False
     if name != "<module>":
@@ -178,7 +179,7 @@ def _first_line(function: Any) -> int:
 
 
 def _ways(root: ast.AST, line: int | None, column: int | None) -> Any:
-    """Yield the nodes from below `root` down to each call that ends there."""
+    """Yield, for each call that ends at (line, column), the nodes from below `root` down to it."""
     waiting: list[tuple[ast.AST, tuple[ast.AST, ...]]] = [(root, ())]
     while waiting:
         node, above = waiting.pop()

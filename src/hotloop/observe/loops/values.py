@@ -1,6 +1,6 @@
-"""What the names in a script stand for, and how long a loop over them is, without calling it.
+"""The values of names in a script, and the length of a loop over them, without running its code.
 
-Nothing of the script's is called, but the `__len__` of what PyTorch, NumPy or Python itself made.
+Only the `__len__` of types from PyTorch, NumPy or Python itself is called.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ __all__ = ["SIMPLE", "Unknown", "is_from", "length", "value_of"]
 
 SIMPLE = (int, float, str, bool, type(None))
 _SIZED = (list, tuple, dict, set, frozenset, str, range)
-_LIBRARIES = {"torch", "accelerate"}  # whose loaders, samplers and tensors are as long as they say
+_LIBRARIES = {"torch", "accelerate"}  # their loaders, samplers and tensors have a true length
 
 
-class Unknown(Exception):  # noqa: N818 - no fault: the answer is that it cannot be told
-    """It needs more than is looked at."""
+class Unknown(Exception):  # noqa: N818 - not an error: the answer is "unknown"
+    """The answer needs more than is examined here."""
 
 
 def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return what a name, an attribute or an entry under a fixed key stands for."""
+    """Return the value of a name, an attribute or an entry with a constant key."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -60,7 +60,7 @@ def value_of(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def length(iterable: Any) -> int:
-    """Return how many turns a loop over it has."""
+    """Return the number of iterations of a loop over `iterable`. Raises Unknown."""
     if type(iterable) in _SIZED:
         return len(iterable)
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
@@ -94,5 +94,5 @@ def _batches(loader: Any) -> int:
 
 
 def is_from(target: Any, *packages: str) -> bool:
-    """Whether a class or a function is of one of these packages."""
+    """Whether a class or a function was defined in one of these packages."""
     return str(getattr(target, "__module__", "")).partition(".")[0] in packages
