@@ -1,7 +1,7 @@
-"""Whether a plan trains as the baseline does: losses, gradient norms and first gradients compared.
+"""Whether a plan trains like the baseline: compares losses, gradient norms and first gradients.
 
 Equal losses are not enough: a kernel can be right forward and wrong backward. So the gradients of
-the first step are held against the baseline's as well, tensor by tensor.
+the first step are compared with the baseline's as well, tensor by tensor.
 """
 
 import math
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 __all__ = ["Evidence", "Parity", "Promise", "Rounding", "agree", "noise", "rounding"]
 
-SLACK = 3.0  # times the noise of the baseline itself: it was seen once only
+SLACK = 3.0  # factor on the baseline's own noise, which was measured only once
 SMALL = 1e-3  # of the largest tensor's gradient norm: rounding alone turns smaller ones
-LOUD = 0.01  # noise of the baseline beyond which nothing can be held against it
-WHOLE = 0.02  # a ratio so near to a whole number is no rounding
-FEWEST_LATE = 20  # losses of which a mean is compared where the training itself is another
+LOUD = 0.01  # noise of the baseline above which no comparison is made
+WHOLE = 0.02  # a ratio this near to a whole number is not due to rounding
+FEWEST_LATE = 20  # losses in a mean, if the training itself is different
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,26 +22,26 @@ class Evidence:
     """What the first steps of a trial computed."""
 
     losses: Sequence[float] = ()  # of each backward pass
-    norms: Sequence[float] = ()  # of the gradient at each optimizer step
+    norms: Sequence[float] = ()  # gradient norm at each optimizer step
     tensors: Mapping[str, float] = field(default_factory=dict)  # gradient norms at the first step
     samples: Mapping[str, Sequence[float]] = field(default_factory=dict)  # some of their elements
     late: Sequence[float] = ()  # losses of the timed steps
-    draws: bool = False  # whether random numbers are drawn in a step, as dropout does
+    draws: bool = False  # whether a step draws random numbers, as dropout does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """How far a plan may be from the baseline."""
+    """How far a plan may deviate from the baseline."""
 
     tolerance: float = 0.0  # relative, on losses and norms
-    cosine: float = 1.0  # of each tensor's first gradient with the baseline's, at least
-    is_training: bool = False  # another training: only what it learns can be compared
-    redraws: bool = False  # a step's random numbers are drawn otherwise, where it draws some
+    cosine: float = 1.0  # least cosine of each tensor's first gradient with the baseline's
+    is_training: bool = False  # a different training: only the learning can be compared
+    redraws: bool = False  # a step draws its random numbers differently
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounding:
-    """How far the baseline is from itself where sums are made in another order, relative."""
+    """The relative deviation of the baseline from itself with another order of sums."""
 
     steps: float = 0.0  # its losses and gradient norms
     tensors: float = 0.0  # each tensor's gradient at the first step
@@ -49,19 +49,19 @@ class Rounding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parity:
-    """Whether the promise is kept; None: it cannot be told."""
+    """Whether the promise is kept; None: unknown."""
 
     kept: bool | None
     why: str  # a sentence without its full stop
 
 
 def noise(base: Evidence, again: Evidence) -> float:
-    """Return how far two runs of the baseline are apart, relative: 0 where they are equal."""
+    """Return the relative deviation of two runs of the baseline: 0 if they are equal."""
     return max(_apart(base.losses, again.losses)[0], _apart(base.norms, again.norms)[0])
 
 
 def rounding(base: Evidence, again: Evidence) -> Rounding | None:
-    """Compare the baseline with itself in another order of sums; None where that says nothing."""
+    """Compare the baseline with itself in another order of sums; None if they do not match."""
     counts = [(len(e.losses) > 0, len(e.norms), e.tensors.keys()) for e in (base, again)]
     alike = len(base.losses) == len(again.losses)
     losses = (base.losses, again.losses) if alike else (_means(base), _means(again))
@@ -78,7 +78,7 @@ def rounding(base: Evidence, again: Evidence) -> Rounding | None:
 
 
 def _means(evidence: Evidence) -> list[float]:
-    """Return the mean loss of each optimizer step: backward passes may be more and smaller."""
+    """Return the mean loss of each optimizer step, over its backward passes; [] if uneven."""
     per_step, remainder = divmod(len(evidence.losses), len(evidence.norms) or 1)
     if remainder or not per_step:
         return []
@@ -89,7 +89,7 @@ def _means(evidence: Evidence) -> list[float]:
 
 
 def _turn(cosine: float) -> float:
-    """Return the relative difference of two vectors of one length, from their cosine."""
+    """Return the relative difference of two vectors of equal norm, from their cosine."""
     return math.sqrt(max(0.0, 2 * (1 - cosine)))
 
 
@@ -101,9 +101,10 @@ def agree(
     noise: float = 0.0,
     order: Rounding | None = None,
 ) -> Parity:
-    """Hold a trial to its promise. `noise` is what two runs of the baseline differ by.
+    """Check whether a trial keeps its promise. `noise` is the deviation of two baseline runs.
 
-    A promise that is not bitwise allows what the baseline's own sums in another `order` differ by.
+    A promise that is not bitwise also allows the baseline's own deviation in another `order` of
+    sums.
     """
     if not base.losses or not trial.losses:
         return Parity(kept=None, why="no loss was seen: nothing ran backward")
@@ -134,7 +135,7 @@ def agree(
         far, index = _apart(theirs, mine)
         if far > allowed:
             return Parity(kept=False, why=_differ(what, mine[index], theirs[index], index, allowed))
-    if allowed == 0:  # then every loss must be equal, also of the steps that were timed
+    if allowed == 0:  # then every loss must be equal, also in the timed steps
         far, index = _apart(base.late, trial.late)
         if far > 0:
             why = _differ("later losses", trial.late[index], base.late[index], index, allowed)
@@ -146,7 +147,7 @@ def agree(
 def _gradients(
     base: Evidence, trial: Evidence, turn: float, noise: float, allowed: float
 ) -> Parity:
-    """Compare the first gradients, tensor by tensor; `turn` is how far one may be, relative."""
+    """Compare the first gradients, tensor by tensor; `turn` is the largest relative difference."""
     if not base.tensors:
         return Parity(kept=None, why="no gradient was seen at the first step")
     if base.tensors.keys() != trial.tensors.keys():
@@ -161,9 +162,7 @@ def _gradients(
             return Parity(kept=False, why=why)
         cosine = _cosine(base.samples.get(name, ()), trial.samples.get(name, ()))
         worst = min(worst, cosine)
-        if (
-            cosine < 1 - turn**2 / 2 - SLACK * noise - 1e-12
-        ):  # the last: what a cosine itself rounds
+        if cosine < 1 - turn**2 / 2 - SLACK * noise - 1e-12:  # 1e-12: rounding of the cosine itself
             why = f"the first gradient of tensor {name} points elsewhere (cosine {cosine:.6f})"
             return Parity(kept=False, why=why)
     far, _ = _apart(base.losses, trial.losses)
@@ -178,7 +177,7 @@ def _gradients(
 
 
 def _differ(what: str, mine: float, theirs: float, index: int, allowed: float) -> str:
-    """Say how one value differs; a ratio near a whole number has a likely cause."""
+    """Describe how a value differs; a ratio near a whole number has a likely cause."""
     far = abs(mine - theirs) / max(abs(theirs), 1e-30)
     sentence = f"{what} differ: {mine:.6g} instead of {theirs:.6g} at the {_nth(index + 1)} "
     sentence += f"({far:.1e}, allowed {allowed:.1e})"
@@ -196,7 +195,7 @@ def _nth(number: int) -> str:
 
 
 def _learns(base: Evidence, trial: Evidence, noise: float) -> Parity:
-    """Compare what is learned in the same number of later steps."""
+    """Compare the mean loss of the same number of later steps."""
     n = min(len(base.late), len(trial.late))
     if n < FEWEST_LATE:
         return Parity(kept=None, why=f"only {n} later losses were seen, {FEWEST_LATE} are needed")
@@ -211,7 +210,7 @@ def _learns(base: Evidence, trial: Evidence, noise: float) -> Parity:
 
 
 def _apart(theirs: Sequence[float], mine: Sequence[float]) -> tuple[float, int]:
-    """Return the largest relative difference and where it is."""
+    """Return the largest relative difference and its index."""
     worst, where = 0.0, 0
     for index, (a, b) in enumerate(zip(theirs, mine, strict=False)):
         far = 0.0 if a == b else abs(a - b) / max(abs(a), 1e-30)

@@ -1,7 +1,7 @@
-"""Keys, passwords and tokens in the words of a command line: they are kept in no file of ours.
+"""Removes keys, passwords and tokens from command lines before anything is written to a file.
 
 A word is a secret by the name of its option (`--api-key X`, `db.password=Y`, `{"token": "Z"}`), by
-its place in a URL (`https://user:secret@host`, `?token=Z`), or by the prefix that a vendor gives.
+its place in a URL (`https://user:secret@host`, `?token=Z`), or by a vendor's prefix.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ALWAYS: Final = frozenset({
 _KEYS: Final = frozenset({
     "api", "access", "secret", "private", "auth", "account", "encryption", "wandb"
 })  # fmt: skip
-# Tokens of a vocabulary, and counts of them: pad_token, max-token.
+# Tokens of a vocabulary, and their counts: pad_token, max-token.
 _OF_TEXT: Final = frozenset({
     "pad", "eos", "bos", "sos", "unk", "mask", "sep", "cls", "image", "audio", "video", "stop",
     "end", "start", "per", "new", "next", "special", "prompt", "text", "min", "max", "num",
@@ -42,11 +42,11 @@ _VENDOR: Final = re.compile(
     r"\b(hf_\w{16,}|sk-[\w\-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w\-]{16,}|"
     r"xox[abeprs]-[\w\-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w\-]{30,})"
 )
-_SHORTEST: Final = 6  # characters of a secret that is looked for in other texts
+_SHORTEST: Final = 6  # characters of a secret that is removed from other texts
 
 
 def redacted(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command with MASK for each secret in them."""
+    """Return the words of a command with each secret replaced by MASK."""
     secrets_by_index = dict(_secrets_in(words))
     return tuple(
         _without(word, secrets_by_index.get(index, ())) for index, word in enumerate(words)
@@ -54,7 +54,7 @@ def redacted(words: Sequence[str]) -> tuple[str, ...]:
 
 
 class Hider:
-    """Takes the secrets of a command out of whatever is to be kept."""
+    """Removes the secrets of a command from texts and JSON values."""
 
     def __init__(self, words: Sequence[str]) -> None:
         found = {secret for _, secrets in _secrets_in(words) for secret in secrets}
@@ -63,7 +63,7 @@ class Hider:
         )
 
     def text(self, text: str) -> str:
-        """Return a text, or a page of HTML, without them."""
+        """Return a text, or an HTML page, without the secrets."""
         for secret in self._secrets:
             for spelling in dict.fromkeys((secret, html.escape(secret))):
                 if spelling in text:
@@ -71,7 +71,7 @@ class Hider:
         return text
 
     def json(self, value: Any) -> Any:
-        """Return a JSON value without them; keys are ours and stay."""
+        """Return a JSON value without the secrets; keys are hotloop's own and stay."""
         if not self._secrets:
             return value
         if isinstance(value, str):
@@ -84,12 +84,12 @@ class Hider:
 
 
 def _is_telling(secret: str) -> bool:
-    """Whether a secret is not a word that stands elsewhere for itself ("train", "secret")."""
+    """Whether a secret is distinctive, not an ordinary word such as "train" or "secret"."""
     return len(secret) >= _SHORTEST and not secret.isalpha()
 
 
 def _secrets_in(words: Sequence[str]) -> Iterator[tuple[int, set[str]]]:
-    """Yield (place, secrets) of the words that hold some."""
+    """Yield (index, secrets) of each word that contains secrets."""
     for index, word in enumerate(words):
         secrets = {match[1] for match in _USER.finditer(word)}
         secrets |= {match[0] for match in _VENDOR.finditer(word)}

@@ -1,4 +1,4 @@
-"""Which code of hotloop this is: its version, and a digest of its files."""
+"""The identity of hotloop's code: its version, and a digest of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which samples the next optimizer step takes: a pure function of the position."""
+"""The samples of the next optimizer step, as a pure function of the position."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 __all__ = ["AccumulationWindows", "Place", "Position", "batch_at", "dealt"]
 
-# Epoch, first sample, count; a count of 0 keeps step and counts nothing.
+# Epoch, first sample, count; a count of 0 only keeps ranks in step.
 Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a run is. A position in the data is a number of samples."""
+    """The progress of a run. A position in the data is a number of samples."""
 
     step: int = 0  # completed optimizer steps
     epoch: int = 0
     sample: int = 0  # samples of this epoch that were used
     evaluated: int = 0  # step of the newest completed validation
     best_loss: float | None = None  # validation loss of the best model
-    best_score: float | None = None  # what the job's judge says of it
+    best_score: float | None = None  # its score by the job's metrics
     best_step: int | None = None
-    reference: float | None = None  # the loss, or minus the score, to be beaten
-    stale: int = 0  # validations since it was beaten by min_delta
+    reference: float | None = None  # the loss, or the negative score, to beat
+    stale: int = 0  # validations since it was last beaten by min_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +46,13 @@ class AccumulationWindows:
 
     @property
     def per_epoch(self) -> int:
-        """Samples used of one epoch."""
+        """Return the samples that are used in one epoch."""
         n = len(self.samples)
         return n - n % self.batch_size if self.drop_last else n
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimizer steps of one epoch; a ragged last window is a step."""
+        """Return the optimizer steps of one epoch; an incomplete last window is a step."""
         return -(-self.per_epoch // self.batch_size)
 
     def span(self, position: Position) -> tuple[int, int]:
@@ -63,7 +63,7 @@ class AccumulationWindows:
     def micro_batches(self, position: Position, micro_batch: int) -> list[tuple[int, int]]:
         """Return (first sample, count) of this rank's micro batches of the window at a position.
 
-        Every rank has as many; a count of 0 is one that another rank has more.
+        Every rank has the same number; a count of 0 means that another rank has one more.
         """
         first, count = self.span(position)
         if count <= micro_batch:
@@ -73,9 +73,9 @@ class AccumulationWindows:
         return dealt(pieces, self.ranks)[self.rank]
 
     def taken(self, position: Position, micro_batch: int) -> Sequence[tuple[int, int]]:
-        """Return (first sample, count) of the runs of samples of this rank's window.
+        """Return (first sample, count) of the runs of samples in this rank's window.
 
-        One with a count of 0 where other ranks have all samples of it.
+        A single one with a count of 0 if other ranks have all samples of the window.
         """
         if self.ranks == 1:
             return [self.span(position)]
@@ -107,7 +107,7 @@ class AccumulationWindows:
 
 
 def batch_at(samples: Samples, place: Place) -> Batch:
-    """Return the batch of a place; where its count is 0, one sample that counts for nothing."""
+    """Return the batch at a place; for a count of 0, a batch of one sample that does not count."""
     epoch, first, count = place
     if count:
         return samples.batch(epoch, first, count)
@@ -115,11 +115,11 @@ def batch_at(samples: Samples, place: Place) -> Batch:
 
 
 def dealt(pieces: Sequence[tuple[int, int]], ranks: int) -> list[list[tuple[int, int]]]:
-    """Return each rank's micro batches of a window, as many for each: they wait for each other.
+    """Return each rank's micro batches of a window, the same number for all ranks.
 
-    Pieces are (first sample, count). What does not divide is split further, the largest first, and
-    filled up with counts of 0 where there are fewer samples than ranks. They are dealt to and fro,
-    so that where rows come by length no rank has all the long ones.
+    Pieces are (first sample, count). If their number is not a multiple of `ranks`, the largest ones
+    are split, and counts of 0 are added if there are fewer samples than ranks. Pieces are dealt in
+    alternating order, so that with rows sorted by length no rank gets all the long ones.
     """
     if ranks == 1:
         return [list(pieces)]

@@ -1,6 +1,6 @@
-"""The ranks of a run side by side: what each took for its own part of a step, from its own log.
+"""Compares the ranks of a run: the time of each for its own part of a step, from its own log.
 
-Of the newest session, over the steps that all ranks have there, the warm-up left out.
+Only the newest session counts, with the steps that all ranks have there, without the warm-up.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["EXCHANGE", "Rank", "RankBalance", "ranks_of"]
 
 EXCHANGE: Final = "exchange"  # the phase in which a rank waits for the others
-_EVENTS: Final = 40_000  # of steps that are kept of a long log, the older ones as sums
-_STEPS: Final = 2000  # whose times count, the last ones
-_WORLD: Final = 65_536  # ranks: what says more is no record of a run
-_NAMED: Final = 8  # of the ranks that left nothing
-_LONGEST: Final = 1e9  # seconds, of what may be a time
+_EVENTS: Final = 40_000  # step events that are kept of a long log; older ones are merged
+_STEPS: Final = 2000  # the last steps, whose times count
+_WORLD: Final = 65_536  # ranks: a record with more is not valid
+_NAMED: Final = 8  # ranks that are named in a message
+_LONGEST: Final = 1e9  # seconds: a longer time is not valid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """What one rank took for a step. Unknown is None."""
+    """The times of one rank for a step. Unknown is None."""
 
     number: int
     host: str | None  # name of its machine
     step: float | None  # seconds, its waits included
-    own: Mapping[str, float] = field(default_factory=dict)  # phase -> seconds, but for the waits
-    exchange: float | None  # seconds: it waited for others, and for what travels
-    tokens: float  # of a step, its own
+    own: Mapping[str, float] = field(default_factory=dict)  # phase -> seconds, without waits
+    exchange: float | None  # seconds of waiting for other ranks and for communication
+    tokens: float  # of its own part of a step
     memory: float | None  # bytes, the highest reading
 
 
@@ -49,9 +49,9 @@ class RankBalance:
     world: int
     backend: str | None
     hosts: tuple[str, ...]  # of each rank; empty: unknown
-    each: tuple[Rank, ...]  # those that could be compared, by number
+    each: tuple[Rank, ...]  # the ranks that could be compared, by number
     steps: int  # that were compared
-    tokens: Mapping[int, int]  # step -> of all ranks together; empty where one of them is missing
+    tokens: Mapping[int, int]  # step -> sum of all ranks; empty if one is missing
     gaps: tuple[str, ...]  # a sentence each: what could not be compared
 
     @property
@@ -71,9 +71,9 @@ class _Log:
 
 
 def ranks_of(run: RunDir, record: Mapping[str, object]) -> RankBalance | None:
-    """Return the ranks of a run with this record; None where one process made it.
+    """Return the ranks of a run with this record; None if one process made it.
 
-    A log that is missing or damaged is a gap, and so is a rank without a step to compare.
+    A missing or damaged log is a gap, and so is a rank without a step to compare.
     """
     group = record.get("ranks")
     world = group.get("world") if isinstance(group, Mapping) else None
@@ -106,7 +106,7 @@ def ranks_of(run: RunDir, record: Mapping[str, object]) -> RankBalance | None:
 
 
 def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
-    """Return what the ranks wrote in the session that is the newest of rank 0, and what lacks."""
+    """Return the ranks' logs of rank 0's newest session, and the gaps."""
     logs: dict[int, _Log] = {}
     gaps, missing, silent = list[str](), list[int](), list[int]()
     for number in range(world):
@@ -120,7 +120,7 @@ def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
         except (DataError, OverflowError) as error:
             gaps.append(f"{_named([number], world)} cannot be read: {error}")
             continue
-        # Who wrote nothing since the group began anew has an older session for its newest.
+        # If a rank wrote nothing since the group was restarted, its newest session is an older one.
         if log is None or not log.steady or (0 in logs and log.after != logs[0].after):
             silent.append(number)
         else:
@@ -135,7 +135,7 @@ def _logs(run: RunDir, world: int) -> tuple[dict[int, _Log], list[str]]:
 
 
 def _log(events: Sequence[Event]) -> _Log | None:
-    """Return the newest session of a rank's events; None of none. Raises DataError."""
+    """Return the newest session in a rank's events, or None. Raises DataError."""
     begun = [index for index, event in enumerate(events) if event["kind"] == "session"]
     mine = events[begun[-1] :] if begun else []
     if not mine:
@@ -166,7 +166,7 @@ def _bytes(value: object) -> float | None:
 def _untimed(
     logs: Mapping[int, _Log], numbers: Sequence[int], record: Mapping[str, object]
 ) -> str | None:
-    """Return why the times of these steps say nothing of a rank, or None."""
+    """Return why the times of these steps are not comparable, or None."""
     hardware = record.get("hardware")
     device = hardware.get("device") if isinstance(hardware, Mapping) else None
     clocks = {log.steps_made[number].clock for log in logs.values() for number in numbers}
@@ -210,7 +210,7 @@ def _hosts(value: object, world: int) -> tuple[str, ...]:
 
 
 def _named(numbers: Sequence[int], world: int) -> str:
-    """Return "rank 1 of 4" or "ranks 1, 2 of 4"; of many the first ones."""
+    """Return "rank 1 of 4" or "ranks 1, 2 of 4"; of many ranks only the first."""
     names = ", ".join(map(str, numbers[:_NAMED]))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     return f"rank{'s' * (len(numbers) > 1)} {names}{more} of {world}"

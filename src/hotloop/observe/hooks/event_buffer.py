@@ -45,9 +45,9 @@ class EventCode(enum.IntEnum):
     ITERATE_END = 19
     END = 20  # the script has ended; a point in time, not a span
     EXHAUSTED = 21  # closes NEXT in place of BATCH: the loader had no batch left
-    WAIT = 22  # the host waits for a card's result
+    WAIT = 22  # the host waits for a GPU's result
     WAIT_END = 23
-    COPY = 24  # a tensor is copied to a card
+    COPY = 24  # a tensor is copied to a GPU
     COPY_END = 25
 
 

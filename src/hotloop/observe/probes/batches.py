@@ -1,6 +1,6 @@
 """The batch probe: what an unmodified script gives its model, from sampled batches.
 
-Only what lies in the host's memory is read, and of each batch a million numbers at most.
+Only tensors in host memory are read, at most a million numbers of each batch.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchProbe", "fields"]
 
-_MOST = 48  # batches that are kept; of later ones only hashes
+_MOST = 48  # batches that are kept; of later ones, only hashes
 _HASHED = 1 << 15  # rows
-_LARGEST = 1 << 20  # numbers of a batch that are looked at
+_LARGEST = 1 << 20  # numbers of a batch that are examined
 _KEPT = 1 << 21  # numbers that are kept of one loader
-_FLOATS = 4096  # of a label of a batch: a target that is a picture has no values to count
-_LINES = 30  # of a __getitem__ that are searched for random numbers
+_FLOATS = 4096  # numbers of a batch's label: an image as the target has no values to count
+_LINES = 30  # lines of a __getitem__ that are searched for random numbers
 _LABELS = ("labels", "label", "targets", "target", "y")
 _INPUTS = ("input_ids", "inputs", "input", "x", "tokens", "ids")
 
 
 @dataclass(slots=True)
 class LoaderSamples:
-    """What was kept of one loader's batches, or of those made by hand."""
+    """What was kept of the batches of one loader, or of hand-made ones."""
 
     place: SourceLocation | None = None
     epoch: int = 0
@@ -58,33 +58,33 @@ class LoaderSamples:
     label: str | None = None
     varieties: set[tuple[int, ...]] = field(default_factory=set)
     tokens: list[Any] = field(default_factory=list)  # [B, T] integers of each batch
-    masks: list[Any] = field(default_factory=list)  # real tokens of each row, by a mask
+    masks: list[Any] = field(default_factory=list)  # real tokens of each row, according to a mask
     labels: list[Any] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  # rows of each batch
-    names: tuple[str, ...] = ()  # of the fields that are hashed, the main input's first
+    names: tuple[str, ...] = ()  # of the hashed fields, that of the main input first
     rows: dict[int, list[Row | None]] = field(default_factory=lambda: defaultdict(list))  # by epoch
     hashed: int = 0
-    started: dict[int, list[int]] = field(default_factory=dict)  # of each epoch's first batch
+    started: dict[int, list[int]] = field(default_factory=dict)  # epoch -> hashes of first batch
     data: int = 0  # id() of the data set
     decoded: str | None = None
 
 
 class BatchProbe(Probe):
-    """Watches loaders, and the arguments of outermost modules where there is no loader."""
+    """Observes loaders or, where there is none, the arguments of outermost modules."""
 
     def __init__(self, observer: Any) -> None:
         self._observer = observer
         self._by_loader: dict[int, LoaderSamples] = {}
-        self._order: list[tuple[int, int]] = []  # (loader's number, its epoch) as they were read
-        self._made = LoaderSamples()  # by hand
+        self._order: list[tuple[int, int]] = []  # (loader's number, its epoch) in order of reading
+        self._made = LoaderSamples()  # hand-made batches
         self._fetches = Fetches(observer.hooks)
 
     def on_torch_imported(self) -> None:
-        """See what a loader without workers spends its time on."""
+        """Install the hook that times loaders without workers."""
         self._fetches.install()
 
     def on_epoch(self, loader: Any) -> None:
-        """Begin an epoch. Its first batches are looked at: they tell whether the order is kept."""
+        """Begin an epoch. Examine its first batches, which show whether the order is kept."""
         self._observer.look()
         number = next(b.number for b in self._observer.loaders if b.reference() is loader)
         samples = self._by_loader.setdefault(number, LoaderSamples())
@@ -93,20 +93,20 @@ class BatchProbe(Probe):
         self._fetches.began(loader, number)
 
     def on_batch(self, number: int, batch: Any) -> None:
-        """Keep what the probe needs of a batch."""
+        """Keep what the probe needs from a batch."""
         samples = self._by_loader.setdefault(number, LoaderSamples())
         if self._order[-1:] != [(number, samples.epoch)] and len(self._order) < _HASHED:
             self._order.append((number, samples.epoch))
         self._keep(samples, dict(fields(batch)), batch)
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """Take the arguments of a forward pass for a batch where no loader gave one."""
+        """Take the arguments of a forward pass as a batch if no loader gave one."""
         import torch
 
         if self._by_loader or not torch.is_grad_enabled():
             return
         if not any(True for _ in module.parameters()):
-            self._add_label(list(fields(args)))  # a loss: its second argument is the label
+            self._add_label(list(fields(args)))  # a loss module: its second argument is the label
             return
         arguments = {**dict(fields(args)), **dict(fields(kwargs))}
         self._made.place = self._made.place or here()
@@ -168,7 +168,7 @@ class BatchProbe(Probe):
     # When the run is over.
 
     def again(self) -> float | None:
-        """Return the share of the training batches whose rows had come in an earlier epoch."""
+        """Return the share of the training batches whose rows came in an earlier epoch, or None."""
         return max(
             (a for k in self._by_loader.values() if (a := self._again(k)) is not None), default=None
         )
@@ -179,7 +179,7 @@ class BatchProbe(Probe):
         length = self._length_of(samples)
         total = sum(map(len, samples.rows.values()))
         inputs = {epoch: rows.inputs(hashes) for epoch, hashes in samples.rows.items()}
-        if length and total:  # rows that say nothing are left out on both sides
+        if length and total:  # rows without content are left out on both sides
             length = round(length * sum(map(len, inputs.values())) / total)
         same = rows.came_again(inputs, samples.started, length)
         return None if same is None else same * (samples.epoch - 1) / samples.epoch
@@ -190,7 +190,7 @@ class BatchProbe(Probe):
         return built[0].facts.length if built and built[0].facts is not None else None
 
     def add_to(self, case: Case) -> Case:
-        """Fill in batches and what only use tells of loaders."""
+        """Add the batches, and the facts of loaders that only their use shows."""
         loaders = {loader.key: loader for loader in case.loaders}
         for number, samples in self._by_loader.items():
             if (loader := loaders.get(number)) is not None:
@@ -223,7 +223,7 @@ class BatchProbe(Probe):
         return statistics.median(counts) if counts else None
 
     def _compared(self, number: int, loaders: dict[int, Loader], facts: Facts) -> Facts:
-        """Compare the rows of an evaluation with those that were trained on."""
+        """Compare the rows of an evaluation with the rows that were trained on."""
         if facts.role != "evaluate":
             return facts
         trains = {
@@ -277,7 +277,7 @@ def _facts(samples: LoaderSamples, loader: Loader | None) -> Facts:
         padding=waste,
         truncated=padding.truncated(widths, lengths) if waste else None,
         ignored=ignored,
-        # Where batches are made by hand or streamed, it is not known where an epoch ends.
+        # The end of an epoch is unknown where batches are hand-made or streamed.
         duplicated=rows.duplicated(samples.rows) if indexed else None,
         shifted=shifted,
         overlap=min(widths) / shifted if shifted else None,
@@ -294,10 +294,10 @@ def _trains(loader: Loader) -> bool:
 
 
 def _is_indexed(loader: Loader) -> bool:
-    """Whether an index stands for a row: the data set draws none at random and streams none."""
+    """Whether an index always gives the same row: the data set neither draws nor streams rows."""
     if loader.iterable or loader.uses_random:
         return False
-    if loader.uses_random is None and loader.getitem is not None:  # workers: only the code tells
+    if loader.uses_random is None and loader.getitem is not None:  # workers: only the code shows it
         file, first = loader.getitem.file, loader.getitem.line or 1
         return not any("rand" in linecache.getline(file, first + n) for n in range(_LINES))
     return True
@@ -326,7 +326,7 @@ def _main(tensors: dict[str, Any]) -> str | None:
 
 
 def _beside(tensors: dict[str, Any], main: str | None) -> tuple[str, ...]:
-    """Return the main input's name and those of the other fields that have as many rows."""
+    """Return the names of the main input and of the other fields with as many rows."""
     if main is None or not tensors[main].dim():
         return ()
     rows_ = len(tensors[main])

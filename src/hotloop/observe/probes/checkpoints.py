@@ -1,4 +1,4 @@
-"""What was saved: where, how long it took, and what a checkpoint holds by its names and kinds."""
+"""What was saved: where, how long it took, and the content by the names and types in it."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveCall:
-    """A call of torch.save or its like."""
+    """A call of torch.save or a similar function."""
 
     at: int  # ns
     seconds: float
     updates: int
     path: str
     place: SourceLocation | None
-    content: tuple[str, ...]  # what `content` says of it
-    frozen_bytes: int = 0  # what `frozen_bytes` says of it
+    content: tuple[str, ...]  # result of `content`
+    frozen_bytes: int = 0  # result of `frozen_bytes`
 
 
 def content(saved: Any) -> tuple[str, ...]:
-    """Return which of model, optimizer, scheduler, scaler, rng, epoch and other are in it."""
+    """Return which of model, optimizer, scheduler, scaler, rng, epoch and other it contains."""
     if hasattr(saved, "state_dict"):
         return ("model",)
     if not isinstance(saved, Mapping):
@@ -67,9 +67,9 @@ def _kind(name: str, value: Any) -> str:
 
 
 def frozen_bytes(saved: Any, models: Iterable[Any]) -> int:
-    """Return the bytes of what is saved that are parameters which never get a gradient.
+    """Return the bytes in `saved` that belong to parameters without gradients.
 
-    A tensor counts where it lies in such a parameter's memory: a copy does not.
+    A tensor counts if it shares the memory of such a parameter; a copy does not count.
     """
     frozen = {
         parameter.data_ptr()
@@ -82,7 +82,7 @@ def frozen_bytes(saved: Any, models: Iterable[Any]) -> int:
 
 
 def _tensors(saved: Any) -> Iterator[Any]:
-    """Yield the tensors of a module, or of dicts and lists in each other."""
+    """Yield the tensors of a module, or of nested dicts and lists."""
     if hasattr(saved, "data_ptr"):
         yield saved
     elif isinstance(saved, Mapping | list | tuple):
@@ -93,7 +93,7 @@ def _tensors(saved: Any) -> Iterator[Any]:
 
 
 def path_of(target: Any) -> str | None:
-    """Return the path of what was written to, a path or an open file; None for memory."""
+    """Return the path of a save's target, a path or an open file; None for memory."""
     if isinstance(target, io.BytesIO):
         return None
     if isinstance(target, str | os.PathLike):

@@ -1,4 +1,4 @@
-"""What a loader without workers spends its time on: reading rows, and making a batch of them."""
+"""What a loader without workers spends its time on: reading rows, and collating them."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 __all__ = ["Fetches", "Timed"]
 
 _ITEMS, _COLLATES = 512, 64  # times that are kept of a loader
-_EACH = 8  # rows of a batch that are compared when they are read again
-_FEWEST = 4  # of them, before their share says something
+_EACH = 8  # rows of a batch that are compared with an earlier reading
+_FEWEST = 4  # compared rows for which a share is given
 _MOST = 4096  # rows that are remembered
-_PARTS = 64  # of a data set or a row, among which tensors are looked for
+_PARTS = 64  # elements of a container that are searched for tensors
 _clock = time.perf_counter
 
 
 @dataclass(slots=True)
 class Timed:
-    """What was timed of one loader."""
+    """The times of one loader."""
 
     items: list[float] = field(default_factory=list)  # seconds per dataset[i]
     collates: list[float] = field(default_factory=list)  # seconds per collate call
     uses_random: bool | None = None
     views: bool | None = None  # rows are parts of tensors or arrays that the data set holds
-    rows: dict[Any, Any] = field(default_factory=dict)  # index -> what it held
+    rows: dict[Any, Any] = field(default_factory=dict)  # index -> digest of the row
     compared: int = 0
     equal: int = 0
 
     @property
     def repeats(self) -> float | None:
-        """Return the share of rows that were equal when they were read again."""
+        """Return the share of rows that were equal when they were read again, or None."""
         return self.equal / self.compared if self.compared >= _FEWEST else None
 
 
 class _Data:
-    """Stands for a data set while one batch is fetched, and times what it gives."""
+    """Stands for a data set while one batch is fetched, and times the reading of its rows."""
 
     def __init__(self, data: Any, timed: Timed) -> None:
         self._data, self._timed = data, timed
@@ -64,7 +64,7 @@ class _Data:
 
 
 class Fetches:
-    """Looks at some fetches of loaders that read in the main process."""
+    """Times some fetches of loaders that read in the main process."""
 
     def __init__(self, hooks: Any) -> None:
         self._hooks = hooks
@@ -73,16 +73,16 @@ class Fetches:
         self._loaders: dict[tuple[int, int], int] = {}
 
     def of(self, number: int) -> Timed:
-        """Return what was timed of a loader."""
+        """Return the times of a loader."""
         return self._timed.setdefault(number, Timed())
 
     def began(self, loader: Any, number: int) -> None:
-        """Learn what this loader fetches from, if it does so in this process."""
+        """Remember the data set and collate function of a loader that reads in this process."""
         if loader.num_workers == 0:
             self._loaders[id(loader.dataset), id(loader.collate_fn)] = number
 
     def install(self) -> None:
-        """Put a hook before every fetch; it looks only while the others do."""
+        """Install a hook around every fetch; it measures only while `Hooks.look` is set."""
         from torch.utils.data._utils import fetch
 
         hooks = self._hooks
@@ -122,7 +122,7 @@ class Fetches:
             self._hooks.guarded(self._compare, data, timed, timed_data.read, before)
 
     def _compare(self, data: Any, timed: Timed, items: list[tuple[Any, Any]], before: Any) -> None:
-        """See whether reading drew random numbers, and whether rows are what they were."""
+        """Record whether reading drew random numbers, and whether rows equal an earlier reading."""
         timed.uses_random = bool(timed.uses_random) or before != _states()
         if items and timed.views is not False:
             ranges = list(_ranges(data))
@@ -139,7 +139,7 @@ class Fetches:
 
 
 def _lies_in(item: Any, ranges: list[tuple[int, int]]) -> bool:
-    """Whether all tensors and arrays of a row, and there are some, lie in one of these ranges."""
+    """Whether a row has tensors or arrays, and all of them lie in one of these ranges."""
     item_ranges = list(_ranges(item))
     return bool(item_ranges) and all(
         any(first <= begin and end <= last for first, last in ranges) for begin, end in item_ranges
@@ -147,9 +147,9 @@ def _lies_in(item: Any, ranges: list[tuple[int, int]]) -> bool:
 
 
 def _ranges(value: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
-    """Yield the addresses, first and after the last, of the tensors and arrays in something.
+    """Yield the address range [first, end) of each tensor and array in a value, however nested.
 
-    What is mapped from a file is none: its pages may have to be read.
+    Memory that is mapped from a file is left out: its pages may have to be read.
     """
     import numpy as np
     import torch
@@ -168,7 +168,7 @@ def _ranges(value: Any, depth: int = 4) -> Iterator[tuple[int, int]]:
 
 
 def _states() -> tuple[Any, ...]:
-    """Return the states of the global random generators, to be compared."""
+    """Return the states of the global random generators in a comparable form."""
     import torch
 
     states = [torch.get_rng_state().view(torch.int64).tolist(), random.getstate()]
@@ -180,7 +180,7 @@ def _states() -> tuple[Any, ...]:
 
 
 def _digest(item: Any, depth: int = 3) -> Any:
-    """Return something to compare a row by; of large arrays a sample."""
+    """Return a value by which a row can be compared; for large arrays, a sample."""
     import torch
 
     if isinstance(item, torch.Tensor):
@@ -190,7 +190,7 @@ def _digest(item: Any, depth: int = 3) -> Any:
     if depth and isinstance(item, dict):
         return tuple(_digest(part, depth - 1) for part in list(item.values())[:_EACH])
     if hasattr(item, "tobytes") and hasattr(item, "ravel"):
-        every = 1 if item.nbytes < 1 << 16 else item.size // 512  # 0 of few large records
+        every = 1 if item.nbytes < 1 << 16 else item.size // 512  # 0 for few large records
         return item.ravel()[:: max(1, every)].tobytes()
     return item if isinstance(item, int | float | str | bytes | bool) else None
 

@@ -1,7 +1,8 @@
-"""Tries out what reading a DataLoader's samples does, in a forked child: nothing happens here.
+"""Reads a DataLoader's samples in a forked child, to learn the effects of reading.
 
-The child reads what the loader would read first: it moves its own generators, opens its own files
-and keeps its own caches. What it finds comes back as JSON.
+The child reads the samples that the loader would read first. It advances its own generators, opens
+its own files and fills its own caches, so this process stays as it is. The result comes back as
+JSON.
 """
 
 from __future__ import annotations
@@ -29,37 +30,37 @@ if TYPE_CHECKING:
 
 __all__ = ["Tried", "alive", "can_fork", "in_child", "try_reading"]
 
-LIMIT = 30.0  # seconds without a sign of life until a child is killed; opening data may take some
+LIMIT = 30.0  # seconds without a sign of life until a child is killed; opening data may take long
 READING = 1.0  # seconds of reading, or one batch of samples
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What reading the first samples did."""
+    """The effects of reading the first samples."""
 
-    samples: int  # that were read, each twice
+    samples: int  # read, each of them twice
     batch: int  # samples of the first batch
-    moved: tuple[str, ...] = ()  # generators that reading or collating moved
-    ahead: tuple[str, ...] = ()  # generators that the sampler moves after its first batch
-    equal: bool = True  # both reads of every sample gave the same
-    same: bool | None = True  # so did both of a batch, the second as a worker's; None: unknown
-    keeps: bool = False  # reading leaves something in the data set: a cache, an open file
-    changes: bool = False  # and goes on doing so when the same samples are read again
-    shares: bool = False  # two reads of a batch have memory in common: writes show in both
-    views: bool = False  # each read of a sample gives the same memory: it lies there already
+    moved: tuple[str, ...] = ()  # generators that reading or collating advanced
+    ahead: tuple[str, ...] = ()  # generators that the sampler advances after its first batch
+    equal: bool = True  # both reads of every sample gave equal values
+    same: bool | None = True  # so did both batches, the second as in a worker; None: unknown
+    keeps: bool = False  # reading changes the data set: a cache, an open file
+    changes: bool = False  # reading the same samples again changes it again
+    shares: bool = False  # two reads of a batch share memory: writes show in both
+    views: bool = False  # each read of a sample gives the same memory
     seeks: bool = False  # reading moves the position of a file that was open before
     sample_bytes: int = 0
-    unsent: str | None = None  # why a batch cannot be sent from a process to another
+    unsent: str | None = None  # why a batch cannot be sent between processes
     unpinned: str | None = None  # why a batch cannot be put into pinned memory
 
 
 def can_fork() -> bool:
-    """Whether loader processes can be made as copies of this one."""
+    """Whether loader workers can be forked from this process."""
     return hasattr(os, "fork") and sys.platform != "darwin"
 
 
 def try_reading(loader: Any) -> Tried | str:
-    """Read the first batch of a map-style loader in a child; a text says why that failed."""
+    """Read the first batch of a map-style loader in a child; return a text if that fails."""
     answer = in_child(lambda: _read(loader))
     if isinstance(answer, str):
         return answer
@@ -67,7 +68,7 @@ def try_reading(loader: Any) -> Tried | str:
 
 
 def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
-    """Return what `work` answers in a copy of this process, or what went wrong, as a text."""
+    """Return the result of `work` in a fork of this process, or a text that says what failed."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -84,7 +85,7 @@ def in_child(work: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | str:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        put_back(before)  # positions of files are shared with a child
+        put_back(before)  # a child shares the file positions
     if text is None:
         return f"a process that was to read samples gave no sign of life for {LIMIT:.0f} s"
     if not text:
@@ -99,11 +100,11 @@ _LINE: list[int] = []  # where a child writes; empty in any other process
 def alive() -> None:
     """Tell the parent that this child still works; elsewhere do nothing."""
     for line in _LINE:
-        os.write(line, b" ")  # JSON takes no notice of it
+        os.write(line, b" ")  # JSON ignores it
 
 
 def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: no cover
-    """Do the work, write the answer and go without any clean-up: all of it is the parent's."""
+    """Do the work, write the answer and exit without clean-up, which is the parent's."""
     try:
         _LINE.append(to)
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -112,7 +113,7 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
         sys.stdout = sys.stderr = io.StringIO()  # where they are not these
         import torch
 
-        torch.set_num_threads(1)  # as loader workers do: OpenMP's threads did not survive the fork
+        torch.set_num_threads(1)  # as loader workers do: OpenMP's threads do not survive a fork
         try:
             text = json.dumps(work())
         except Exception as error:
@@ -128,7 +129,7 @@ def _answer(work: Callable[[], Mapping[str, Any]], to: int) -> None:  # pragma: 
 
 def _receive(pipe: int) -> str | None:
     chunks: list[bytes] = []
-    while wait([pipe], LIMIT):  # of however many open files
+    while wait([pipe], LIMIT):  # works for any number of open files
         chunk = os.read(pipe, 1 << 16)
         if not chunk:
             return b"".join(chunks).decode()
@@ -137,7 +138,7 @@ def _receive(pipe: int) -> str | None:
 
 
 def _read(loader: Any) -> dict[str, Any]:
-    """Read and collate the first batch, twice; ask the sampler for more."""
+    """Read and collate the first batch twice; then request further batches from the sampler."""
     order = iter(loader._index_sampler)
     first = next(order)
     ids = list(first) if loader._auto_collation else [first]
@@ -178,7 +179,7 @@ def _marks(loader: Any) -> Any:
 def _samples(
     loader: Any, ids: list[Any], *, limit: float | None = None, backwards: bool = False
 ) -> list[Any]:
-    """Return samples in the order of `ids`; with a limit no more once that many seconds passed."""
+    """Return samples in the order of `ids`; with `limit`, stop after that many seconds."""
     data, clock = loader.dataset, time.perf_counter
     if loader._auto_collation and getattr(data, "__getitems__", None):
         samples: list[Any] = data.__getitems__(ids)
@@ -197,7 +198,7 @@ def _collated(loader: Any, samples: list[Any]) -> Any:
 
 
 def _be_a_worker(loader: Any) -> None:
-    """Have the data set see that it is read by one worker of several; nobody sees this process."""
+    """Set WorkerInfo as in one worker of several; the parent process does not see it."""
     from torch.utils.data._utils import worker
 
     info: Any = worker.WorkerInfo  # without types
@@ -205,7 +206,7 @@ def _be_a_worker(loader: Any) -> None:
 
 
 def _shares(one: Any, other: Any) -> bool:
-    """Whether two values have memory in common that can be written."""
+    """Whether two values share writable memory."""
     import numpy as np
     import torch
 
@@ -224,7 +225,7 @@ def _shares(one: Any, other: Any) -> bool:
 
 
 def _is_view(one: Any, other: Any) -> bool:
-    """Whether all tensors and arrays of two reads of a sample, and there are some, are the same."""
+    """Whether two reads of a sample have tensors or arrays, and all of them share memory."""
     arrays, others = list(_arrays(one)), list(_arrays(other))
     return len(arrays) == len(others) > 0 and all(map(_shares, arrays, others))
 
@@ -245,7 +246,7 @@ def _unpinned(batch: Any) -> str | None:
     import torch
 
     if isinstance(batch, torch.Tensor):
-        return None  # dense and on the CPU: another one was not read here
+        return None  # dense and on the CPU: no other kind is read here
     if isinstance(batch, Mapping):
         batch = tuple(batch.values())
     if isinstance(batch, list | tuple):

@@ -1,8 +1,8 @@
-"""Times the calls in which the host waits for a card, copies to it, or cleans up on purpose.
+"""Times the calls in which the host waits for a GPU, copies to it, or cleans up on purpose.
 
-The methods of torch.Tensor are replaced by ones that pass tensors of the host through. They see
-item, tolist, cpu and their like; print, max() and `in` come down to these. What they miss, shapes
-that depend on values, is found by observe/probes/hidden_syncs.py.
+The methods of torch.Tensor are replaced by wrappers that pass CPU tensors through. They see item,
+tolist, cpu and similar methods; print, max() and `in` call these. Waits that they miss, for shapes
+that depend on values, are found by observe/probes/hidden_syncs.py.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ READS = (
     "numpy",
     "tolist",
 )
-MOVES = ("cuda", "to")  # either way
+MOVES = ("cuda", "to")  # in either direction
 EXPLICIT = ("empty_cache", "ipc_collect", "synchronize")  # of torch.cuda
-_BACK = 64  # marks that are looked through for the part of the step a call stands in
+_BACK = 64  # marks that are searched for the part of the step that a call is in
 _ROWS: Mapping[int, str] = {
     EventCode.NEXT: "data wait",
     EventCode.BATCH: "prepare",
@@ -62,22 +62,22 @@ _Key = tuple[str, "tuple[str, int] | None", str]  # method, file and line, row
 
 
 class Waits:
-    """Puts such hooks up, and adds up what passed through them."""
+    """Installs these wrappers, and adds up the calls and times."""
 
     def __init__(self, hooks: Hooks) -> None:
-        self._spent = 0  # nanoseconds of waiting, all in all
-        self.inside = False  # in one of these calls: what it calls itself is part of it
+        self._spent = 0  # nanoseconds of waiting in total
+        self.inside = False  # in one of these calls: inner calls are part of it
         self._hooks = hooks
         self._totals: dict[_Key, list[int]] = defaultdict(lambda: [0, 0])  # calls, nanoseconds
         self._row = "start"
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of waiting, all in all."""
+        """Return the seconds of waiting in total."""
         return self._spent / 1e9
 
     def explicit(self, torch: Any) -> None:
-        """Time calls that clean up or wait on purpose, whatever the device."""
+        """Time the calls that clean up or wait on purpose, on any device."""
         for owner, name, label in (
             (gc, "collect", "gc.collect"),
             *((torch.cuda, name, name) for name in EXPLICIT),
@@ -87,8 +87,8 @@ class Waits:
             self._hooks.replace(owner, name, hook)
 
     def tensors(self, torch: Any) -> None:
-        """Time the methods of tensors; a card is in use."""
-        plain = (torch.Tensor, torch.nn.Parameter)  # no subclass: it may be a tracer's
+        """Time the methods of tensors, once a GPU is in use."""
+        plain = (torch.Tensor, torch.nn.Parameter)  # no subclass: it may belong to a tracer
         for name in (*READS, *MOVES):
             make = self._moving if name in MOVES else self._reading
             hook = make(getattr(torch.Tensor, name), name, plain, torch.compiler.is_compiling)
@@ -96,7 +96,7 @@ class Waits:
             self._hooks.replace(torch.Tensor, name, hook)
 
     def row(self) -> str:
-        """Return the row that the main thread is in, by the last mark that tells."""
+        """Return the row that the main thread is in, by the last mark that shows it."""
         for mark, _ in zip(reversed(self._hooks.events.marks), range(_BACK), strict=False):
             if (row := _ROWS.get(mark & 31)) is not None:
                 self._row = row
@@ -104,12 +104,12 @@ class Waits:
         return self._row
 
     def is_ours(self) -> bool:
-        """Whether hotloop itself is at work."""
+        """Whether hotloop's own code is running."""
         marks = self._hooks.events.marks
         return bool(marks) and marks[-1] & 31 == EventCode.OWN
 
     def syncs(self, steps: int) -> list[Sync]:
-        """Return what was seen, the longest first; `steps` were made."""
+        """Return the waits, the longest first; `steps` is the number of steps of the run."""
         syncs = [
             Sync(
                 method=method,
@@ -177,7 +177,7 @@ class Waits:
     def _timed(
         self, name: str, old: Callable[..., Any], args: Any, kwargs: Any, *, waits: bool
     ) -> Any:
-        # Where it stands is looked up before the wait: the card computes meanwhile.
+        # The place is looked up before the wait: the GPU computes meanwhile.
         key, self.inside, began = (name, spot(), self.row()), True, _clock()
         try:
             return old(*args, **kwargs)
@@ -199,10 +199,10 @@ class Waits:
 
 
 def _hide(hook: Any, torch: Any) -> None:
-    """Have Dynamo run a hook as it is where a compiled function has left its graph.
+    """Make Dynamo run a hook uncompiled where a compiled function has left its graph.
 
-    It would compile the hook's own frame: one graph break more per function that reads a value
-    (torch 2.13: tests/observe/probes/test_device_waits.py). torch._dynamo.skip does the same and
+    Otherwise Dynamo compiles the hook's frame, one more graph break per function that reads a value
+    (torch 2.13: tests/observe/probes/test_device_waits.py). torch._dynamo.skip does the same but
     imports Dynamo.
     """
     inner = getattr(getattr(torch, "_C", None), "_dynamo", None)

@@ -1,7 +1,7 @@
-"""Modules that run in training and whose output nothing reads, or no gradient comes back through.
+"""Modules that run in training but whose output is not read, or passes no gradient back.
 
-A parameter without a gradient is no proof: its module may choose (an argmax). So the model runs
-once more, in training mode, and the operators are asked whether one takes the module's output.
+A parameter without a gradient is no proof: its module may make a choice (an argmax). So the model
+runs once more, in training mode, and a dispatch mode sees which operators take the module's output.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["discarded", "without_gradient"]
 
-_MOST = 4  # modules that are asked about, the longest first
+_MOST = 4  # modules that are examined, the slowest first
 
 
 def without_gradient(
     passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], dead: set[int]
 ) -> list[int]:
-    """Return the outermost modules that ran with gradients and whose parameters are all `dead`."""
+    """Return the outermost modules that ran with gradients and have only `dead` parameters."""
     called = {call.module for calls in passes for call in calls if call.requires}
     outermost: dict[str, int] = {}
     for number, layer in layers.items():
@@ -47,7 +47,7 @@ def discarded(
     layers: Mapping[int, ModuleFacts],
     numbers: Sequence[int],
 ) -> list[Discarded]:
-    """Return those of these modules whose output no operator of the model reads."""
+    """Return the modules among `numbers` whose output no operator of the model reads."""
     modules = {id(part): part for part in model.modules()}
     candidates = {number: modules[number] for number in numbers if number in modules}
     if not candidates or _is_not_to_be_run(model):
@@ -72,7 +72,7 @@ def discarded(
 
 
 def _is_not_to_be_run(model: Any) -> bool:
-    """Whether other processes would wait, or be waited for, or it would be compiled again."""
+    """Whether a run would involve other processes, or compile the model again."""
     import torch
 
     shared = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -82,7 +82,7 @@ def _is_not_to_be_run(model: Any) -> bool:
 def _uses(
     model: Any, arguments: tuple[Any, Any], modules: Mapping[int, Any]
 ) -> tuple[set[int], set[int]]:
-    """Return the modules whose output is read or kept, and those whose output is returned."""
+    """Return the modules whose output is read or kept alive, and those whose output is returned."""
     import torch
     from torch.utils.weak import TensorWeakRef
 
@@ -95,7 +95,7 @@ def _uses(
     def mark(number: int, output: Any) -> None:
         produced = list(tensors(output))
         marked.extend((number, TensorWeakRef(tensor)) for tensor in produced)
-        if not produced:  # it gives something that is not looked into
+        if not produced:  # an output that is not examined
             used.add(number)
 
     args, kwargs = arguments
@@ -118,7 +118,7 @@ def _uses(
 
 
 def _reading(read: Callable[[Any], None]) -> Any:
-    """Return a mode in which `read` is called with each tensor that an operator takes."""
+    """Return a dispatch mode that calls `read` with each tensor that an operator takes."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Reading(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -132,7 +132,7 @@ def _reading(read: Callable[[Any], None]) -> Any:
 
 @contextlib.contextmanager
 def _as_in_training(model: Any, arguments: Any) -> Iterator[None]:
-    """Set the training mode, and put modes, buffers and random generators back."""
+    """Set the training mode; restore modes, buffers and random generators afterwards."""
     import torch
 
     modes = [(part, part.training) for part in model.modules()]

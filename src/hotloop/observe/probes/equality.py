@@ -1,4 +1,4 @@
-"""Whether two values of somebody's data set are the same, bit for bit, however they are nested."""
+"""Whether two values of a data set are equal bit for bit, however they are nested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOOKED_AT = 64  # elements of a list or an array
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether both have the same types, shapes and bits; what cannot be compared is not equal."""
+    """Whether both have the same types, shapes and bits; False for values of unknown types."""
     import numpy as np
     import torch
 
@@ -36,7 +36,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def _bits(tensor: Any) -> Any:
-    """Return a tensor whose equality is that of bits: NaN is equal to itself."""
+    """Return the tensor's bits as integers, so that NaN equals itself."""
     import torch
 
     if tensor.is_floating_point() and tensor.element_size() in (2, 4, 8):
@@ -46,13 +46,13 @@ def _bits(tensor: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Return a copy that shares no memory; LookupError for a kind that is not known."""
+    """Return a copy that shares no memory. Raises LookupError for an unknown type."""
     copy = _COPIES.get(type(value))
     return _copied_first(value) if copy is None else copy(value)
 
 
 def _copied_first(value: Any) -> Any:
-    """Copy a value of a type that was not met before; torch and numpy are loaded where they are."""
+    """Copy a value of a type that `_COPIES` does not have yet."""
     import numpy as np
     import torch
 
@@ -76,7 +76,7 @@ def _unknown(value: Any) -> LookupError:
     return LookupError(f"a {type(value).__name__} in a sample cannot be copied safely")
 
 
-_COPIES: dict[type, Callable[[Any], Any]] = {  # this is done for every sample that is read
+_COPIES: dict[type, Callable[[Any], Any]] = {  # used for every sample that is read
     **dict.fromkeys(_PLAIN, lambda value: value),
     tuple: lambda values: tuple([copied(value) for value in values]),
     list: lambda values: [copied(value) for value in values],
@@ -85,7 +85,7 @@ _COPIES: dict[type, Callable[[Any], Any]] = {  # this is done for every sample t
 
 
 def lent(value: Any) -> Any:
-    """Return the value with containers of its own but the same tensors; all else is copied."""
+    """Return the value in new containers with the same tensors; everything else is copied."""
     kind = type(value)
     if kind is tuple or kind is list:
         return kind([lent(element) for element in value])
@@ -95,7 +95,7 @@ def lent(value: Any) -> Any:
 
 
 def tensors(value: Any) -> tuple[Any, ...]:
-    """Return the tensors in a value that `lent` would not copy."""
+    """Return the tensors in a value, which `lent` would not copy."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, tuple | list):
@@ -104,7 +104,7 @@ def tensors(value: Any) -> tuple[Any, ...]:
 
 
 def marks(value: Any, *, depth: int = 3) -> Any:
-    """Return what changes when a data set is changed in place: identities and sampled contents."""
+    """Return identities and sampled contents, which change if a data set is changed in place."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""Where the files that this process reads stand: a copy of the process shares their positions."""
+"""The read positions of this process's open files, which a forked child shares."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _File = tuple[int, int, int]  # descriptor, device and inode
 
 
 def offsets() -> dict[_File, int]:
-    """Return the position, in bytes, of each file that is open to be read only.
+    """Return the position, in bytes, of each file that is open for reading only.
 
-    Empty where the system does not list them (no /proc).
+    Empty on systems that do not list open files (no /proc).
     """
     positions: dict[_File, int] = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(_OPEN):
-            with contextlib.suppress(OSError):  # closed by now, as is what the list was read from
+            with contextlib.suppress(OSError):  # closed by now, as is the folder that was listed
                 position = _position(int(name))
                 positions.update([position] if position is not None else [])
     return positions
@@ -42,12 +42,12 @@ def _position(file: int) -> tuple[_File, int] | None:
 
 
 def shifted(before: Mapping[_File, int]) -> list[_File]:
-    """Return the files that are open still and stand elsewhere than before."""
+    """Return the files that are still open and whose position has changed."""
     now = offsets()
     return [file for file, position in before.items() if now.get(file, position) != position]
 
 
 def put_back(before: Mapping[_File, int]) -> None:
-    """Move the files that a copy of this process has read back to where they stood."""
+    """Move the files that a forked child has read back to their positions in `before`."""
     for file in shifted(before):
         os.lseek(file[0], before[file], os.SEEK_SET)

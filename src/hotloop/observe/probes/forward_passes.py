@@ -1,4 +1,4 @@
-"""What the calls of some forward passes say: repeats, frozen parts, modules that never run."""
+"""What sampled forward passes show: repeats, frozen parts, modules that never run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def repeats(
 ) -> list[Repeat]:
     """Return the modules that ran more than once per pass, and the outermost frozen ones.
 
-    Most passes must agree. Those on equal inputs come first, the longest before the others.
+    Most passes must agree. Modules with equal inputs come first, then frozen ones, then by time.
     """
     if not passes:
         return []
@@ -77,13 +77,13 @@ def _repeat(number: int, passes: Sequence[Pass], layer: ModuleFacts, frozen: boo
 
 
 def _equal(calls: Sequence[Call]) -> bool:
-    """Whether a call had the inputs of another one of the same pass."""
+    """Whether two calls of one pass had equal inputs."""
     keys = Counter(tuple(map(read, call.inputs)) for call in calls if call.inputs)
     return any(count > 1 for count in keys.values())
 
 
 def read(key: Any) -> Any:
-    """Return an input's key with what stayed on the card fetched; the run is over."""
+    """Return an input's key with the tensors on the GPU copied to the host; only after the run."""
     if isinstance(key, tuple | list):
         return tuple(map(read, key))
     return tuple(key.reshape(-1).tolist()) if hasattr(key, "reshape") else key
@@ -96,7 +96,7 @@ def _seconds(calls: Sequence[Call]) -> float | None:
 
 
 def _time(call: Call) -> float | None:
-    """Return a call's seconds; on a card what the card took, both events being done by now."""
+    """Return a call's seconds; on a GPU by its events, or None if they have not passed."""
     if call.events is None or call.events[1] is None:
         return call.seconds
     first, last = call.events
@@ -108,12 +108,12 @@ def _places(calls: Sequence[Call]) -> tuple[SourceLocation, ...]:
 
 
 def places_of(module: int, passes: Sequence[Pass]) -> tuple[SourceLocation, ...]:
-    """Return where a module (an id()) is called."""
+    """Return the places at which a module (an id()) is called."""
     return _places([call for calls in passes for call in calls if call.module == module])
 
 
 def _frozen(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: set[int]) -> set[int]:
-    """Return the outermost modules with nothing trainable in them or before them."""
+    """Return the outermost modules without trainable parameters in them or before them."""
     counts: Counter[int] = Counter()
     for calls in passes:
         still = [call.module not in moved and is_still(call, layers) for call in calls]
@@ -127,7 +127,7 @@ def _frozen(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: se
 
 
 def is_still(call: Call, layers: Mapping[int, ModuleFacts]) -> bool:
-    """Whether nothing trainable is in a module or before it, as autograd sees it."""
+    """Whether a module has no trainable parameter in it or before it, according to autograd."""
     layer = layers.get(call.module)
     return layer is not None and layer.frozen and not call.moving and not call.requires
 
@@ -143,12 +143,12 @@ def _within(call: Call, calls: Sequence[Call], still: Sequence[bool]) -> bool:
 def frozen_seconds(
     passes: Sequence[Pass], layers: Mapping[int, ModuleFacts], moved: Iterable[int] = ()
 ) -> float | None:
-    """Return the seconds per pass of all that `repeats` calls frozen; None where nothing is."""
+    """Return the seconds per pass of all modules that `repeats` calls frozen; None if none is."""
     return seconds_of(_frozen(passes, layers, set(moved)), passes)
 
 
 def seconds_of(modules: set[int], passes: Sequence[Pass]) -> float | None:
-    """Return the seconds per pass in these modules (id()s); None where they were not timed."""
+    """Return the seconds per pass in these modules (id()s); None if they were not timed."""
     if not modules:
         return None
     times = [_seconds([call for call in calls if call.module in modules]) for calls in passes]
@@ -157,11 +157,11 @@ def seconds_of(modules: set[int], passes: Sequence[Pass]) -> float | None:
 
 
 def flops(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> float | None:
-    """Return the floating-point operations of a pass, forward and backward: its products.
+    """Return the floating-point operations of the products in a forward and backward pass.
 
-    Linear layers and convolutions: two for each term, once forward, once for the weight's gradient
-    and once for the input's, where there are such. None where other layers have matrices.
-    Attention's own products and what checkpointing computes again are left out.
+    Linear layers and convolutions count two for each term, once forward, once for the weight's
+    gradient and once for the input's, where these exist. None if other layers have matrices.
+    Attention's own products and the recomputation of checkpointing are left out.
     """
     if not passes or any(layer.terms is None or layer.opaque for layer in layers.values()):
         return None
@@ -179,9 +179,9 @@ def flops(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> float | 
 
 
 def last_product(calls: Sequence[Call], layers: Mapping[int, ModuleFacts]) -> tuple[int, ...]:
-    """Return the shape that the last linear layer or convolution of a pass made; (): there is none.
+    """Return the output shape of the last linear layer or convolution of a pass; () for none.
 
-    What a model that returns its loss alone computes that from.
+    A model that returns only its loss computes the loss from that output.
     """
     shapes = (call.shape for call in reversed(calls) if _is_product(call, layers))
     return next(shapes, ())
@@ -197,9 +197,9 @@ def never_called(
 ) -> list[int]:
     """Return the outermost modules with parameters that never ran and are not used otherwise.
 
-    `trained` are the parameters that got a gradient: some modules lend their weights only.
+    `trained` are the parameters that got a gradient: of some modules only the weights are used.
     """
-    if not called:  # nothing inside was seen: compiled, or replicated to other threads
+    if not called:  # no inner call was seen: compiled, or replicated to other threads
         return []
     alive = [layers[number] for number in called if number in layers]
     running = {above for layer in alive for above in (*_above(layer.name), layer.name)}
@@ -217,7 +217,7 @@ def never_called(
 
 
 def _above(name: str) -> list[str]:
-    """Return the names of the modules that a module is in, without the outermost one."""
+    """Return the names of the modules that contain a module, without the outermost one."""
     parts = name.split(".")
     return [".".join(parts[:depth]) for depth in range(1, len(parts))]
 
@@ -227,7 +227,7 @@ def _used(alive: Iterable[ModuleFacts]) -> set[int]:
 
 
 def numbers_of(layers: Mapping[int, ModuleFacts], never: Sequence[int], called: set[int]) -> int:
-    """Return how many numbers are in modules that never ran and in no other one."""
+    """Return how many numbers belong only to modules that never ran."""
     used = _used(layers[number] for number in called if number in layers)
     count = {
         tensor: numbers
@@ -240,7 +240,7 @@ def numbers_of(layers: Mapping[int, ModuleFacts], never: Sequence[int], called: 
 
 
 def bias_before_norm(passes: Sequence[Pass], layers: Mapping[int, ModuleFacts]) -> int:
-    """Count the convolutions with a bias that the next module, a batch norm, takes away again."""
+    """Count the convolutions whose bias the next module, a batch norm, cancels."""
     if not passes:
         return 0
     parents = {call.parent for call in passes[-1]}

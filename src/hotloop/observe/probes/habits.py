@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["Habits"]
 
 _PLACES = 8
-_POINTS, _NUMBERS = 6, 128  # of low-precision weights whose updates are compared
-_UPDATES = 64  # that are kept, the latest ones: a rate warms up
-_STILL = 0.5  # of the spacing: less is rounded away
+_POINTS, _NUMBERS = 6, 128  # sampled points of low-precision weights; numbers of each
+_UPDATES = 64  # the latest ones are kept, because a learning rate warms up
+_STILL = 0.5  # of the spacing: a smaller update is rounded away
 
 
 @dataclass(slots=True)
 class Scaled:
-    """What was asked of one gradient scaler."""
+    """The calls of one gradient scaler."""
 
     scaled: int = 0
     steps: int = 0
     skipped: int = 0
     unscaled: int = 0
-    scale: Any = None  # the tensor itself; reading it would wait for the card
+    scale: Any = None  # the tensor itself; reading it would wait for the GPU
 
 
 @dataclass(slots=True)
@@ -59,37 +59,37 @@ class Weights:
     tensor: Any
     before: Any
     optimizer: int  # its number
-    points: int  # of those spread evenly over all elements of its dtype: its weight
-    numbers: int  # of its dtype that the optimizer holds
+    points: int  # of the evenly spread ones that lie in it: its weight in a mean
+    numbers: int  # that the optimizer holds of its dtype
     key: int = 0  # id() of the tensor
 
 
 @dataclass(slots=True)
 class Update:
-    """The same weight's numbers after it, and their gradients; judged when the run is over."""
+    """The weight's numbers after the update, and their gradients; judged after the run."""
 
-    weights: Weights  # without the tensor itself: the script may let it go
+    weights: Weights  # without the tensor itself: the script may free it
     after: Any
     gradient: Any
 
 
 class Habits(Probe):
-    """Watches what is called around the steps."""
+    """Observes the calls around the steps."""
 
     def __init__(self, observer: Any) -> None:
         self._observer = observer
         self._seeds = 0
         self._seed_places: dict[SourceLocation, None] = {}
-        self._scalers: dict[int | None, Scaled] = {}  # by their place in the observer's list
+        self._scalers: dict[int | None, Scaled] = {}  # by their index in the observer's list
         self._zeroed: dict[int | None, Zeroed] = {}  # likewise
         self._autocast: dict[str, None] = {}
         self._in_autocast = self._in_step = False
         self._waiting: list[Weights] = []
         self._updates: deque[Update] = deque(maxlen=_UPDATES)
-        self._first: dict[tuple[int, int], Any] = {}  # numbers of each sampled weight at first
+        self._first: dict[tuple[int, int], Any] = {}  # first numbers of each sampled weight
 
     def on_torch_imported(self) -> None:
-        """Put hooks before what is called seldom or costs much more than a hook."""
+        """Install hooks at functions that are called seldom or cost much more than a hook."""
         import torch
 
         replace_ = self._observer.hooks.replace
@@ -122,11 +122,11 @@ class Habits(Probe):
         return seen
 
     def _zeroing(self, old: Callable[..., Any]) -> Callable[..., Any]:
-        """Return zero_grad with a hook: one that is passed at every step."""
+        """Return zero_grad with a hook, which is cheap because every step calls it."""
         from torch.compiler import is_dynamo_compiling as is_compiling
 
         hooks, zeroed = self._observer.hooks, Zeroed()
-        last: Callable[[], Any] = _nothing  # whose gradients were zeroed last: `zeroed` is its own
+        last: Callable[[], Any] = _nothing  # owner of `zeroed`: its gradients were zeroed last
 
         @functools.wraps(old)
         def zero_grad(*args: Any, **kwargs: Any) -> Any:
@@ -185,11 +185,11 @@ class Habits(Probe):
     # What the observer tells, while it looks.
 
     def on_inner_call(self, module: Any, args: Any, kwargs: Any) -> None:
-        """See whether autocast is on in a forward pass."""
+        """Record whether autocast is on in a forward pass."""
         self._see_autocast()
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """See whether autocast is on around a forward pass."""
+        """Record whether autocast is on around a forward pass."""
         self._see_autocast()
 
     def _see_autocast(self) -> bool:
@@ -203,7 +203,7 @@ class Habits(Probe):
         return on
 
     def on_backward(self, tensors: Any) -> None:
-        """See whether backward runs under autocast; take low-precision weights as they are."""
+        """Record whether backward runs under autocast; sample the low-precision weights."""
         if self._see_autocast():
             self._in_autocast = True
         if not self._waiting:
@@ -234,7 +234,7 @@ class Habits(Probe):
         return weights
 
     def after_step(self, updates: int) -> None:
-        """Keep what became of the weights."""
+        """Keep the sampled weights after the update."""
         for weights in self._waiting:
             gradient = weights.tensor.grad
             if gradient is not None and plain(gradient):
@@ -247,7 +247,7 @@ class Habits(Probe):
     # When the run is over.
 
     def add_to(self, case: Case) -> Case:
-        """Fill in what is known of optimizers, scalers and the process."""
+        """Add the facts of optimizers, scalers and the process."""
         optimizers = [
             index
             for index, built in enumerate(self._observer.optimizers)
@@ -305,7 +305,7 @@ class Habits(Probe):
 
 
 def _nothing() -> None:
-    """Stand for a reference to what is gone."""
+    """Stand for a reference whose object is gone."""
 
 
 def _index(built: list[Any], instance: Any) -> int | None:
@@ -319,7 +319,7 @@ def _sampled_numbers(tensor: Any) -> Any:
 
 
 def _by_elements(tensors: list[Any], numbers: int) -> list[tuple[Any, int]]:
-    """Return the tensors that hold points spread evenly over all elements, and how many each."""
+    """Return the tensors that hold points spread evenly over all elements, with their count."""
     points = [numbers * (2 * index + 1) // (2 * _POINTS) for index in range(_POINTS)]
     ends = list(itertools.accumulate(tensor.numel() for tensor in tensors))
     counts = Counter(bisect.bisect_right(ends, point) for point in points if point < numbers)
@@ -327,10 +327,10 @@ def _by_elements(tensors: list[Any], numbers: int) -> list[tuple[Any, int]]:
 
 
 def _spacings(update: Update) -> Any:
-    """Return |update| in units of the spacing of numbers at the weight, of each sampled number.
+    """Return |update| of each sampled number, in units of the spacing of numbers at the weight.
 
-    Only numbers with a gradient count: the rows of an embedding that were not used stay. The
-    spacing is 2^(exponent) of the weight times the dtype's eps.
+    Only numbers with a gradient count: unused rows of an embedding do not change. The spacing is
+    2^(exponent of the weight) times the dtype's eps.
     """
     import torch
 
@@ -344,7 +344,7 @@ def _spacings(update: Update) -> Any:
 
 
 def _lost(moved: list[tuple[Update, Any]], first: dict[tuple[int, int], Any]) -> list[Lost]:
-    """Return for each dtype the share of the updates that left the weight as it was."""
+    """Return for each dtype the share of the updates that did not change the weight."""
     by_dtype: dict[str, list[tuple[Update, Any]]] = defaultdict(list)
     for update, spacings in moved:
         by_dtype[str(update.after.dtype).removeprefix("torch.")].append((update, spacings))
@@ -368,7 +368,7 @@ def _lost(moved: list[tuple[Update, Any]], first: dict[tuple[int, int], Any]) ->
 
 
 def _unmoved(first: Any, last: Update) -> float:
-    """Return the share of a weight's numbers with a gradient that are what they were at first."""
+    """Return the share of a weight's numbers with a gradient that still have their first value."""
     has_gradient = (last.gradient != 0) & (last.weights.before != 0)
     if first.shape != last.after.shape:  # another tensor has its id() now
         return 0.0
@@ -376,7 +376,7 @@ def _unmoved(first: Any, last: Update) -> float:
 
 
 def _mean(weighed: Iterable[tuple[int, Any]]) -> float:
-    """Return the mean of values by their weights."""
+    """Return the weighted mean of (weight, value) pairs."""
     pairs = [(weight, float(value)) for weight, value in weighed]
     return sum(weight * value for weight, value in pairs) / sum(weight for weight, _ in pairs)
 

@@ -1,9 +1,9 @@
-"""One step under torch's own watch for waits: finds those that no method of a tensor shows.
+"""Runs one step in torch's sync debug mode, to find waits that no method of a tensor shows.
 
-torch.nonzero, a boolean index, one_hot without a number of classes wait for the card inside C++.
-torch.cuda.set_sync_debug_mode("warn") warns of each (a prototype of torch's; not of collectives).
-The warnings are taken out of the script's sight. A warning has no duration; what the sampled
-stacks say of its line stands for it.
+torch.nonzero, a boolean index and one_hot without a number of classes wait for the GPU in C++.
+torch.cuda.set_sync_debug_mode("warn") warns of each such wait (a prototype; collectives are not
+covered). The script does not see the warnings. A warning has no duration, so the sampled time of
+its line is taken.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Burst"]
 AT = 12  # updates after which it begins: kernels are chosen and caches filled
 _SYNC = "called a synchronizing CUDA operation"
 _PROTOTYPE = "Synchronization debug mode is a prototype"
-# What a line may call that waits (PROBE 4). A boolean index is a nonzero inside.
+# Functions that wait (PROBE 4). A boolean index calls nonzero.
 _NAMED = re.compile(
     r"\b(nonzero|argwhere|masked_select|unique_consecutive|unique|where|repeat_interleave"
     r"|one_hot|bincount|equal)\b"
@@ -38,25 +38,25 @@ _NAMED = re.compile(
 
 
 class Burst:
-    """Watches one step. `boundary` is called between steps."""
+    """Observes one step. `boundary` is called between steps."""
 
     def __init__(self, hooks: Hooks, waits: Waits, cuda: Any) -> None:
         self.done = False
         self._hooks, self._waits, self._cuda = hooks, waits, cuda
-        self._back: Callable[[], None] | None = None  # what puts the warnings back, under way
+        self._back: Callable[[], None] | None = None  # restores the warnings
         self._counts: Counter[tuple[tuple[str, int] | None, str]] = Counter()
 
     def boundary(self, updates: int) -> None:
-        """Begin when it is time, and end one step later."""
+        """Begin after AT updates, and end one step later."""
         if self._back is not None:
             self.end()
         elif not self.done and updates >= AT:
             self.done = True
-            if not self._cuda.get_sync_debug_mode():  # else the script watches itself
+            if not self._cuda.get_sync_debug_mode():  # else the script uses the mode itself
                 self._begin()
 
     def end(self) -> None:
-        """Put everything back, if it is under way."""
+        """Restore everything, if the burst is under way."""
         if self._back is not None:
             back, self._back = self._back, None
             if self._cuda.is_initialized():  # not in a forked child
@@ -64,7 +64,7 @@ class Burst:
             back()
 
     def syncs(self, stacks: Sequence[Stack], steps: int) -> list[Sync]:
-        """Return the waits that were warned of, with the sampled seconds of their lines."""
+        """Return the waits that torch warned of, with the sampled seconds of their lines."""
         syncs = []
         for (line, row), calls in self._counts.items():
             place = line and SourceLocation(file=line[0], line=line[1])
@@ -82,10 +82,10 @@ class Burst:
         return syncs
 
     def _begin(self) -> None:
-        """Show torch's warnings to us alone.
+        """Catch torch's warnings and keep them from the script.
 
-        The list of filters is changed in place: through its functions, or `catch_warnings`, Python
-        would forget which of the script's own warnings it has shown once.
+        The list of filters is changed in place: the functions of `warnings`, and `catch_warnings`,
+        would make Python forget which of the script's own warnings it has already shown once.
         """
         show_before, filters = warnings.showwarning, cast("list[Any]", warnings.filters)
 

@@ -1,7 +1,7 @@
-"""Counts the evaluation rows that were trained on, by what was read before each evaluation.
+"""Counts the evaluation rows that were trained on before the evaluation.
 
-Rows that an evaluation shares with another model's training, as folds of a cross-validation do, are
-no leak; nor are rows that are drawn from so few that training meets its own rows again as often.
+Rows that an evaluation shares with another model's training, as in cross-validation, are no leak.
+Nor are rows from a set so small that training repeats its own rows as often.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["by_chance", "reads_training_data", "shared", "trained_before"]
 
-_FEWEST = 3  # equal rows: one or two say nothing of all the others
-_MARGIN = 0.05  # by which the share has to exceed what chance gives
+_FEWEST = 3  # equal rows: one or two prove nothing about the others
+_MARGIN = 0.05  # by which the share must exceed that of chance
 
 
 def trained_before(
     order: Sequence[Visit], trains: Collection[int]
 ) -> Iterator[tuple[Visit, frozenset[Visit]]]:
-    """Yield each evaluation, and the training epochs that were read since the one before it.
+    """Yield each evaluation, and the training epochs that were read since the last evaluation.
 
-    `order` are the epochs of all loaders as they were read, those numbered in `trains` in training.
-    An epoch of training that goes on between two evaluations need not come again in `order`.
+    `order` are the epochs of all loaders in order of reading; the loaders in `trains` feed
+    training. A training epoch that continues after an evaluation need not appear again in `order`.
     """
     since: set[Visit] = set()
     evaluated = False
@@ -50,8 +50,8 @@ def shared(
 ) -> float | None:
     """Return the share of the rows of loader `number` that were trained on before; None: unknown.
 
-    `lengths` are those of the data sets that feed training. What was looked at of them stands for
-    all of them. 0 where the share is within what chance gives.
+    `lengths` are those of the data sets that feed training; the sampled rows stand for all rows. 0
+    if chance explains the share.
     """
     shares: list[tuple[float, int]] = []
     for visit, trained in trained_before(order, lengths):
@@ -71,7 +71,7 @@ def _share(
     lengths: Mapping[int, int | None],
 ) -> float | None:
     names = samples[visit[0]].names
-    rows: set[Row] = set()  # of training, with the fields that the evaluation has too
+    rows: set[Row] = set()  # of training, with the fields that both sides have
     distinct: dict[int, set[Row]] = {}  # of each loader
     epochs: list[list[Row]] = []
     common = set(names[1:])
@@ -98,15 +98,14 @@ def _share(
 def _projected(
     rows: Sequence[Row | None], names: Sequence[str], common: Collection[str]
 ) -> list[Row]:
-    """Return the known rows with their main input and the fields that both sides have."""
+    """Return the known rows, reduced to the main input and the fields that both sides have."""
     places = [0, *sorted(index for index, name in enumerate(names) if index and name in common)]
     places[1:] = sorted(places[1:], key=lambda index: names[index])
     return [tuple(row[index] for index in places) for row in rows if row is not None]
 
 
 def by_chance(epochs: Sequence[Sequence[Row]]) -> float:
-    """Return how likely a further row of the same kind is one of these: 1 less the share of rows
-    that came once.
+    """Return the probability that a further row equals one of these: 1 - share that came once.
 
     Good 1953, doi:10.1093/biomet/40.3-4.237 (the frequencies of species).
     """
@@ -123,7 +122,7 @@ def reads_training_data(
     trains: Collection[int],
     number: int,
 ) -> bool:
-    """Whether the loader reads the very data set that training read before."""
+    """Whether the loader reads the same data set object that training read before."""
     return any(
         samples[loader].data == samples[number].data != 0
         for visit, trained in trained_before(order, trains)

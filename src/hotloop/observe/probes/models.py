@@ -1,7 +1,7 @@
 """The model probe: what an unmodified script's model holds, runs, repeats and never trains.
 
-It looks at a few of the first forward passes and at the parameters after some updates; what it
-kept is worked out when the script is over.
+It examines a few of the first forward passes and the parameters after some updates; the results
+are computed after the script has ended.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Models", "ModuleObservation"]
 
-_UNUSED = (3, 6)  # looks at which modules that never ran are told from the others
+_UNUSED = (3, 6)  # looks at which the modules that never ran are listed
 _PASSES = 8  # training passes that are kept
 _GRAPHS = 2  # passes whose autograd graph is walked
-_KEPT = 2  # models that are kept alive to the end of the run, to be run once more
-_FROZEN = 3  # parameters of a frozen module that are compared with what they were
-_COMPARED = (0, 2, 5)  # passes at which they are
+_KEPT = 2  # models that are kept alive to the end, to be run once more
+_FROZEN = 3  # parameters of a frozen module that are compared with their first values
+_COMPARED = (0, 2, 5)  # passes at which they are compared
 _CAUSES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError)
 
 
 @dataclass(slots=True)
 class ModuleObservation:
-    """What was seen of one outermost module."""
+    """The observations of one outermost module."""
 
     root: weakref.ref[Any]
     layers: dict[int, layers.ModuleFacts] = field(default_factory=dict)
@@ -50,8 +50,8 @@ class ModuleObservation:
         default_factory=dict
     )  # no gradient yet
     numbers: dict[str, int] = field(default_factory=dict)  # of trainable parameters, by name
-    trained: set[int] = field(default_factory=set)  # id() of those that got one
-    looks: int = 0  # updates after which the parameters were looked at
+    trained: set[int] = field(default_factory=set)  # id() of parameters that got a gradient
+    looks: int = 0  # times that the parameters were examined
     called: set[int] = field(default_factory=set)
     passes: list[tuple[Call, ...]] = field(default_factory=list)
     attention: list[AttentionFacts] = field(default_factory=list)
@@ -60,17 +60,17 @@ class ModuleObservation:
     modes: Counter[str] = field(default_factory=Counter)
     compute: str | None = None
     output: tuple[int, ...] = ()
-    first: dict[int, list[Any]] = field(default_factory=dict)  # numbers of frozen modules at first
+    first: dict[int, list[Any]] = field(default_factory=dict)  # first numbers of frozen modules
     last: dict[int, list[Any]] = field(default_factory=dict)
     unused: dict[int, SourceLocation | None] = field(default_factory=dict)
     rows: int | None = None  # of the first argument
     sequence_first: tuple[str, ...] = ()
-    kept: Any = None  # the module itself, to run it when the script has let it go
+    kept: Any = None  # the module itself, to run it after the script has freed it
     arguments: tuple[Any, Any] | None = None  # arguments of a pass, two rows, to run it again
 
     @property
     def is_full(self) -> bool:
-        """Whether enough forward passes were looked into."""
+        """Whether enough forward passes were examined."""
         return len(self.passes) >= _PASSES or self.modes.total() >= 3 * _PASSES
 
     def is_steady(self, name: str) -> bool:
@@ -79,7 +79,7 @@ class ModuleObservation:
 
 
 class Models(Probe):
-    """Watches outermost modules."""
+    """Observes outermost modules."""
 
     def __init__(self, observer: Any, again: Any) -> None:
         self._observer, self._again = observer, again
@@ -88,7 +88,7 @@ class Models(Probe):
         self._enough = False
 
     def on_root_module(self, number: int, module: Any) -> None:
-        """Take the parameters' versions before the first forward pass."""
+        """Record the parameters' versions before the first forward pass."""
         record = self._records[number] = ModuleObservation(weakref.ref(module))
         self._enough = False
         for name, tensor in module.named_parameters():
@@ -102,12 +102,12 @@ class Models(Probe):
             self._calls.enter(module, args, kwargs)
 
     def on_inner_return(self, module: Any, output: Any) -> None:
-        """Note its end."""
+        """Note the end of an inner call."""
         if not self._enough:
             self._calls.leave(module, output)
 
     def after_forward(self, number: int, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """Keep what ran in a forward pass."""
+        """Keep the calls of a forward pass."""
         import torch
 
         calls, record = self._calls.take(), self._records.get(number)
@@ -137,7 +137,7 @@ class Models(Probe):
             first = next((tensor for tensor in tensors((args, kwargs)) if tensor.dim()), None)
             record.rows = None if first is None else len(first)
             record.sequence_first = sequence_first(module)
-            # Memory of a card may be needed by what comes after the model.
+            # What follows the model may need the GPU's memory.
             attends = record.attention and not any(t.is_cuda for t in tensors((args, kwargs)))
             if record.sequence_first or attends:
                 self._keep(record, module)
@@ -145,11 +145,11 @@ class Models(Probe):
             self._watch_frozen(record, module, calls)
         for call in calls:
             call.output = None
-        if calls or not record.layers:  # later, inner calls are not told of any more
+        if calls or not record.layers:  # later, inner calls are no longer reported
             record.passes.append(tuple(calls))
 
     def after_step(self, updates: int) -> None:
-        """See which parameters have a gradient or were changed by now."""
+        """Record which parameters have a gradient or have changed by now."""
         for record in self._records.values():
             record.looks += 1
             for name, (reference, version) in list(record.waiting.items()):
@@ -167,7 +167,7 @@ class Models(Probe):
                     self._keep(record, module)
 
     def _keep(self, record: ModuleObservation, module: Any) -> None:
-        """Keep a model alive to the end, to run it once more."""
+        """Keep a model alive to the end, so that it can run once more."""
         others = sum(
             other.kept is not None for other in self._records.values() if other is not record
         )
@@ -203,7 +203,7 @@ class Models(Probe):
         return tuple(modules)
 
     def _trainable(self, record: ModuleObservation) -> set[int]:
-        """Return the trainable parameters; where optimizers are known, those they hold."""
+        """Return id()s of trainable parameters: those in optimizers if there are any, else all."""
         optimised = {
             id(tensor)
             for built in self._observer.optimizers
@@ -224,7 +224,7 @@ class Models(Probe):
         return trainable & optimised or trainable
 
     def _watch_frozen(self, record: ModuleObservation, module: Any, calls: list[Call]) -> None:
-        """Keep numbers of frozen modules: an average of weights is changed behind autograd."""
+        """Sample the numbers of frozen modules: a weight average changes without autograd."""
         modules = {id(inner): inner for inner in module.modules()}
         frozen = {call.module for call in calls if forward_passes.is_still(call, record.layers)}
         for number in frozen & modules.keys():
@@ -236,7 +236,7 @@ class Models(Probe):
             record.last[number] = numbers
 
     def add_to(self, case: Case) -> Case:
-        """Fill in the models of a case; they are those of the observer, the largest first."""
+        """Fill in the models of the case, which are those of the observer, the largest first."""
         built = [entry for entry in self._observer.roots if isinstance(entry.facts, Model)]
         built.sort(key=lambda entry: -entry.facts.parameters)
         if len(built) != len(case.models):
@@ -250,7 +250,7 @@ class Models(Probe):
         return replace(case, models=models, steps=self._counted(case.steps))
 
     def _counted(self, steps: Steps) -> Steps:
-        """Fill in the operations of a step, where one model is trained."""
+        """Fill in the FLOPs of a step, if exactly one model is trained."""
         trained = [record for record in self._records.values() if record.passes]
         flops_per_pass = (
             forward_passes.flops(trained[0].passes, trained[0].layers)
@@ -302,7 +302,7 @@ class Models(Probe):
 
 
 def _attention(record: ModuleObservation) -> list[AttentionFacts]:
-    """Return what ran, what was asked for, and whether it is causal."""
+    """Return the attention that ran, the configured one, and whether it is causal."""
     root = record.root()
     configured = getattr(getattr(root, "config", None), "_attn_implementation", None)
     configured = configured if isinstance(configured, str) else None
@@ -311,7 +311,7 @@ def _attention(record: ModuleObservation) -> list[AttentionFacts]:
         kinds = [AttentionFacts(kind="eager" if configured == "eager" else "sdpa")]
     causal = None
     if kinds and root is not None and record.arguments is not None:
-        with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
+        with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
             causal = is_causal(root, *record.arguments)
     return [replace(attention, configured=configured, causal=causal) for attention in kinds]
 
@@ -327,25 +327,25 @@ def _idle(record: ModuleObservation) -> list[int]:
 
 
 def _discarded(record: ModuleObservation) -> list[Discarded]:
-    """Return the modules among them whose output nothing in the model reads."""
+    """Return the idle modules whose output nothing in the model reads."""
     root = record.root()
     if root is not None and record.arguments is not None and (idle := _idle(record)):
-        with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
+        with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
             return discarded(root, record.arguments, record.passes, record.layers, idle)
     return []
 
 
 def _uncalled(record: ModuleObservation, dead: tuple[str, ...], never: list[int]) -> int:
-    """Return how many of the dead numbers are in modules that never ran."""
+    """Return how many of the dead parameters' numbers are in modules that never ran."""
     above = tuple(f"{record.layers[number].name}." for number in never if number in record.layers)
     return sum(record.numbers[name] for name in dead if name.startswith(above))
 
 
 def _mixes_rows(record: ModuleObservation) -> bool | None:
-    """Return whether rows of a batch meet in the model, and let it go."""
+    """Return whether rows of a batch mix in the model, and release the model."""
     root, record.kept = record.kept, None
     if root is not None and record.sequence_first and record.arguments is not None:
-        with contextlib.suppress(*_CAUSES):  # it takes no other batch than the one it was given
+        with contextlib.suppress(*_CAUSES):  # the model may not accept a cut batch
             return mixes_rows(root, *record.arguments)
     return None
 
@@ -355,7 +355,7 @@ def _mode(module: Any) -> str:
 
 
 def _computes(module: Any, calls: list[Call], outputs: list[Any]) -> str | None:
-    """Return the dtype of products: autocast's, or that of most weights."""
+    """Return the dtype of matrix products: autocast's, or that of most weights."""
     if cast := next((call.autocast for call in calls if call.autocast), autocast(outputs)):
         return cast
     dtypes: Counter[str] = Counter()
@@ -366,7 +366,7 @@ def _computes(module: Any, calls: list[Call], outputs: list[Any]) -> str | None:
 
 
 def _two_rows(value: Any) -> Any:
-    """Return arguments with the first two rows of each tensor, copied."""
+    """Return a copy of the arguments with the first two rows of each tensor."""
     import torch
 
     if isinstance(value, torch.Tensor):

@@ -16,7 +16,7 @@ _LOOKED_AT = 64  # elements of a list or a mapping
 
 
 def positions(loader: Any) -> dict[str, Any]:
-    """Return the state of each generator that somebody else might draw from as well."""
+    """Return the state of each generator that other code might draw from as well."""
     import torch
 
     states: dict[str, Any] = {
@@ -37,12 +37,12 @@ def positions(loader: Any) -> dict[str, Any]:
 
 
 def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the names of the generators whose states are not what they were."""
+    """Return the names of the generators whose states have changed."""
     return [name for name, state in after.items() if before.get(name, state) != state]
 
 
 def _generators_in(owner: Any, depth: int = 3) -> Iterator[Any]:
-    """Yield the generators that an object holds, or what it holds."""
+    """Yield the generators that an object holds, directly or in its attributes and lists."""
     import numpy as np
     import torch
 
@@ -73,7 +73,7 @@ def _state(generator: Any) -> Any:
 
 
 def _fixed(state: Any) -> Any:
-    """Return a state of numpy's that can be compared: its arrays as bytes."""
+    """Return a NumPy state in a comparable form, with its arrays as bytes."""
     if isinstance(state, dict):
         return tuple((name, _fixed(value)) for name, value in state.items())
     if isinstance(state, tuple):

@@ -1,4 +1,4 @@
-"""Whether a row of a batch changes what a model gives for another row, found by changing one."""
+"""Whether a row of a batch changes a model's output for another row, tested by changing one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["mixes_rows", "sequence_first"]
 
 
 def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
-    """Return whether the first of two rows changes the output for the second; None: cannot be told.
+    """Return whether the first of two rows changes the output for the second; None: unknown.
 
-    All tensors of two rows get the second row in place of the first. Where the model has no output
-    for each row (a loss), those of the modules that take the first dimension for the sequence are
-    looked at: rows in it meet in no other place. The model runs three times (models/perturb.py).
+    In all tensors of two rows, the second row replaces the first. If the model has no output per
+    row (a loss), the outputs of the modules that take the first dimension for the sequence are
+    compared: rows mix nowhere else. The model runs three times (models/perturb.py).
     """
     import torch
 
@@ -33,7 +33,7 @@ def mixes_rows(model: Any, args: Any, kwargs: Any) -> bool | None:
 
 
 def _run(model: Any, args: Any, kwargs: Any, modules: list[Any]) -> Any:
-    """Return the first floating output of two rows, or all those of the modules looked at."""
+    """Return the first floating-point output of two rows, or else those of `modules`."""
     import torch
 
     inside: list[Any] = []

@@ -1,4 +1,4 @@
-"""What the sampled stacks say: how gaps are split into rows, and which lines a row's time is in."""
+"""Attributes time by sampled stacks: splits gaps into rows, and rows into source lines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["split"]
 
 KEPT = 300  # distinct stacks
-_IDLE = 0.1  # of the time between two samples was computing, at most
+_IDLE = 0.1  # largest share of CPU time between two samples of an idle thread
 _COMPILING = ("/torch/_dynamo/", "/torch/_inductor/", "/torch/_functorch/")
 _LOGGING = (
     "/tqdm/",
@@ -57,11 +57,10 @@ _BATCHES = ("batch", "sample", "fetch", "load", "data", "collate", "encode", "to
 def split(
     folded: Folded, stands: Sequence[Stand], *, since: int
 ) -> tuple[dict[str, float], list[dict[str, float]], tuple[Stack, ...]]:
-    """Return the rows of the whole, those of each step, and the stacks with their seconds.
+    """Return the rows of the whole run, those of each step, and the stacks with their seconds.
 
-    `since` is the event buffer's start in the samples' nanoseconds. A row of `found` that ends with
-    ":" is shared out in proportion to the samples in it; without a sample its time keeps the row's
-    own name.
+    `since` is the event buffer's start in the samples' nanoseconds. A row of `folded` that ends
+    with ":" is divided in proportion to the samples in it; without samples it keeps its own name.
     """
     placed = _placed(folded, stands, since)
     shares: dict[str, Counter[str]] = defaultdict(Counter)
@@ -74,7 +73,7 @@ def split(
 
 
 def _placed(folded: Folded, stands: Sequence[Stand], since: int) -> list[tuple[str, str, Raw]]:
-    """Return each sample's row, what became of it, and its stack."""
+    """Return each sample's row in `folded`, its final row, and its stack."""
     starts = [start for start, _, _ in folded.pieces]
     placed, before = [], None
     for stand in stands:
@@ -102,14 +101,14 @@ def _shared(rows: dict[str, float], shares: dict[str, Counter[str]]) -> dict[str
 
 
 def _idle(before: Stand | None, now: Stand) -> bool:
-    """Whether the thread slept since the sample before, on the same line as now."""
+    """Whether the thread slept since the previous sample, on the same stack."""
     if before is None or not now.cpu or before.stack is not now.stack:
         return False
     return now.cpu - before.cpu < _IDLE * (now.at - before.at)
 
 
 def _kind(row: str, stack: Raw) -> str:
-    """Return the row that a stack seen in an open gap belongs to."""
+    """Return the row of a stack that was sampled in a gap of row `row`."""
     files = [code.co_filename for code, _ in stack]
     line, name = _own_line(stack)
     if row == "start:" and any(file.startswith("<frozen importlib") for file in files):
@@ -143,7 +142,7 @@ def _stacks(
     placed: Sequence[tuple[str, str, Raw]],
     rows: dict[str, float],
 ) -> tuple[Stack, ...]:
-    """Return the stacks that took most time, each with its share of its row's seconds."""
+    """Return the KEPT most frequent stacks, each with its share of its row's seconds."""
     of_row = Counter(final.rstrip(":") for _, final, _ in placed)
     counts = Counter((final.rstrip(":"), stack) for _, final, stack in placed)
     return tuple(

@@ -1,7 +1,7 @@
-"""Folds marks into rows: every nanosecond between its first and its last mark gets one.
+"""Folds marks into rows: every nanosecond between the first and the last mark gets one.
 
-A span's row goes by what it is. A gap between spans goes by what stands on both sides; gaps whose
-sides leave the row open are split by the stacks that were sampled in them
+The kind of a span decides its row. The row of a gap depends on the spans on both sides; where they
+leave it open, the gap is split by the stacks that were sampled in it
 (observe/wall/attribution.py).
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["OWN", "Folded", "Mark", "Stretch", "fold", "steps_in"]
 
 Mark = tuple[int, int, int]  # nanoseconds, code, number
-OWN = "own"  # hotloop's own time: in no row
+OWN = "own"  # hotloop's own time, which is in no row of the case
 _NS = 1e-9
 _SPANS: Mapping[int, str] = {
     EventCode.BACKWARD: "backward",
@@ -34,16 +34,16 @@ _SPANS: Mapping[int, str] = {
     EventCode.WAIT: "host waits",
     EventCode.COPY: "host to device",
 }
-_OVERRULES = (OWN, "save", "compile")  # wherever they happen
+_OVERRULES = (OWN, "save", "compile")  # these rows include all spans inside
 _CALLS = (EventCode.FORWARD, EventCode.EVAL, EventCode.SILENT)
 _DATA = (EventCode.NEXT, EventCode.ITERATE)
 _OF_LOADERS = (*_DATA, EventCode.BATCH, EventCode.ITERATE_END, EventCode.EXHAUSTED)
-# Rows of a step; elsewhere they are part of what they stand in.
+# Rows of a step; elsewhere they are part of the surrounding row.
 _WAITS = (EventCode.WAIT, EventCode.COPY)
 _SOLID = (EventCode.BACKWARD, EventCode.UPDATE)
-_FEWEST = 10  # of what is done without gradients, before it is taken for a part of the steps
+_FEWEST = 10  # stretches without gradients from which they may count as a part of the steps
 _NO_STEP = ("evaluate", "start:", "after training:")
-# A gap looks through these at what stands behind.
+# A gap ignores these spans and goes by the next ones.
 _CLEAR = (EventCode.SAVE, EventCode.COMPILE, EventCode.OWN, *_WAITS)
 
 
@@ -63,15 +63,15 @@ class Stretch:
 
 @dataclass(slots=True, kw_only=True)
 class Folded:
-    """What a tape says. Times in seconds, `pieces` in nanoseconds."""
+    """The result of folding an event buffer. Times are in seconds, `pieces` in nanoseconds."""
 
     rows: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     pieces: list[tuple[int, int, str]] = field(default_factory=list)  # (start, end, row)
-    steps: list[dict[str, float]] = field(default_factory=list)  # of each whole step: its rows
+    steps: list[dict[str, float]] = field(default_factory=list)  # rows of each complete step
     ends: list[int] = field(default_factory=list)  # ns, of every step, the first included
     made: list[int] = field(default_factory=list)  # updates until each of `ends`
     how: str = "none"
-    optimizers: int = 0  # of the step that has most
+    optimizers: int = 0  # of the step with the most
     updates: Counter[int] = field(default_factory=Counter)  # of each optimizer
     order: list[int] = field(default_factory=list)  # optimizer of each update
     backwards: list[int] = field(default_factory=list)  # per step
@@ -86,12 +86,12 @@ class Folded:
     roots: Counter[tuple[int, str]] = field(default_factory=Counter)  # (module, how) -> calls
 
     def steps_after(self, updates: int) -> int:
-        """Return how many steps are over after so many updates of whatever optimizer."""
+        """Return how many steps are complete after this many updates of all optimizers."""
         return bisect_right(self.made, updates)
 
 
 def fold(marks: Sequence[Mark], unset: Collection[int] = ()) -> Folded:
-    """Return rows, steps and evaluations of a tape whose marks are in the order of time.
+    """Return rows, steps and evaluations of marks that are in order of time.
 
     `unset`: the times of calls without gradients whose module was not in evaluation mode.
     """
@@ -106,12 +106,12 @@ def fold(marks: Sequence[Mark], unset: Collection[int] = ()) -> Folded:
 
 
 def steps_in(marks: Sequence[Mark]) -> int:
-    """Return how many steps a tape has so far, as `fold` counts them."""
+    """Return how many steps the marks contain, as `fold` counts them."""
     return len(_step_ends(marks, Folded()))
 
 
 def _kinds(marks: Sequence[Mark]) -> list[str]:
-    """Say of each mark whether it belongs to training or to an evaluation ("" for neither)."""
+    """Return for each mark "train", "evaluate" or, if it belongs to neither, ""."""
     graded = {n for _, code, n in marks if code == EventCode.FORWARD}
     unfinished = _unfinished(marks)
     learns = False  # a backward pass follows before the next batch or update
@@ -141,9 +141,9 @@ def _kinds(marks: Sequence[Mark]) -> list[str]:
 
 
 def _unfinished(marks: Sequence[Mark]) -> int:
-    """Return the mark after which a step began that the end of the script cut short.
+    """Return the mark after which an unfinished step begins that the end of the script cut short.
 
-    What is called once after the last backward pass is such a step, several calls an evaluation.
+    A single call after the last backward pass is such a step; several calls are an evaluation.
     """
     solid = [i for i, (_, code, _) in enumerate(marks) if code in _SOLID]
     last = solid[-1] if solid else -1
@@ -152,7 +152,7 @@ def _unfinished(marks: Sequence[Mark]) -> int:
 
 
 def _of_loaders(marks: Sequence[Mark], kinds: list[str], folded: Folded) -> None:
-    """Say of each epoch of each loader what it feeds: what is called on its batches."""
+    """Set in `kinds` what each epoch of each loader feeds, by the calls on its batches."""
     epoch: dict[int, int] = defaultdict(int)
     votes: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)
     owner: list[tuple[int, int] | None] = []
@@ -174,7 +174,7 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], folded: Folded) -> None
         elif code in _CALLS and last is not None:
             votes[last][kinds[i]] += 1
             scored += kinds[i] == "evaluate"
-            if kinds[i] == "train" and last[0] in early:  # they chose what of it to train on
+            if kinds[i] == "train" and last[0] in early:  # they chose the samples to train on
                 votes[last]["evaluate"] -= scored
                 scored = 0
     decided = {key: count.most_common(1)[0][0] for key, count in votes.items()}
@@ -185,7 +185,7 @@ def _of_loaders(marks: Sequence[Mark], kinds: list[str], folded: Folded) -> None
 
 
 def _step_ends(marks: Sequence[Mark], folded: Folded) -> list[int]:
-    """Return the marks that end a step: optimizers' updates, or backward passes without any."""
+    """Return the marks that end a step: updates or, without optimizers, backward passes."""
     updates = [i for i, (_, code, _) in enumerate(marks) if code == EventCode.UPDATE_END]
     numbers = [marks[i][2] for i in updates]
     folded.updates, folded.order, folded.how = Counter(numbers), numbers, "optimizer"
@@ -206,9 +206,9 @@ def _evaluations(
     folded: Folded,
     unset: frozenset[int],
 ) -> None:
-    """Find the evaluations; what the steps themselves do without gradients is training after all.
+    """Find the evaluations; calls without gradients that are part of the steps are training.
 
-    An agent acts, hard examples are looked for: such calls become training in `kinds`.
+    An agent acts, hard examples are mined: such calls become "train" in `kinds`.
     """
     stretches: list[tuple[list[int], Stretch]] = []
     inside: list[int] = []
@@ -231,18 +231,18 @@ def _evaluations(
 
 
 def _in_steps(stretches: Sequence[Stretch], steps: int) -> list[Stretch]:
-    """Return what looks like evaluations and is part of the steps.
+    """Return the stretches that look like evaluations but are part of the steps.
 
-    It reads no loader of its own, and nearly every step begins with it, the first one too; or it
-    is a single call, in one of three steps or more, or at no fixed distance (an agent that acts by
-    chance too). What comes after each step is an evaluation.
+    They read no loader of their own, and nearly every step begins with one, including the first; or
+    they are single calls, in at least one of three steps or at no fixed distance (an agent that
+    sometimes acts at random). A stretch after each step is an evaluation.
     """
     own = [stretch for stretch in stretches if stretch.loader is None]
     among = {stretch.step for stretch in own}
     if len(among - {0, steps}) >= max(_FEWEST, 0.9 * (steps - 1)):
         if 0 not in among:
             return []
-        # As much after the last step: what came before the first was an evaluation too.
+        # An equal stretch after the last step: then that before the first was an evaluation too.
         if own[-1].step < steps or own[-1].batches != own[0].batches:
             return [stretch for stretch in own if stretch.step < steps]
     single = [stretch for stretch in own if stretch.batches == 1]
@@ -260,12 +260,12 @@ def _row(code: int, kind: str) -> str:
 
 
 class _Walk:
-    """Where the walk stands."""
+    """The state of the walk."""
 
     def __init__(self) -> None:
         self.open: list[tuple[int, str, int]] = []  # (code, row, number), innermost last
         self.step: dict[str, float] = defaultdict(float)
-        self.before: tuple[int, str] | None = None  # last mark that a gap goes by: code, kind
+        self.before: tuple[int, str] | None = None  # the last mark that decides a gap: code, kind
         self.backwards = 0
 
 
@@ -279,7 +279,7 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], folded: F
         if code != EventCode.END and code % 2 == 0:
             row = _row(code, kinds[i])
             outer = state.open[-1][1] if state.open else ""
-            if code == EventCode.UPDATE:  # one that raised was never closed
+            if code == EventCode.UPDATE:  # an update that raised was never closed
                 _close(state.open, code, number)
                 outer = state.open[-1][1] if state.open else ""
             if code in _WAITS:
@@ -299,7 +299,7 @@ def _walk(marks: Sequence[Mark], kinds: Sequence[str], ends: set[int], folded: F
 
 
 def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
-    """Close the innermost span of a code; those opened in it were left by an exception."""
+    """Close the innermost span with this code, and the spans in it that an exception left open."""
     for depth in range(len(open_) - 1, -1, -1):
         if open_[depth][0] == code and open_[depth][2] == number:
             del open_[depth:]
@@ -307,7 +307,7 @@ def _close(open_: list[tuple[int, str, int]], code: int, number: int) -> None:
 
 
 def _next_solid(marks: Sequence[Mark]) -> list[int]:
-    """Return for each mark the index of the next one, itself included, that a gap goes by."""
+    """Return for each mark the index of the next one, itself included, that decides a gap."""
     after, following = [0] * len(marks), len(marks) - 1
     for i in range(len(marks) - 1, -1, -1):
         if marks[i][1] & ~1 not in _CLEAR:
@@ -319,7 +319,7 @@ def _next_solid(marks: Sequence[Mark]) -> list[int]:
 def _gap(
     before: tuple[int, str] | None, marks: Sequence[Mark], kinds: Sequence[str], next_: int
 ) -> str:
-    """Return the row of the time between two spans; a name with ":" is split by stacks later."""
+    """Return the row of a gap between two spans; a name with ":" is split by stacks later."""
     code, kind = marks[next_][1], kinds[next_]
     if before is None:
         return "start:"
@@ -352,7 +352,7 @@ def _add(folded: Folded, state: _Walk, start: int, end: int, row: str) -> None:
 
 
 def _end_step(folded: Folded, state: _Walk, time: int) -> None:
-    if folded.ends:  # what came before the first step's end began with the script
+    if folded.ends:  # the time before the end of the first step includes the script's start
         folded.steps.append({row: s for row, s in state.step.items() if row.rstrip(":") in IN_STEP})
         folded.backwards.append(state.backwards)
     folded.ends.append(time)
@@ -362,7 +362,7 @@ def _end_step(folded: Folded, state: _Walk, time: int) -> None:
 
 def _stretch(inside: Sequence[Mark], until: int, step: int, unset: frozenset[int]) -> Stretch:
     calls = [code for _, code, _ in inside if code in _CALLS]
-    # A single step that was left out among them is no evaluation with gradients.
+    # One skipped training step among them does not make it an evaluation with gradients.
     graded = all(code != EventCode.EVAL for code in calls) or EventCode.SILENT in calls
     loaders = [number for _, code, number in inside if code in _DATA and number < NUMBERS - 1]
     start = inside[0][0]
