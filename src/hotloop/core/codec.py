@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back, by their annotations."""
+"""Converts frozen dataclasses to JSON and back, by their annotations."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # JSON has no w
 
 
 def to_json(value: object) -> object:
-    """Return what JSON can hold. A value with a `to_json` of its own decides for itself."""
+    """Return JSON values. A value with its own `to_json` method uses that."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {field.name: _inner(getattr(value, field.name)) for field in fields}
@@ -39,9 +39,9 @@ def _inner(value: object) -> object:
 
 
 def from_json(kind: type[_T], raw: object, *, place: str = "") -> _T:
-    """Return a `kind`, a dataclass, from what `to_json` made of one.
+    """Return an instance of the dataclass `kind` from the result of `to_json`.
 
-    Fields that are absent take their default. Raises DataError that names the place.
+    Absent fields take their default. Raises DataError that names the place.
     """
     where = place or kind.__name__.lower()
     if not isinstance(raw, Mapping):
